@@ -1,0 +1,341 @@
+/* Running an operation and recording it. */
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "tensor/checked.h"
+
+static void tape_release(th_context *ctx, void *object)
+{
+    th_tape *tape = object;
+    th_pool_destroy(ctx, &tape->nodes);
+    th_pool_destroy(ctx, &tape->storages);
+    th_bump_destroy(ctx, &tape->bytes);
+    th_release(ctx, tape, sizeof *tape);
+    ctx->tape = NULL;
+}
+
+th_tape *th_tape_of(th_context *ctx, const char *operation)
+{
+    if (ctx->tape)
+        return ctx->tape;
+    th_tape *tape = th_allocate(ctx, sizeof *tape);
+    if (tape == NULL) {
+        th_fail_memory(ctx, operation, sizeof *tape);
+        return NULL;
+    }
+    memset(tape, 0, sizeof *tape);
+    th_pool_init(&tape->nodes, sizeof(th_node));
+    th_pool_init(&tape->storages, sizeof(th_storage));
+    if (!th_attach(ctx, tape, tape_release)) {
+        th_release(ctx, tape, sizeof *tape);
+        th_fail_memory(ctx, operation, sizeof(th_attachment));
+        return NULL;
+    }
+    ctx->tape = tape;
+    return tape;
+}
+
+/* The context of a call: that of its first operand, else the one this thread used last. */
+static th_context *context_of_inputs(int n, th_tensor *const *inputs)
+{
+    for (int i = 0; i < n; i++)
+        if (inputs[i])
+            return inputs[i]->ctx;
+    return th_last_context();
+}
+
+static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3", "input 4", "input 5", "input 6", "input 7", "a later input"};
+
+static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+{
+    if (ctx->error != TH_OK)
+        return false;
+    if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "takes %d inputs, not %d", op->n_inputs, n);
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        const bool optional = i < TH_MAX_INPUTS && (op->optional & TH_SAVE_INPUT(i));
+        if (!(inputs[i] == NULL && optional) && !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
+            return false;
+        if (ctx->on_owned_input && inputs[i] && inputs[i]->owned && th_is_floating(inputs[i]->dtype))
+            ctx->on_owned_input(inputs[i], ctx->on_owned_input_user);
+    }
+    return ctx->error == TH_OK;
+}
+
+static bool differentiable(const th_op *op)
+{
+    return op->backward || op->passes || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
+}
+
+static bool wants_recording(const th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+{
+    if (ctx->no_grad_depth > 0 || !differentiable(op))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (inputs[i] && inputs[i]->requires_gradient)
+            return true;
+    return false;
+}
+
+/* What backward of a node whose inputs are these has to find. */
+static uint32_t saved_bits(const th_op *op, int n, th_tensor *const *inputs)
+{
+    uint32_t bits = op->saves;
+    for (int i = 0; i < n; i++)
+        if (inputs[i] && inputs[i]->requires_gradient)
+            bits |= op->saves_for[op->n_inputs == TH_ANY_INPUTS ? 0 : i];
+    return bits;
+}
+
+/* Elementwise results lie as their input does, if that is some dense order of the same sizes. */
+static void adopt_layout(th_array *output, const th_array *input)
+{
+    if (output->ndim != input->ndim || th_array_contiguous(input))
+        return;
+    int64_t numel = 1, extent = 1;
+    for (int d = 0; d < output->ndim; d++) {
+        if (output->size[d] != input->size[d] || input->size[d] == 0 || (input->size[d] > 1 && input->stride[d] <= 0))
+            return;
+        numel *= input->size[d];
+        extent += (input->size[d] - 1) * input->stride[d];
+    }
+    if (numel != extent)
+        return; /* gaps */
+    for (int d = 0; d < output->ndim; d++)
+        for (int e = 0; e < d; e++)
+            if (input->size[d] > 1 && input->size[e] > 1 && input->stride[d] == input->stride[e])
+                return;
+    memcpy(output->stride, input->stride, sizeof output->stride);
+}
+
+static void set_geometry(th_tensor *t, const th_array *array)
+{
+    t->dtype = array->dtype;
+    t->ndim = array->ndim;
+    memcpy(t->size, array->size, sizeof t->size);
+    memcpy(t->stride, array->stride, sizeof t->stride);
+    memcpy(t->axes, array->axes, sizeof t->axes);
+}
+
+/* A result with memory of its own. */
+static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *array)
+{
+    int64_t numel;
+    size_t bytes;
+    if (!th_checked_numel(array->ndim, array->size, &numel) || !th_checked_bytes(numel, th_dtype_size(array->dtype), &bytes)) {
+        th_fail(ctx, TH_ERROR_SHAPE, op->name, "the result's number of bytes overflows");
+        return NULL;
+    }
+    th_tensor *t = th_handle_new(ctx, false, op->name);
+    if (t == NULL)
+        return NULL;
+    set_geometry(t, array);
+    if (th_storage_new(t, bytes, op->name) != TH_OK)
+        return NULL;
+    return t;
+}
+
+/* A result that shares input 0's memory. */
+static th_tensor *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_tensor *base)
+{
+    th_tensor *t = th_handle_new(ctx, false, op->name);
+    if (t == NULL)
+        return NULL;
+    set_geometry(t, &frame->output[0]);
+    t->storage = base->storage;
+    t->offset = base->offset + frame->view_offset;
+    th_storage_hold(t->storage);
+    return t;
+}
+
+/* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an expand), the shape rule's answer for it. */
+static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const th_tensor *base)
+{
+    view->root = base->root;
+    view->requires_gradient = true;
+    if (base->gradient_offset == base->offset && memcmp(base->gradient_stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
+        memcpy(view->gradient_stride, view->stride, sizeof view->stride);
+        view->gradient_offset = view->offset;
+        return TH_OK;
+    }
+    memcpy(frame->call.input[0].stride, base->gradient_stride, sizeof base->gradient_stride);
+    const th_status status = frame->call.op->shape(&frame->call);
+    if (status != TH_OK)
+        return status;
+    memcpy(view->gradient_stride, frame->output[0].stride, sizeof view->gradient_stride);
+    view->gradient_offset = base->gradient_offset + frame->view_offset;
+    return TH_OK;
+}
+
+/* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements). */
+static void become_root(th_tensor *t, int64_t node, int output)
+{
+    t->requires_gradient = true;
+    t->root = t;
+    t->node = node;
+    t->output = output;
+    t->gradient_offset = 0;
+    bool repeats = false;
+    for (int d = 0; d < t->ndim; d++)
+        repeats |= t->size[d] > 1 && t->stride[d] == 0;
+    if (repeats || t->storage != &t->own_storage)
+        th_contiguous_strides(t->ndim, t->size, t->gradient_stride);
+    else
+        memcpy(t->gradient_stride, t->stride, sizeof t->stride);
+}
+
+static void save_operand(th_context *ctx, th_operand_record *record)
+{
+    th_storage *storage = record->tensor->storage;
+    record->version = storage->version;
+    if (storage->producer >= 0 && !ctx->keep_values) {
+        record->saved = TH_SAVED_RECOMPUTED;
+    } else {
+        record->saved = TH_SAVED_HELD;
+        th_storage_hold(storage);
+    }
+}
+
+/* Writes the node. Everything that can fail comes first. */
+static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor *const *outputs, uint32_t saved)
+{
+    th_context *ctx = frame->call.ctx;
+    const th_op *op = frame->call.op;
+    const int n_outputs = frame->call.n_outputs;
+    const bool view = op->flags & TH_OP_VIEW;
+    if (view && !op->passes && view_gradient_geometry(frame, outputs[0], inputs[0]) != TH_OK)
+        return ctx->error;
+    const size_t operands = (size_t)(n + n_outputs);
+    th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
+    th_node *node = operand ? th_pool_new(ctx, &tape->nodes) : NULL;
+    if (node == NULL)
+        return th_fail_memory(ctx, op->name, sizeof *node);
+    const int64_t index = tape->nodes.count - 1;
+    *node = (th_node){.op = op,
+                      .attributes = th_call_attributes(&frame->call),
+                      .n_inputs = n,
+                      .n_outputs = n_outputs,
+                      .operand = operand,
+                      .random = frame->call.random,
+                      .training = frame->call.training,
+                      .path = ctx->path};
+    th_location(&node->file, &node->line);
+
+    const bool cheap = (op->flags & TH_OP_CHEAP) && !ctx->keep_values;
+    for (int i = 0; i < n; i++) {
+        operand[i] = (th_operand_record){.tensor = inputs[i]};
+        if (inputs[i] == NULL)
+            continue;
+        if (inputs[i]->owned)
+            inputs[i]->tape_uses++;
+        if (cheap || (i < TH_MAX_INPUTS && (saved & TH_SAVE_INPUT(i))))
+            save_operand(ctx, &operand[i]);
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        th_tensor *t = outputs[i];
+        operand[n + i] = (th_operand_record){.tensor = t};
+        if (t == NULL)
+            continue;
+        const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
+        if (th_is_floating(t->dtype) && (differentiable_outputs & (1u << i)) && (!view || op->passes))
+            become_root(t, index, i);
+        if (cheap && i == 0)
+            t->storage->producer = index;
+        if (saved & TH_SAVE_OUTPUT(i))
+            save_operand(ctx, &operand[n + i]);
+    }
+    return TH_OK;
+}
+
+/* Gives the handles of a failed call back. */
+static void abandon(int n, th_tensor *const *outputs)
+{
+    for (int i = 0; i < n; i++)
+        if (outputs[i])
+            th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP);
+}
+
+static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor *const *inputs, th_tensor **const *extra, th_tensor **outputs)
+{
+    th_context *ctx = frame->call.ctx;
+    const th_op *op = frame->call.op;
+    if (op->flags & TH_OP_VIEW) {
+        outputs[0] = view_new(ctx, op, frame, inputs[0]);
+        return outputs[0] ? TH_OK : ctx->error;
+    }
+    if ((op->flags & TH_OP_ANY_LAYOUT) && frame->call.input[0].given)
+        adopt_layout(&frame->output[0], &frame->call.input[0]);
+    for (int i = 0; i < frame->call.n_outputs; i++) {
+        const bool asked = i == 0 || (extra && extra[i - 1]) || (recording && (saved & TH_SAVE_OUTPUT(i)));
+        if (!asked || !(frame->declared & (1u << i)))
+            continue;
+        outputs[i] = output_new(ctx, op, &frame->output[i]);
+        if (outputs[i] == NULL)
+            return ctx->error;
+        frame->output[i].given = true;
+        frame->output[i].data = th_tensor_data(outputs[i]);
+    }
+    return TH_OK;
+}
+
+static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor **const *extra, th_tensor **outputs)
+{
+    th_context *ctx = frame->call.ctx;
+    const th_op *op = frame->call.op;
+    for (int i = 0; i < n; i++)
+        if (inputs[i])
+            frame->call.input[i] = th_tensor_array(inputs[i]);
+    const th_status shape = op->shape(&frame->call);
+    if (shape != TH_OK)
+        return ctx->error ? ctx->error : th_fail(ctx, shape, op->name, "the shape rule refused its inputs");
+    const bool recording = wants_recording(ctx, op, n, inputs);
+    const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
+    if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
+        return ctx->error;
+    if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
+        return ctx->error;
+    if (recording && record(frame, tape, n, inputs, outputs, saved) != TH_OK)
+        return ctx->error;
+    if (ctx->tracing && op->forward)
+        th_trace_call(frame, recording ? th_node_at(tape, tape->nodes.count - 1) : NULL, false);
+    return TH_OK;
+}
+
+th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs, th_tensor **const *extra)
+{
+    th_context *ctx = context_of_inputs(n, inputs);
+    if (ctx == NULL)
+        return NULL;
+    th_use_context(ctx);
+    if (!inputs_usable(ctx, op, n, inputs))
+        return NULL;
+    th_tape *tape = th_tape_of(ctx, op->name);
+    if (tape == NULL)
+        return NULL;
+    void *copy = NULL;
+    if (op->attributes_size) {
+        copy = th_bump_take(ctx, &tape->bytes, op->attributes_size);
+        if (copy == NULL) {
+            th_fail_memory(ctx, op->name, op->attributes_size);
+            return NULL;
+        }
+        memcpy(copy, attributes, op->attributes_size);
+    }
+    th_frame frame;
+    if (th_frame_init(&frame, ctx, tape, op, n, copy) != TH_OK)
+        return NULL;
+    th_tensor *outputs[TH_MAX_OUTPUTS] = {NULL};
+    if (run(&frame, tape, n, inputs, extra, outputs) != TH_OK) {
+        abandon(frame.call.n_outputs, outputs);
+        return NULL;
+    }
+    for (int i = 1; i < frame.call.n_outputs; i++) {
+        if (extra && extra[i - 1])
+            *extra[i - 1] = outputs[i];
+        else if (outputs[i] && !ctx->keep_values)
+            th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP); /* only the node keeps it */
+    }
+    return outputs[0];
+}

@@ -1,0 +1,322 @@
+/* The backward pass: walks the nodes from the last to the first, hands each operation the gradients of its outputs and the places for those of its inputs.
+ * Where a gradient goes, whether it overwrites or adds, and how a broadcast one is summed is decided here, never in an operation. */
+#include <string.h>
+
+#include "autograd/coverage.h"
+#include "autograd/gradient.h"
+#include "autograd/tape.h"
+#include "tensor/elementwise.h"
+
+/* Where one input's gradient goes. */
+typedef struct destination {
+    th_tensor *input;
+    th_array target;       /* the input's part of its root's gradient */
+    bool add;              /* the target holds something already */
+    th_block *temporary;   /* the operation writes here first; NULL: straight into the target */
+    th_array written;      /* what the operation sees */
+} destination;
+
+static bool same_sizes(const th_array *a, const th_array *b)
+{
+    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
+}
+
+/* An earlier input of this node writes into the same memory: whatever order the operation works in, this one goes through a temporary. */
+static bool shares_destination(const destination *all, int i)
+{
+    for (int j = 0; j < i; j++) {
+        if (all[j].input == NULL || all[j].input->root != all[i].input->root)
+            continue;
+        const th_region a = th_region_of(all[j].input), b = th_region_of(all[i].input);
+        if (th_region_relation(&a, &b) != TH_DISJOINT)
+            return true;
+    }
+    return false;
+}
+
+/* dx may take over the memory of dy: same layout, nobody else reads it, nothing else to write. */
+static bool takes_over(const th_node *node, const th_tensor *input, const th_tensor *output)
+{
+    const th_tensor *root = input->root;
+    return root->node >= 0 && !th_gradient_begun(root) && input == root && output->gradient->holds == 1 && !output->keep_gradient &&
+           !root->ctx->keep_values && input->dtype == output->dtype && input->ndim == output->ndim && node->n_outputs == 1 &&
+           memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
+           memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
+}
+
+static int gradients_wanted(th_context *ctx, const th_node *node)
+{
+    int count = 0;
+    for (int i = 0; i < node->n_inputs; i++)
+        count += th_gradient_wanted(ctx, th_node_input(node, i)->tensor);
+    return count;
+}
+
+/* Prepares the place for input i's gradient; in `dest` and the frame. */
+static th_status prepare(th_frame *frame, const th_node *node, destination *all, int i, bool in_place)
+{
+    th_context *ctx = frame->call.ctx;
+    destination *dest = &all[i];
+    th_tensor *input = th_node_input(node, i)->tensor;
+    dest->input = input;
+    const bool shared = shares_destination(all, i);
+    if (in_place && takes_over(node, input, th_node_output(node, 0)->tensor)) {
+        th_gradient_share(input->root, th_node_output(node, 0)->tensor->gradient);
+        dest->add = false;
+    } else if (th_gradient_open(ctx, input, &dest->add) != TH_OK) {
+        return ctx->error;
+    }
+    dest->target = th_gradient_array(input);
+    dest->written = dest->target;
+    const th_op *op = node->op;
+    const bool broadcast = (op->flags & TH_OP_BROADCASTS) && !same_sizes(&dest->target, &frame->call.output[0]);
+    const bool copied = (op->flags & TH_OP_CONTIGUOUS) && !th_array_contiguous(&dest->target);
+    const bool cannot_add = (op->flags & TH_OP_CANNOT_ADD) && dest->add;
+    if (broadcast || copied || cannot_add || (shared && dest->add)) {
+        th_array like = broadcast ? frame->call.output[0] : dest->target;
+        like.dtype = dest->target.dtype;
+        like.given = true;
+        dest->temporary = th_contiguous_temporary(ctx, &like, &dest->written, op->name);
+        if (dest->temporary == NULL)
+            return TH_ERROR_MEMORY;
+    }
+    frame->call.input_gradient[i] = dest->written;
+    frame->call.input_gradient[i].given = true;
+    frame->call.add[i] = dest->add && dest->temporary == NULL;
+    return TH_OK;
+}
+
+/* Moves a temporary to its target and gives it back. */
+static void finish(th_context *ctx, destination *dest)
+{
+    if (dest->temporary == NULL)
+        return;
+    if (!ctx->error)
+        th_sum_to_array(ctx, &dest->target, &dest->written, dest->add);
+    th_arena_give(&ctx->step_arena, dest->temporary);
+    dest->temporary = NULL;
+}
+
+/* Inputs whose gradient is the output's own: handed on without a copy where possible. */
+static th_status pass_on(th_frame *frame, const th_node *node, int i)
+{
+    th_context *ctx = frame->call.ctx;
+    th_tensor *input = th_node_input(node, i)->tensor;
+    th_tensor *output = th_node_output(node, 0)->tensor;
+    th_tensor *root = input->root;
+    if (root->node >= 0 && input == root && !th_gradient_begun(root) && input->dtype == output->dtype && input->ndim == output->ndim &&
+        memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
+        memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0) {
+        th_gradient_share(root, output->gradient);
+        return TH_OK;
+    }
+    bool add;
+    if (th_gradient_open(ctx, input, &add) != TH_OK)
+        return ctx->error;
+    const th_array target = th_gradient_array(input);
+    if (!ctx->options.shapes_only)
+        th_sum_to_array(ctx, &target, &frame->call.output_gradient[0], add);
+    return ctx->error;
+}
+
+/* Fills in what the operation may read: gradients of outputs, saved operands. */
+static th_status load(th_frame *frame, const th_node *node)
+{
+    th_context *ctx = frame->call.ctx;
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const th_operand_record *operand = &node->operand[i];
+        if (operand->saved == TH_SAVED_NOT)
+            continue;
+        if (th_check_version(ctx, node, operand) != TH_OK || th_restore(ctx, operand->tensor->storage, node->op->name) != TH_OK)
+            return ctx->error;
+        th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
+        array->data = th_tensor_data(operand->tensor);
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        th_tensor *output = th_node_output(node, i)->tensor;
+        if (output == NULL || output->root != output || !th_gradient_begun(output))
+            continue;
+        th_gradient_complete(output);
+        frame->call.output_gradient[i] = th_gradient_array(output);
+    }
+    return TH_OK;
+}
+
+static bool passes(const th_node *node, int i)
+{
+    return i < TH_MAX_INPUTS && (node->op->passes & TH_SAVE_INPUT(i));
+}
+
+static th_status run_backward(th_frame *frame, const th_node *node, destination *dest)
+{
+    th_context *ctx = frame->call.ctx;
+    const bool in_place = (node->op->flags & TH_OP_IN_PLACE) && gradients_wanted(ctx, node) == 1;
+    bool any = false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (passes(node, i) || !th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
+            continue;
+        if (prepare(frame, node, dest, i, in_place) != TH_OK)
+            return ctx->error;
+        any = true;
+    }
+    if (any && th_frame_run(frame, true) != TH_OK)
+        return ctx->error;
+    if (any && ctx->tracing)
+        th_trace_call(frame, node, true);
+    return TH_OK;
+}
+
+static th_status backward_node(th_context *ctx, const th_node *node)
+{
+    th_frame frame;
+    if (th_frame_of_node(&frame, ctx, node) != TH_OK || load(&frame, node) != TH_OK)
+        return ctx->error;
+    destination fixed[TH_MAX_INPUTS], *dest = fixed;
+    if (node->n_inputs > TH_MAX_INPUTS) {
+        dest = th_bump_take(ctx, &ctx->tape->bytes, (size_t)node->n_inputs * sizeof *dest);
+        if (dest == NULL)
+            return th_fail_memory(ctx, node->op->name, (size_t)node->n_inputs * sizeof *dest);
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        dest[i].input = NULL;
+        dest[i].temporary = NULL;
+    }
+    run_backward(&frame, node, dest);
+    for (int i = 0; i < node->n_inputs; i++)
+        finish(ctx, &dest[i]);
+    for (int i = 0; i < node->n_inputs && !ctx->error; i++)
+        if (passes(node, i) && th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
+            pass_on(&frame, node, i);
+    return ctx->error;
+}
+
+static bool has_gradient(const th_node *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        const th_tensor *output = th_node_output(node, i)->tensor;
+        if (output && output->root == output && th_gradient_begun(output))
+            return true;
+    }
+    return false;
+}
+
+/* A view that only renames its root's gradient: nothing to do backward. */
+static bool is_plain_view(const th_node *node)
+{
+    return (node->op->flags & TH_OP_VIEW) && !node->op->passes;
+}
+
+static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
+{
+    if (is_plain_view(node) || !has_gradient(node))
+        return TH_OK;
+    if (node->consumed)
+        return th_fail(ctx, TH_ERROR_STATE, "backward", "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
+                       node->op->name, node->file ? node->file : "?", node->line);
+    if (node->wanted && backward_node(ctx, node) != TH_OK)
+        return ctx->error;
+    for (int i = 0; i < node->n_outputs; i++) {
+        th_tensor *output = th_node_output(node, i)->tensor;
+        if (output && output->root == output)
+            th_gradient_used_up(output);
+    }
+    if (!keep_tape)
+        th_node_release(ctx, node);
+    return TH_OK;
+}
+
+/* Marks the nodes through which a wanted gradient flows. */
+static void mark_wanted(th_context *ctx, int64_t last)
+{
+    for (int64_t i = 0; i <= last; i++) {
+        th_node *node = th_node_at(ctx->tape, i);
+        node->wanted = false;
+        for (int j = 0; j < node->n_inputs && !node->wanted; j++)
+            node->wanted = th_gradient_wanted(ctx, th_node_input(node, j)->tensor);
+    }
+}
+
+static th_status seed(th_context *ctx, th_tensor *t, th_tensor *cotangent)
+{
+    bool add;
+    if (th_gradient_open(ctx, t, &add) != TH_OK)
+        return ctx->error;
+    if (ctx->options.shapes_only)
+        return TH_OK;
+    const th_array target = th_gradient_array(t);
+    if (cotangent) {
+        const th_array source = th_tensor_array(cotangent);
+        th_copy_array(ctx, &target, &source, add);
+    } else if (add) {
+        th_tensor *one = th_tensor_new(ctx, t->dtype, 0, NULL, false, "backward");
+        if (one == NULL)
+            return ctx->error;
+        const th_array source = th_tensor_array(one);
+        th_fill_array(ctx, &source, 1);
+        th_copy_array(ctx, &target, &source, true);
+    } else {
+        th_fill_array(ctx, &target, 1);
+    }
+    return ctx->error;
+}
+
+static th_status check_start(th_context *ctx, th_tensor *t, const th_backward_options *options)
+{
+    if (!t->requires_gradient)
+        return th_fail(ctx, TH_ERROR_STATE, "backward",
+                       "nothing to go back through: no input requires a gradient, or recording was off (th_set_requires_gradient, th_no_grad_end)");
+    if (options->cotangent == NULL && th_tensor_numel(t) != 1)
+        return th_fail(ctx, TH_ERROR_SHAPE, "backward", "a tensor of one element is needed without a cotangent; this one has %lld elements",
+                       (long long)th_tensor_numel(t));
+    if (options->cotangent) {
+        const th_tensor *c = options->cotangent;
+        if (!th_usable(c, ctx, "backward", "the cotangent"))
+            return ctx->error;
+        const th_array a = th_tensor_array(c), b = th_tensor_array(t);
+        if (c->dtype != t->dtype)
+            return th_fail(ctx, TH_ERROR_TYPE, "backward", "the cotangent is %s, the tensor %s", th_dtype_name(c->dtype), th_dtype_name(t->dtype));
+        if (!same_sizes(&a, &b))
+            return th_fail(ctx, TH_ERROR_SHAPE, "backward", "the cotangent is %s, the tensor %s", TH_TEXT(&a), TH_TEXT(&b));
+    }
+    return TH_OK;
+}
+
+static th_status walk(th_context *ctx, th_tensor *t, const th_backward_options *options)
+{
+    const int64_t last = t->root->node;
+    if (last >= 0)
+        mark_wanted(ctx, last);
+    if ((last < 0 && !th_gradient_wanted(ctx, t)) || seed(ctx, t, options->cotangent) != TH_OK)
+        return ctx->error;
+    for (int64_t i = last; i >= 0; i--) {
+        th_node *node = th_node_at(ctx->tape, i);
+        const th_status status = visit(ctx, node, options->keep_tape);
+        if (node->restored) { /* its own backward has been: what was computed again is used up */
+            node->restored = false;
+            th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
+        }
+        if (status != TH_OK)
+            return status;
+    }
+    return TH_OK;
+}
+
+th_status(th_backward_with)(th_tensor *t, const th_backward_options *options)
+{
+    if (!th_usable(t, NULL, "backward", "the tensor"))
+        return t && t->ctx->error ? t->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = t->ctx;
+    const th_backward_options defaults = {0};
+    options = options ? options : &defaults;
+    if (check_start(ctx, t, options) != TH_OK || th_tape_of(ctx, "backward") == NULL)
+        return ctx->error;
+    if (th_gradients_begin(ctx, options) != TH_OK)
+        return ctx->error;
+    walk(ctx, t, options);
+    return th_gradients_end(ctx, options);
+}
+
+th_status(th_backward)(th_tensor *loss)
+{
+    return (th_backward_with)(loss, NULL);
+}

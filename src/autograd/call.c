@@ -1,0 +1,288 @@
+/* What shape rules call, and running a call that they have described. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
+
+void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes)
+{
+    th_array *output = &call->output[i];
+    output->dtype = dtype;
+    output->ndim = ndim;
+    memcpy(output->size, size, (size_t)ndim * sizeof *size);
+    th_contiguous_strides(ndim, output->size, output->stride);
+    output->axes[0] = 0;
+    if (axes) {
+        strncpy(output->axes, axes, TH_MAX_DIMS);
+        output->axes[TH_MAX_DIMS] = 0;
+    }
+    ((th_frame *)call)->declared |= 1u << i;
+}
+
+void th_call_output_order(th_call *call, int i, const int *order)
+{
+    th_array *output = &call->output[i];
+    int64_t stride = 1;
+    for (int d = output->ndim - 1; d >= 0; d--) {
+        output->stride[order[d]] = stride;
+        stride *= output->size[order[d]] > 1 ? output->size[order[d]] : 1;
+    }
+}
+
+void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, const char *axes)
+{
+    th_call_output(call, 0, call->input[0].dtype, ndim, size, axes);
+    memcpy(call->output[0].stride, stride, (size_t)ndim * sizeof *stride);
+    ((th_frame *)call)->view_offset = offset;
+}
+
+void *th_call_attributes(th_call *call)
+{
+    return (void *)(uintptr_t)call->attributes;
+}
+
+void th_call_draw(th_call *call)
+{
+    call->random = th_random_next(call->ctx, TH_STREAM_DROPOUT);
+}
+
+th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    th_fail_arguments(call->ctx, code, call->op->name, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+th_status th_call_axis(th_call *call, int *axis, int ndim)
+{
+    if (*axis < -ndim || *axis >= ndim)
+        return th_call_fail(call, TH_ERROR_SHAPE, "axis %d is outside [%d, %d) of %s", *axis, -ndim, ndim, TH_TEXT(&call->input[0]));
+    if (*axis < 0)
+        *axis += ndim;
+    return TH_OK;
+}
+
+th_status th_call_floating(th_call *call, int i)
+{
+    if (call->input[i].given && !th_is_floating(call->input[i].dtype))
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be float32 or float64, it is %s", i, th_dtype_name(call->input[i].dtype));
+    return TH_OK;
+}
+
+th_status th_call_index_type(th_call *call, int i)
+{
+    if (call->input[i].given && !th_is_index(call->input[i].dtype))
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be int32 or int64, it is %s", i, th_dtype_name(call->input[i].dtype));
+    return TH_OK;
+}
+
+th_status th_call_bool(th_call *call, int i)
+{
+    if (call->input[i].given && call->input[i].dtype != TH_BOOL)
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be bool, it is %s", i, th_dtype_name(call->input[i].dtype));
+    return TH_OK;
+}
+
+th_status th_call_same_type(th_call *call)
+{
+    int first = -1;
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (!call->input[i].given || !th_is_floating(call->input[i].dtype))
+            continue;
+        if (first < 0)
+            first = i;
+        if (call->input[i].dtype != call->input[first].dtype)
+            return th_call_fail(call, TH_ERROR_TYPE, "types are mixed: input %d is %s, input %d is %s (th_cast converts)", first,
+                                th_dtype_name(call->input[first].dtype), i, th_dtype_name(call->input[i].dtype));
+    }
+    return TH_OK;
+}
+
+th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size)
+{
+    const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
+    int64_t result[TH_MAX_DIMS];
+    for (int d = 0; d < n; d++) {
+        const int da = d - (n - a->ndim), db = d - (n - b->ndim);
+        const int64_t sa = da < 0 ? 1 : a->size[da], sb = db < 0 ? 1 : b->size[db];
+        if (sa != sb && sa != 1 && sb != 1)
+            return th_call_fail(call, TH_ERROR_SHAPE, "shapes do not broadcast: %s and %s", TH_TEXT(a), TH_TEXT(b));
+        result[d] = sa == 1 ? sb : sa;
+    }
+    memcpy(size, result, (size_t)n * sizeof *size);
+    *ndim = n;
+    return TH_OK;
+}
+
+/* The letters of whichever input has as many dimensions as the result, and names them. */
+static const char *broadcast_axes(const th_call *call, int ndim)
+{
+    for (int i = 0; i < call->n_inputs; i++)
+        if (call->input[i].given && call->input[i].ndim == ndim && call->input[i].axes[0])
+            return call->input[i].axes;
+    return NULL;
+}
+
+th_status th_shape_elementwise(th_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++)
+        if (th_call_floating(call, i) != TH_OK)
+            return TH_ERROR_TYPE;
+    if (th_call_same_type(call) != TH_OK)
+        return TH_ERROR_TYPE;
+    th_array shape = call->input[0];
+    for (int i = 1; i < call->n_inputs; i++)
+        if (th_call_broadcast(call, &shape, &call->input[i], &shape.ndim, shape.size) != TH_OK)
+            return TH_ERROR_SHAPE;
+    th_call_output(call, 0, call->input[0].dtype, shape.ndim, shape.size, broadcast_axes(call, shape.ndim));
+    return TH_OK;
+}
+
+/* -- frames -- */
+
+th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs, void *attributes)
+{
+    const int n_outputs = op->n_outputs > 0 ? op->n_outputs : 1;
+    frame->call = (th_call){.ctx = ctx,
+                            .op = op,
+                            .attributes = attributes,
+                            .n_inputs = n_inputs,
+                            .n_outputs = n_outputs,
+                            .input = frame->input,
+                            .output = frame->output,
+                            .output_gradient = frame->output_gradient,
+                            .input_gradient = frame->input_gradient,
+                            .add = frame->add,
+                            .training = ctx->training};
+    frame->view_offset = 0;
+    frame->declared = 0;
+    if (n_inputs > TH_MAX_INPUTS) {
+        const size_t n = (size_t)n_inputs;
+        char *room = th_bump_take(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
+        if (room == NULL)
+            return th_fail_memory(ctx, op->name, n * 2 * sizeof(th_array));
+        frame->call.input = (th_array *)(void *)room;
+        frame->call.input_gradient = frame->call.input + n;
+        frame->call.add = (bool *)(frame->call.input_gradient + n);
+    }
+    for (int i = 0; i < n_inputs; i++) {
+        frame->call.input[i].given = frame->call.input_gradient[i].given = frame->call.add[i] = false;
+        frame->call.input[i].data = frame->call.input_gradient[i].data = NULL;
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        frame->output[i].given = frame->output_gradient[i].given = false;
+        frame->output[i].data = frame->output_gradient[i].data = NULL;
+        frame->output[i].ndim = 0;
+    }
+    return TH_OK;
+}
+
+th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node)
+{
+    const th_status status = th_frame_init(frame, ctx, ctx->tape, node->op, node->n_inputs, node->attributes);
+    if (status != TH_OK)
+        return status;
+    frame->call.random = node->random;
+    frame->call.training = node->training;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const th_tensor *t = th_node_input(node, i)->tensor;
+        if (t) {
+            frame->call.input[i] = th_tensor_array(t);
+            frame->call.input[i].data = NULL;
+        }
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        const th_tensor *t = th_node_output(node, i)->tensor;
+        if (t) {
+            frame->call.output[i] = th_tensor_array(t);
+            frame->call.output[i].data = NULL;
+        }
+    }
+    return TH_OK;
+}
+
+th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation)
+{
+    *temporary = *like;
+    th_contiguous_strides(like->ndim, like->size, temporary->stride);
+    int64_t numel;
+    size_t bytes;
+    if (!th_checked_numel(like->ndim, like->size, &numel) || !th_checked_bytes(numel, th_dtype_size(like->dtype), &bytes)) {
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
+        return NULL;
+    }
+    th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, operation);
+    temporary->data = block ? th_block_data(block) : NULL;
+    return block;
+}
+
+/* Copies of operands for an operation that wants contiguous memory. */
+typedef struct copies {
+    th_block *block[2 * TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS];
+    int count;
+} copies;
+
+static th_status make_contiguous(th_context *ctx, th_array *array, copies *made, const char *operation)
+{
+    if (!array->given || array->data == NULL || th_array_contiguous(array))
+        return TH_OK;
+    th_array temporary;
+    th_block *block = th_contiguous_temporary(ctx, array, &temporary, operation);
+    if (block == NULL)
+        return TH_ERROR_MEMORY;
+    made->block[made->count++] = block;
+    th_copy_array(ctx, &temporary, array, false);
+    *array = temporary;
+    return TH_OK;
+}
+
+static th_status run_kernel(th_frame *frame, bool backward)
+{
+    th_call *call = &frame->call;
+    th_context *ctx = call->ctx;
+    th_block *scratch = NULL;
+    const size_t bytes = call->op->scratch ? call->op->scratch(call, backward) : 0;
+    if (bytes) {
+        scratch = th_take_block(ctx, &ctx->step_arena, bytes, call->op->name);
+        if (scratch == NULL)
+            return TH_ERROR_MEMORY;
+        call->scratch = th_block_data(scratch);
+    }
+    if (!ctx->options.shapes_only) {
+        if (backward)
+            call->op->backward(call);
+        else
+            call->op->forward(call);
+    }
+    if (scratch)
+        th_arena_give(&ctx->step_arena, scratch);
+    call->scratch = NULL;
+    return ctx->error;
+}
+
+th_status th_frame_run(th_frame *frame, bool backward)
+{
+    th_call *call = &frame->call;
+    th_context *ctx = call->ctx;
+    copies made = {.count = 0};
+    th_status status = TH_OK;
+    if ((call->op->flags & TH_OP_CONTIGUOUS) && call->n_inputs <= TH_MAX_INPUTS) {
+        for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
+            status = make_contiguous(ctx, &call->input[i], &made, call->op->name);
+        for (int i = 0; i < call->n_outputs && status == TH_OK && backward; i++) {
+            status = make_contiguous(ctx, &call->output[i], &made, call->op->name);
+            if (status == TH_OK)
+                status = make_contiguous(ctx, &call->output_gradient[i], &made, call->op->name);
+        }
+    }
+    if (status == TH_OK)
+        status = run_kernel(frame, backward);
+    for (int i = 0; i < made.count; i++)
+        th_arena_give(&ctx->step_arena, made.block[i]);
+    return status;
+}

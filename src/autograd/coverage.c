@@ -1,0 +1,146 @@
+/* Regions of a gradient: see coverage.h. */
+#include "autograd/coverage.h"
+
+#include <string.h>
+
+static void insert_dimension(th_region *region, int64_t size, int64_t stride)
+{
+    int at = region->ndim++;
+    for (; at > 0 && region->stride[at - 1] < stride; at--) {
+        region->size[at] = region->size[at - 1];
+        region->stride[at] = region->stride[at - 1];
+    }
+    region->size[at] = size;
+    region->stride[at] = stride;
+}
+
+/* Joins dimensions that continue each other. */
+static void merge_dimensions(th_region *region)
+{
+    int kept = 0;
+    for (int d = 1; d < region->ndim; d++) {
+        if (region->stride[kept] == region->size[d] * region->stride[d]) {
+            region->size[kept] *= region->size[d];
+            region->stride[kept] = region->stride[d];
+        } else {
+            kept++;
+            region->size[kept] = region->size[d];
+            region->stride[kept] = region->stride[d];
+        }
+    }
+    region->ndim = region->ndim ? kept + 1 : 0;
+}
+
+th_region th_region_of(const th_tensor *t)
+{
+    th_region region = {.offset = t->gradient_offset, .numel = 1};
+    for (int d = 0; d < t->ndim; d++) {
+        region.numel *= t->size[d];
+        if (t->size[d] != 1)
+            insert_dimension(&region, t->size[d], t->gradient_stride[d]);
+    }
+    merge_dimensions(&region);
+    return region;
+}
+
+/* Both regions in digits of one system of strides. */
+typedef struct digits {
+    int count;
+    int64_t stride[2 * TH_MAX_DIMS], size[2][2 * TH_MAX_DIMS];
+} digits;
+
+static digits common_digits(const th_region *a, const th_region *b)
+{
+    digits common = {.count = 0};
+    for (int i = 0, j = 0; i < a->ndim || j < b->ndim; common.count++) {
+        const int64_t sa = i < a->ndim ? a->stride[i] : 0, sb = j < b->ndim ? b->stride[j] : 0;
+        const int64_t stride = sa > sb ? sa : sb;
+        common.stride[common.count] = stride;
+        common.size[0][common.count] = sa == stride ? a->size[i++] : 1;
+        common.size[1][common.count] = sb == stride ? b->size[j++] : 1;
+    }
+    return common;
+}
+
+th_relation th_region_relation(const th_region *a, const th_region *b)
+{
+    if (a->numel == 0 || b->numel == 0)
+        return TH_DISJOINT;
+    const bool swapped = b->offset < a->offset;
+    const digits common = swapped ? common_digits(b, a) : common_digits(a, b);
+    int64_t rest = swapped ? a->offset - b->offset : b->offset - a->offset;
+    bool disjoint = false, inside = !swapped;
+    int64_t limit = INT64_MAX; /* of a digit: a larger one would carry into the one before */
+    for (int d = 0; d < common.count; d++) {
+        const int64_t stride = common.stride[d], shift = rest / stride;
+        const int64_t low = common.size[0][d], high = common.size[1][d];
+        if (low > limit || shift + high > limit)
+            return TH_OVERLAPS;
+        disjoint |= shift >= low;
+        inside &= shift + high <= low;
+        rest -= shift * stride;
+        if (d + 1 < common.count && stride % common.stride[d + 1] != 0)
+            return TH_OVERLAPS;
+        limit = d + 1 < common.count ? stride / common.stride[d + 1] : limit;
+    }
+    if (rest != 0 || disjoint) /* a remainder below the smallest stride: the lattices never meet */
+        return TH_DISJOINT;
+    return inside ? TH_INSIDE : TH_OVERLAPS;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The longest run such that every region is made of whole runs. */
+static int64_t run_length(const th_region *covered, int64_t n)
+{
+    int64_t run = n;
+    for (const th_region *region = covered; region; region = region->next) {
+        const int inner = region->ndim - 1;
+        const bool dense = inner >= 0 && region->stride[inner] == 1;
+        run = common_divisor(run, dense ? region->size[inner] : 1);
+        run = common_divisor(run, region->offset);
+        for (int d = 0; d < region->ndim - dense; d++)
+            run = common_divisor(run, region->stride[d]);
+    }
+    return run;
+}
+
+static bool contains(const th_region *region, int64_t position)
+{
+    int64_t rest = position - region->offset;
+    if (rest < 0 || region->numel == 0)
+        return false;
+    for (int d = 0; d < region->ndim; d++) {
+        const int64_t digit = rest / region->stride[d];
+        if (digit >= region->size[d])
+            return false;
+        rest -= digit * region->stride[d];
+    }
+    return rest == 0;
+}
+
+void th_fill_uncovered(const th_region *covered, void *data, int64_t n, size_t element)
+{
+    if (data == NULL || n == 0)
+        return;
+    if (covered == NULL) {
+        memset(data, 0, (size_t)n * element);
+        return;
+    }
+    const int64_t run = run_length(covered, n);
+    for (int64_t at = 0; at < n; at += run) {
+        bool found = false;
+        for (const th_region *region = covered; region && !found; region = region->next)
+            found = contains(region, at);
+        if (!found)
+            memset((char *)data + (size_t)at * element, 0, (size_t)run * element);
+    }
+}

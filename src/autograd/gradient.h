@@ -1,0 +1,32 @@
+/* The gradient memory of a root: made when first written, shared while nobody adds, given back when used up. */
+#ifndef TH_AUTOGRAD_GRADIENT_H
+#define TH_AUTOGRAD_GRADIENT_H
+
+#include "autograd/tape.h"
+
+/* Something has been written to it. */
+static inline bool th_gradient_begun(const th_tensor *root)
+{
+    return root->gradient_full || root->covered;
+}
+/* The current backward wants dL/dt; t may be NULL. */
+bool th_gradient_wanted(const th_context *ctx, const th_tensor *t);
+/* Makes t's part of its root's gradient ready to be written; *add says that it holds something to add to. */
+th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add);
+/* t's part as an array. */
+th_array th_gradient_array(const th_tensor *t);
+/* root's gradient is this memory, complete, shared until somebody adds to it. */
+void th_gradient_share(th_tensor *root, th_storage *storage);
+/* Zeros in what nobody wrote. */
+void th_gradient_complete(th_tensor *root);
+/* The node that made root has been visited: the memory goes back, or is kept for reading. */
+void th_gradient_used_up(th_tensor *root);
+
+/* A handle on t's part of a gradient's memory. NULL with TH_ERROR_MEMORY. */
+th_tensor *th_gradient_alias(th_tensor *t, th_storage *storage, bool owned);
+
+/* Around a backward pass. end hands out chosen gradients, completes those of leaves, and undoes all after an error. Returns the pending error. */
+th_status th_gradients_begin(th_context *ctx, const th_backward_options *options);
+th_status th_gradients_end(th_context *ctx, const th_backward_options *options);
+
+#endif

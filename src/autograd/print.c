@@ -1,0 +1,237 @@
+/* The tape as text: one line per node, formulas and matrices on request, or a Graphviz graph. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "autograd/gradient.h"
+#include "autograd/tape.h"
+#include "tensor/elementwise.h"
+
+enum { TH_LINE_TEXT = 512 };
+
+static size_t node_saved_bytes(const th_node *node)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const th_operand_record *operand = &node->operand[i];
+        if (operand->saved == TH_SAVED_HELD && !operand->tensor->storage->owned)
+            bytes += operand->tensor->storage->bytes;
+    }
+    return bytes;
+}
+
+/* Bytes of the step that this node is the first to hold: what its backward costs in memory. */
+static size_t node_own_bytes(const th_tape *tape, int64_t index)
+{
+    const th_node *node = th_node_at(tape, index);
+    size_t bytes = 0;
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const th_operand_record *operand = &node->operand[i];
+        if (operand->saved != TH_SAVED_HELD || operand->tensor->storage->owned)
+            continue;
+        bool seen = false;
+        for (int64_t j = 0; j <= index && !seen; j++) {
+            const th_node *earlier = th_node_at(tape, j);
+            const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
+            for (int k = 0; k < end && !seen; k++)
+                seen = earlier->operand[k].saved == TH_SAVED_HELD && earlier->operand[k].tensor->storage == operand->tensor->storage;
+        }
+        bytes += seen ? 0 : operand->tensor->storage->bytes;
+    }
+    return bytes;
+}
+
+static int64_t multiply_adds(th_context *ctx, const th_node *node)
+{
+    th_frame frame;
+    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
+        return 0;
+    return node->op->multiply_adds(&frame.call);
+}
+
+static bool check_index(th_context *ctx, int64_t index)
+{
+    if (ctx->tape && index >= 0 && index < ctx->tape->nodes.count)
+        return true;
+    th_fail(ctx, TH_ERROR_INDEX, "tape_node", "node %" PRId64 " of a tape of %" PRId64, index, th_tape_length(ctx));
+    return false;
+}
+
+th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
+{
+    if (ctx == NULL || info == NULL)
+        return TH_ERROR_ARGUMENT;
+    if (!check_index(ctx, index))
+        return ctx->error;
+    const th_node *node = th_node_at(ctx->tape, index);
+    *info = (th_node_info){
+        .operation = node->op->name,
+        .module = node->path,
+        .file = node->file,
+        .line = node->line,
+        .multiply_adds = multiply_adds(ctx, node),
+        .saved_bytes = node_own_bytes(ctx->tape, index),
+        .n_inputs = node->n_inputs,
+        .n_outputs = node->n_outputs,
+    };
+    return TH_OK;
+}
+
+/* "(B=2, T=4, E=8) (8, 8) -> (B=2, T=4, 8)" */
+static void shapes_text(const th_node *node, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < node->n_inputs + node->n_outputs && used < size; i++) {
+        const th_tensor *t = node->operand[i].tensor;
+        if (i == node->n_inputs && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s->", used ? " " : "");
+        if (t == NULL || used >= size)
+            continue;
+        const th_array array = th_tensor_array(t);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", TH_TEXT(&array));
+    }
+}
+
+/* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is computed again. */
+static void saves_text(const th_node *node, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < node->n_inputs + node->n_outputs && used < size; i++) {
+        const th_saved saved = node->operand[i].saved;
+        if (saved == TH_SAVED_NOT)
+            continue;
+        const bool input = i < node->n_inputs;
+        const char *format = saved == TH_SAVED_RECOMPUTED ? "%s(%c%d)" : "%s%c%d";
+        used += (size_t)snprintf(text + used, size - used, format, used ? "," : "", input ? 'x' : 'y', input ? i : i - node->n_inputs);
+    }
+}
+
+static th_status print_node_line(th_context *ctx, FILE *file, int64_t index)
+{
+    const th_node *node = th_node_at(ctx->tape, index);
+    char shapes[TH_LINE_TEXT], saves[TH_LINE_TEXT];
+    shapes_text(node, shapes, sizeof shapes);
+    saves_text(node, saves, sizeof saves);
+    const int written = fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %10zu  %s\n", index, node->op->name, node->path[0] ? node->path : "-",
+                                shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
+    return written < 0 ? th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed") : TH_OK;
+}
+
+static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th_tensor *t)
+{
+    if (fprintf(file, "      %s =\n", title) < 0)
+        return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
+    const th_life life = t->life;
+    t->life = TH_LIFE_LIVE; /* the engine may look at what the user may not */
+    const th_status status = (th_print)(t, file, NULL);
+    t->life = life;
+    return status;
+}
+
+static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        th_tensor *output = th_node_output(node, i)->tensor;
+        if (output == NULL || output->storage->dropped || ctx->options.shapes_only)
+            continue;
+        if (print_matrix(ctx, file, i ? "value of a further output" : "value", output) != TH_OK)
+            return ctx->error;
+        th_tensor *root = output->root;
+        if (root == NULL || root->kept == NULL)
+            continue;
+        th_tensor *gradient = th_gradient_alias(output, root->kept, false);
+        if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
+            return ctx->error;
+    }
+    return TH_OK;
+}
+
+th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options)
+{
+    if (ctx == NULL || file == NULL)
+        return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print", "the file is NULL") : TH_ERROR_ARGUMENT;
+    const th_tape_print_options plain = {0};
+    options = options ? options : &plain;
+    fprintf(file, "%4s  %-18s %-28s %-52s %12s %10s  %s\n", "node", "operation", "module", "shapes", "mul-adds", "kept bytes", "saves");
+    int64_t work = 0;
+    size_t kept = 0;
+    for (int64_t i = 0; i < th_tape_length(ctx); i++) {
+        const th_node *node = th_node_at(ctx->tape, i);
+        if (print_node_line(ctx, file, i) != TH_OK)
+            return ctx->error;
+        work += multiply_adds(ctx, node);
+        kept += node_own_bytes(ctx->tape, i);
+        if (options->formulas && fprintf(file, "      %s\n      %s\n", node->op->value, node->op->gradient ? node->op->gradient : "a view: its gradient is the same view") < 0)
+            return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
+        if (options->values && print_values(ctx, file, node) != TH_OK)
+            return ctx->error;
+    }
+    const th_memory_usage memory = th_memory(ctx);
+    if (fprintf(file, "%" PRId64 " nodes, %" PRId64 " multiply-adds forward, %zu bytes kept for backward, %zu bytes live, %zu at most\n", th_tape_length(ctx),
+                work, kept, memory.live, memory.peak) < 0)
+        return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
+    return TH_OK;
+}
+
+/* -- Graphviz -- */
+
+/* The node that made t (through views: that made the view), or -1. */
+static int64_t maker(const th_tape *tape, const th_tensor *t, int64_t before)
+{
+    for (int64_t i = before - 1; i >= 0; i--) {
+        const th_node *node = th_node_at(tape, i);
+        for (int j = 0; j < node->n_outputs; j++)
+            if (th_node_output(node, j)->tensor == t)
+                return i;
+    }
+    return -1;
+}
+
+static th_status print_dot_node(th_context *ctx, FILE *file, int64_t index)
+{
+    const th_node *node = th_node_at(ctx->tape, index);
+    const th_array output = th_tensor_array(th_node_output(node, 0)->tensor);
+    bool good = fprintf(file, "  n%" PRId64 " [label=\"%s\\n%s\", tooltip=\"%s\"];\n", index, node->op->name, TH_TEXT(&output),
+                        node->op->gradient ? node->op->gradient : "view") >= 0;
+    for (int i = 0; i < node->n_inputs && good; i++) {
+        const th_tensor *t = th_node_input(node, i)->tensor;
+        if (t == NULL)
+            continue;
+        const int64_t from = maker(ctx->tape, t, index);
+        if (from >= 0) {
+            good = fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", from, index) >= 0;
+        } else {
+            const th_array input = th_tensor_array(t);
+            good = fprintf(file, "  t%p [shape=box, style=%s, label=\"%s\"];\n  t%p -> n%" PRId64 ";\n", (const void *)t,
+                           t->requires_gradient ? "bold" : "dashed", TH_TEXT(&input), (const void *)t, index) >= 0;
+        }
+    }
+    return good ? TH_OK : th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
+}
+
+th_status th_tape_print_dot(th_context *ctx, FILE *file)
+{
+    if (ctx == NULL || file == NULL)
+        return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print_dot", "the file is NULL") : TH_ERROR_ARGUMENT;
+    if (fprintf(file, "digraph tape {\n  node [shape=ellipse, fontname=\"sans-serif\"];\n") < 0)
+        return th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
+    /* modules become boxes around their nodes */
+    const char *open = "";
+    int boxes = 0;
+    for (int64_t i = 0; i < th_tape_length(ctx); i++) {
+        const char *path = th_node_at(ctx->tape, i)->path;
+        if (strcmp(path, open) != 0) {
+            if (open[0])
+                fprintf(file, "  }\n");
+            if (path[0])
+                fprintf(file, "  subgraph cluster_%d {\n  label=\"%s\"; style=rounded;\n", boxes++, path);
+            open = path;
+        }
+        if (print_dot_node(ctx, file, i) != TH_OK)
+            return ctx->error;
+    }
+    if (fprintf(file, "%s}\n", open[0] ? "  }\n" : "") < 0)
+        return th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
+    return TH_OK;
+}

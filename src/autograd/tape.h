@@ -1,0 +1,98 @@
+/* The tape from inside: nodes in the order they were recorded, and what backward needs besides. It walks the operation interface and names no operation. */
+#ifndef TH_AUTOGRAD_TAPE_H
+#define TH_AUTOGRAD_TAPE_H
+
+#include "tapehead/op.h"
+#include "tapehead/tape.h"
+#include "tensor/tensor.h"
+
+/* How a node keeps an operand for its backward. */
+typedef enum th_saved {
+    TH_SAVED_NOT,
+    TH_SAVED_HELD,      /* the node holds the storage */
+    TH_SAVED_RECOMPUTED /* the storage's producer is cheap: computed again when needed */
+} th_saved;
+
+typedef struct th_operand_record {
+    th_tensor *tensor; /* NULL: an input left out, an output nobody asked for */
+    th_saved saved;
+    uint32_t version;  /* of the storage, when recorded */
+} th_operand_record;
+
+typedef struct th_node {
+    const th_op *op;
+    void *attributes;
+    int n_inputs, n_outputs;
+    th_operand_record *operand; /* inputs, then outputs */
+    th_random_call random;
+    bool training;
+    bool consumed; /* backward has been through and its saved values are given back */
+    bool restored; /* output 0 was computed again and waits for this node's own backward */
+    bool wanted;   /* in the current backward: a gradient is wanted of something below */
+    const char *path, *file;
+    int line;
+} th_node;
+
+enum { TH_MAX_SCOPES = 64 };
+
+typedef struct th_scope {
+    int64_t first_handle; /* of the step's pool */
+    const char *path;
+} th_scope;
+
+typedef struct th_tape {
+    th_pool nodes;
+    th_pool storages;  /* gradients of intermediate results */
+    th_bump bytes;     /* attributes, operand records, paths, regions */
+    th_scope scope[TH_MAX_SCOPES];
+    struct th_touched *touched; /* leaves that the current backward writes */
+    struct th_stashed *stashed; /* their gradients, set aside while only chosen ones are computed */
+    bool wrt;                   /* the current backward computes chosen gradients alone */
+    char finding[1024];         /* of tracing; "" when there is none */
+    bool finding_is_old;        /* it stems from the step before */
+} th_tape;
+
+/* The context's tape, made when first needed; NULL with TH_ERROR_MEMORY. */
+th_tape *th_tape_of(th_context *ctx, const char *operation);
+static inline th_node *th_node_at(const th_tape *tape, int64_t index)
+{
+    return th_pool_at(&tape->nodes, index);
+}
+static inline th_operand_record *th_node_input(const th_node *node, int i)
+{
+    return &node->operand[i];
+}
+static inline th_operand_record *th_node_output(const th_node *node, int i)
+{
+    return &node->operand[node->n_inputs + i];
+}
+/* Gives back what a node saved. */
+void th_node_release(th_context *ctx, th_node *node);
+
+/* -- a call being made, with room for the usual number of operands -- */
+typedef struct th_frame {
+    th_call call; /* first: shape rules get a pointer to it */
+    int64_t view_offset;
+    uint32_t declared; /* outputs that the shape rule declared */
+    th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS], input_gradient[TH_MAX_INPUTS];
+    bool add[TH_MAX_INPUTS];
+} th_frame;
+
+/* A frame for an operation with n inputs, nothing given yet. */
+th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs, void *attributes);
+/* A frame of a recorded node: geometry of all operands, no data. */
+th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node);
+/* Runs forward or backward of a filled frame: scratch, contiguous copies where the operation wants them. */
+th_status th_frame_run(th_frame *frame, bool backward);
+/* A temporary of the step with the geometry of `like`, contiguous. NULL with TH_ERROR_MEMORY. */
+th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
+
+/* Computes the dropped bytes of a storage again. */
+th_status th_restore(th_context *ctx, th_storage *storage, const char *operation);
+th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
+
+/* -- tracing (autograd/trace.c) -- */
+/* Notes the finding if an output of the call (an input gradient, in backward) is not finite. node may be NULL (not recorded). */
+void th_trace_call(th_frame *frame, const th_node *node, bool backward);
+
+#endif

@@ -1,0 +1,140 @@
+/* Tracing: the first value or gradient of a step that is not finite, with what led to it. */
+#include <math.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "tensor/elementwise.h"
+
+/* What an array holds. */
+typedef struct survey {
+    int64_t nan, infinite, minus_infinite; /* counts; infinite is +inf */
+    double low, high;                      /* of the finite elements */
+    int64_t finite;
+} survey;
+
+static double element(const th_array *array, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int d = 0; d < array->ndim; d++)
+        at += index[d] * array->stride[d];
+    return array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
+}
+
+/* The next index in row-major order; false after the last. */
+static bool advance(const th_array *array, int64_t *index)
+{
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        if (++index[d] < array->size[d])
+            return true;
+        index[d] = 0;
+    }
+    return false;
+}
+
+static void count(survey *s, double x)
+{
+    if (isnan(x)) {
+        s->nan++;
+    } else if (isinf(x)) {
+        *(x > 0 ? &s->infinite : &s->minus_infinite) += 1;
+    } else {
+        s->low = s->finite == 0 || x < s->low ? x : s->low;
+        s->high = s->finite == 0 || x > s->high ? x : s->high;
+        s->finite++;
+    }
+}
+
+static survey survey_array(const th_array *array)
+{
+    survey s = {0};
+    if (!array->given || array->data == NULL || !th_is_floating(array->dtype) || th_array_numel(array) == 0)
+        return s;
+    int64_t index[TH_MAX_DIMS] = {0};
+    do {
+        count(&s, element(array, index));
+    } while (advance(array, index));
+    return s;
+}
+
+static size_t describe_survey(char *text, size_t size, const survey *s)
+{
+    int used = s->finite ? snprintf(text, size, "%.4g .. %.4g", s->low, s->high) : snprintf(text, size, "nothing finite");
+    if (s->nan && used >= 0 && (size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, ", %lld NaN", (long long)s->nan);
+    if (s->infinite && used >= 0 && (size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, ", %lld inf", (long long)s->infinite);
+    if (s->minus_infinite && used >= 0 && (size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, ", %lld -inf", (long long)s->minus_infinite);
+    return used < 0 ? 0 : (size_t)used < size ? (size_t)used : size - 1;
+}
+
+/* A -inf is a finding only if no operand had one: an additive mask is passed on, not made. */
+static bool is_finding(const survey *result, bool inputs_have_minus_infinity)
+{
+    return result->nan || result->infinite || (result->minus_infinite && !inputs_have_minus_infinity);
+}
+
+static bool any_minus_infinity(const th_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++)
+        if (survey_array(&call->input[i]).minus_infinite)
+            return true;
+    return false;
+}
+
+static void write_finding(th_tape *tape, const th_call *call, const th_node *node, bool backward, int which, const survey *result)
+{
+    const size_t size = sizeof tape->finding;
+    const char *file = node ? node->file : NULL, *path = node ? node->path : call->ctx->path;
+    int line = node ? node->line : 0;
+    if (node == NULL)
+        th_location(&file, &line);
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    char range[128];
+    describe_survey(range, sizeof range, result);
+    int used = snprintf(tape->finding, size, "%s: %s %d is not finite (%s)%s%s; at %s:%d", call->op->name,
+                        backward ? "the gradient of input" : "output", which, range, path && path[0] ? "; in " : "", path ? path : "",
+                        slash ? slash + 1 : file ? file : "?", line);
+    for (int i = 0; i < call->n_inputs && used > 0 && (size_t)used < size; i++) {
+        if (call->input[i].data == NULL || !th_is_floating(call->input[i].dtype))
+            continue;
+        const survey input = survey_array(&call->input[i]);
+        describe_survey(range, sizeof range, &input);
+        used += snprintf(tape->finding + used, size - (size_t)used, "; input %d: %s", i, range);
+    }
+    for (int i = 0; backward && i < call->n_outputs && used > 0 && (size_t)used < size; i++) {
+        if (!call->output_gradient[i].given)
+            continue;
+        const survey gradient = survey_array(&call->output_gradient[i]);
+        describe_survey(range, sizeof range, &gradient);
+        used += snprintf(tape->finding + used, size - (size_t)used, "; gradient of output %d: %s", i, range);
+    }
+    tape->finding_is_old = false;
+}
+
+void th_trace_call(th_frame *frame, const th_node *node, bool backward)
+{
+    th_call *call = &frame->call;
+    th_tape *tape = call->ctx->tape;
+    if ((tape->finding[0] && !tape->finding_is_old) || call->ctx->options.shapes_only)
+        return;
+    const int count_results = backward ? call->n_inputs : call->n_outputs;
+    for (int i = 0; i < count_results; i++) {
+        const survey result = survey_array(backward ? &call->input_gradient[i] : &call->output[i]);
+        if ((result.nan || result.infinite || result.minus_infinite) && is_finding(&result, !backward && any_minus_infinity(call))) {
+            write_finding(tape, call, node, backward, i, &result);
+            return;
+        }
+    }
+}
+
+void th_set_tracing(th_context *ctx, bool tracing)
+{
+    if (ctx)
+        ctx->tracing = tracing;
+}
+
+const char *th_trace_finding(const th_context *ctx)
+{
+    return ctx && ctx->tape && ctx->tape->finding[0] ? ctx->tape->finding : NULL;
+}

@@ -1,0 +1,297 @@
+/* Looking at tensors and changing their elements from outside the tape. Every change raises the storage's version, so that a backward over a value
+ * that it saved is refused. */
+#include <math.h>
+#include <string.h>
+
+#include "tensor/checked.h"
+#include "tensor/convert.h"
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+/* -- what a tensor is -- */
+
+th_context *th_context_of(const th_tensor *t)
+{
+    return t ? t->ctx : NULL;
+}
+
+th_dtype th_dtype_of(const th_tensor *t)
+{
+    return t ? t->dtype : TH_FLOAT32;
+}
+
+int th_ndim(const th_tensor *t)
+{
+    return t ? t->ndim : 0;
+}
+
+th_shape th_shape_of(const th_tensor *t)
+{
+    th_shape shape = TH_SCALAR;
+    if (t) {
+        shape.ndim = t->ndim;
+        memcpy(shape.size, t->size, sizeof shape.size);
+    }
+    return shape;
+}
+
+static bool find_axis(const th_tensor *t, const char *operation, int *axis)
+{
+    if (th_normalise_axis(axis, t->ndim))
+        return true;
+    th_fail(t->ctx, TH_ERROR_SHAPE, operation, "axis %d is outside a tensor %s", *axis, TH_SIZES_TEXT(t->ndim, t->size));
+    return false;
+}
+
+int64_t th_size(const th_tensor *t, int axis)
+{
+    if (t == NULL)
+        return 0;
+    return find_axis(t, "size", &axis) ? t->size[axis] : -1;
+}
+
+int64_t th_numel(const th_tensor *t)
+{
+    return t ? th_tensor_numel(t) : 0;
+}
+
+int64_t th_stride(const th_tensor *t, int axis)
+{
+    if (t == NULL)
+        return 0;
+    return find_axis(t, "stride", &axis) ? t->stride[axis] : -1;
+}
+
+bool th_is_contiguous(const th_tensor *t)
+{
+    return t && th_strides_contiguous(t->ndim, t->size, t->stride);
+}
+
+bool th_shares_memory(const th_tensor *a, const th_tensor *b)
+{
+    return a && b && a->storage != NULL && a->storage == b->storage;
+}
+
+th_tensor *th_set_axes(th_tensor *t, const char *letters)
+{
+    if (!th_usable(t, NULL, "set_axes", "t"))
+        return NULL;
+    const size_t count = letters ? strlen(letters) : 0;
+    if (letters && count != (size_t)t->ndim) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_axes", "\"%.20s\" has %zu letters for %d dimensions", letters, count, t->ndim);
+        return NULL;
+    }
+    memset(t->axes, 0, sizeof t->axes);
+    if (letters)
+        memcpy(t->axes, letters, count);
+    return t;
+}
+
+const char *th_axes_of(const th_tensor *t)
+{
+    return t ? t->axes : "";
+}
+
+/* -- single elements -- */
+
+double(th_item)(th_tensor *t)
+{
+    if (!th_usable(t, NULL, "item", "t"))
+        return NAN;
+    if (th_tensor_numel(t) != 1) {
+        th_fail(t->ctx, TH_ERROR_SHAPE, "item", "needs a tensor of one element, not %s", TH_SIZES_TEXT(t->ndim, t->size));
+        return NAN;
+    }
+    const void *data = th_tensor_data(t);
+    return data ? th_number_load(t->dtype, data) : NAN;
+}
+
+/* The elements of t, which has some; NULL with an error in a shapes-only context. */
+static char *existing_data(const th_tensor *t, const char *operation)
+{
+    char *data = th_tensor_data(t);
+    if (data == NULL)
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+    return data;
+}
+
+/* Whether index names an element; *offset is its distance from the first, in elements. */
+static bool find_element(const th_tensor *t, const char *operation, const th_shape *index, int64_t *offset)
+{
+    if (index->ndim != t->ndim) {
+        th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim, TH_SIZES_TEXT(t->ndim, t->size));
+        return false;
+    }
+    *offset = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        const int64_t at = index->size[i] < 0 ? index->size[i] + t->size[i] : index->size[i];
+        if (at < 0 || at >= t->size[i]) {
+            th_fail(t->ctx, TH_ERROR_INDEX, operation, "index %lld is outside axis %d of %s", (long long)index->size[i], i,
+                    TH_SIZES_TEXT(t->ndim, t->size));
+            return false;
+        }
+        *offset += at * t->stride[i];
+    }
+    return true;
+}
+
+double(th_get)(th_tensor *t, th_shape index)
+{
+    int64_t offset;
+    if (!th_usable(t, NULL, "get", "t") || !find_element(t, "get", &index, &offset))
+        return NAN;
+    const char *data = existing_data(t, "get");
+    return data ? th_number_load(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype)) : NAN;
+}
+
+/* Why an operand was not usable, as a status. */
+static th_status refused(const th_tensor *t)
+{
+    const th_context *ctx = t ? t->ctx : th_last_context();
+    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
+}
+
+static th_status check_value(th_tensor *t, const char *operation, double value)
+{
+    if (th_number_fits(t->dtype, value))
+        return TH_OK;
+    return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%s cannot hold %g", th_dtype_name(t->dtype), value);
+}
+
+th_status(th_set)(th_tensor *t, th_shape index, double value)
+{
+    int64_t offset;
+    if (!th_usable(t, NULL, "set", "t") || !find_element(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
+        return refused(t);
+    char *data = th_tensor_data(t);
+    if (data)
+        th_number_store(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype), value);
+    th_storage_changed(t->storage);
+    return TH_OK;
+}
+
+/* -- all elements -- */
+
+static bool readable_data(const th_tensor *t, const char *operation)
+{
+    if (!th_usable(t, NULL, operation, "t"))
+        return false;
+    if (!th_is_contiguous(t)) {
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "a tensor %s with gaps or another order of axes in memory has no plain data: th_contiguous copies it",
+                TH_SIZES_TEXT(t->ndim, t->size));
+        return false;
+    }
+    return true;
+}
+
+void *(th_data)(th_tensor *t)
+{
+    if (!readable_data(t, "data"))
+        return NULL;
+    if (th_tensor_numel(t) == 0)
+        return th_tensor_data(t);
+    void *data = existing_data(t, "data");
+    if (data)
+        th_storage_changed(t->storage);
+    return data;
+}
+
+const void *th_data_const(const th_tensor *t)
+{
+    if (!readable_data(t, "data_const"))
+        return NULL;
+    return th_tensor_numel(t) == 0 ? th_tensor_data(t) : existing_data(t, "data_const");
+}
+
+/* The caller's memory, row-major, as an array. */
+static th_array plain_array(const th_tensor *t, void *data)
+{
+    th_array array = th_tensor_array(t);
+    array.data = data;
+    th_contiguous_strides(t->ndim, t->size, array.stride);
+    return array;
+}
+
+static th_status check_bytes(const th_tensor *t, const char *operation, const void *data, size_t bytes)
+{
+    if (!th_usable(t, NULL, operation, "t"))
+        return refused(t);
+    const size_t needed = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
+    if (bytes != needed)
+        return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "%s %s is %zu bytes, not %zu", th_dtype_name(t->dtype), TH_SIZES_TEXT(t->ndim, t->size), needed,
+                       bytes);
+    return data || bytes == 0 ? TH_OK : th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "data is NULL");
+}
+
+th_status(th_copy_out)(th_tensor *t, void *data, size_t bytes)
+{
+    const th_status status = check_bytes(t, "copy_out", data, bytes);
+    if (status != TH_OK || bytes == 0)
+        return status;
+    if (existing_data(t, "copy_out") == NULL)
+        return TH_ERROR_STATE;
+    const th_array from = th_tensor_array(t), to = plain_array(t, data);
+    th_copy_array(t->ctx, &to, &from, false);
+    return TH_OK;
+}
+
+th_status(th_copy_in)(th_tensor *t, const void *data, size_t bytes)
+{
+    const th_status status = check_bytes(t, "copy_in", data, bytes);
+    if (status != TH_OK)
+        return status;
+    const th_array to = th_tensor_array(t), from = plain_array(t, (void *)(uintptr_t)data);
+    th_copy_array(t->ctx, &to, &from, false);
+    th_storage_changed(t->storage);
+    return TH_OK;
+}
+
+/* Copies between different views of one memory, by way of a copy. */
+static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_array *from)
+{
+    size_t bytes;
+    if (!th_checked_bytes(th_array_numel(from), th_dtype_size(from->dtype), &bytes))
+        return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the number of bytes overflows");
+    th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, "copy_into");
+    if (block == NULL)
+        return TH_ERROR_MEMORY;
+    th_array copy = *from;
+    copy.data = th_block_data(block);
+    th_contiguous_strides(copy.ndim, copy.size, copy.stride);
+    th_copy_array(ctx, &copy, from, false);
+    th_convert_array(ctx, to, &copy);
+    th_arena_give(&ctx->step_arena, block);
+    return TH_OK;
+}
+
+th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
+{
+    if (!th_usable(destination, NULL, "copy_into", "destination"))
+        return refused(destination);
+    th_context *ctx = destination->ctx;
+    if (!th_usable(source, ctx, "copy_into", "source"))
+        return refused(destination);
+    if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
+        return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the source %s does not broadcast to the destination %s",
+                       TH_SIZES_TEXT(source->ndim, source->size), TH_SIZES_TEXT(destination->ndim, destination->size));
+    const th_array to = th_tensor_array(destination), from = th_tensor_array(source);
+    th_status status = TH_OK;
+    if (destination->storage == source->storage)
+        status = copy_overlapping(ctx, &to, &from);
+    else
+        th_convert_array(ctx, &to, &from);
+    if (status == TH_OK)
+        th_storage_changed(destination->storage);
+    return status;
+}
+
+th_status(th_fill)(th_tensor *t, double value)
+{
+    if (!th_usable(t, NULL, "fill", "t") || check_value(t, "fill", value) != TH_OK)
+        return refused(t);
+    const th_array array = th_tensor_array(t);
+    th_fill_array(t->ctx, &array, value);
+    th_storage_changed(t->storage);
+    return TH_OK;
+}

@@ -1,0 +1,38 @@
+/* Memory in large chunks from the context's allocator, handed out in blocks of whole cache lines that can be given back in any order.
+ *
+ * First fit in the order the chunks were taken: a sequence of requests that fitted once fits again in the same places, so that after the
+ * first step no step allocates. Bookkeeping lies outside the blocks; under AddressSanitizer free memory is poisoned and every block ends in a red zone. */
+#ifndef TH_TENSOR_ARENA_H
+#define TH_TENSOR_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct th_block th_block;
+
+/* What the arena calls to get and return chunks; the context counts and limits there. */
+typedef struct th_chunk_source {
+    void *(*take)(void *owner, size_t bytes); /* 64-byte aligned, or NULL */
+    void (*give)(void *owner, void *memory, size_t bytes);
+    void *owner;
+} th_chunk_source;
+
+typedef struct th_arena {
+    th_chunk_source source;
+    bool virtual_only;        /* shapes only: blocks have a size and no memory */
+    size_t live, peak;        /* bytes in blocks now, and at most so far */
+    struct th_chunk *chunks;  /* oldest first */
+    th_block *spare;          /* unused block records */
+    void *records;            /* pages of block records */
+} th_arena;
+
+void th_arena_init(th_arena *arena, th_chunk_source source, bool virtual_only);
+void th_arena_destroy(th_arena *arena);
+
+/* A block of at least `bytes` (0 is legal: a block without memory); NULL when memory is out. */
+th_block *th_arena_take(th_arena *arena, size_t bytes);
+void th_arena_give(th_arena *arena, th_block *block);
+void *th_block_data(const th_block *block); /* 64-byte aligned; NULL for an empty or virtual block */
+size_t th_block_bytes(const th_block *block);
+
+#endif

@@ -1,0 +1,246 @@
+/* Making and freeing a context, and its plain settings. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/parallel.h"
+#include "tensor/parameter.h"
+#include "tensor/tensor.h"
+
+#define TH_STRING_(x) #x
+#define TH_STRING(x) TH_STRING_(x)
+
+enum { TH_MAX_THREADS = 1024 };
+
+static void *default_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    return aligned_alloc(64, bytes);
+}
+
+static void default_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+/* What is wrong with the options or the machine becomes the context's first error. */
+static void check_options(th_context *ctx)
+{
+    const th_context_options *options = &ctx->options;
+    const char *machine = th_machine_detect(&ctx->machine);
+    if (machine)
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", machine);
+    if (options->threads < 0 || options->threads > TH_MAX_THREADS)
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for the affinity mask; it is %d", (int)TH_MAX_THREADS,
+                options->threads);
+    if (!th_is_floating(options->default_dtype))
+        th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s", th_dtype_name(options->default_dtype));
+}
+
+th_context *(th_context_new)(const th_context_options *options)
+{
+    const th_context_options given = options ? *options : (th_context_options){0};
+    th_allocator allocator = given.allocator;
+    if (allocator.allocate == NULL || allocator.release == NULL)
+        allocator = (th_allocator){default_allocate, default_release, NULL};
+    const size_t bytes = (sizeof(th_context) + 63) / 64 * 64;
+    th_context *ctx = allocator.allocate(allocator.user, bytes);
+    if (ctx == NULL)
+        return NULL;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->options = given;
+    ctx->options.allocator = allocator;
+    ctx->reserved = ctx->live_other = ctx->peak = bytes;
+    ctx->allocations = 1;
+    ctx->seed = given.seed;
+    ctx->training = ctx->fusion = true;
+    ctx->path = "";
+    th_arena_init(&ctx->step_arena, th_context_chunks(ctx), given.shapes_only);
+    th_arena_init(&ctx->owned_arena, th_context_chunks(ctx), given.shapes_only);
+    for (int i = 0; i < 2; i++)
+        th_pool_init(&ctx->step_tensors[i], sizeof(th_tensor));
+    th_pool_init(&ctx->owned_tensors, sizeof(th_tensor));
+    th_use_context(ctx);
+    check_options(ctx);
+    ctx->default_dtype = th_is_floating(given.default_dtype) ? given.default_dtype : TH_FLOAT32;
+    ctx->threads = given.threads > 0 && given.threads <= TH_MAX_THREADS ? given.threads : ctx->machine.threads;
+    return ctx;
+}
+
+void th_context_free(th_context *ctx)
+{
+    if (ctx == NULL)
+        return;
+    while (ctx->attachments) {
+        th_attachment *first = ctx->attachments;
+        ctx->attachments = first->next;
+        first->release(ctx, first->object);
+        th_release(ctx, first, sizeof *first);
+    }
+    th_parameter_blocks_destroy(ctx);
+    for (int i = 0; i < 2; i++)
+        th_pool_destroy(ctx, &ctx->step_tensors[i]);
+    th_pool_destroy(ctx, &ctx->owned_tensors);
+    th_arena_destroy(&ctx->step_arena);
+    th_arena_destroy(&ctx->owned_arena);
+    th_forget_context(ctx);
+    const th_allocator allocator = ctx->options.allocator;
+    allocator.release(allocator.user, ctx, (sizeof(th_context) + 63) / 64 * 64);
+}
+
+bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object))
+{
+    th_attachment *attachment = th_allocate(ctx, sizeof *attachment);
+    if (attachment == NULL)
+        return false;
+    *attachment = (th_attachment){release, object, ctx->attachments};
+    ctx->attachments = attachment;
+    return true;
+}
+
+void th_detach_object(th_context *ctx, void *object)
+{
+    for (th_attachment **link = &ctx->attachments; *link; link = &(*link)->next) {
+        th_attachment *attachment = *link;
+        if (attachment->object == object) {
+            *link = attachment->next;
+            th_release(ctx, attachment, sizeof *attachment);
+            return;
+        }
+    }
+}
+
+/* -- settings -- */
+
+void th_set_training(th_context *ctx, bool training)
+{
+    if (ctx)
+        ctx->training = training;
+}
+
+bool th_is_training(const th_context *ctx)
+{
+    return ctx && ctx->training;
+}
+
+void th_no_grad_begin(th_context *ctx)
+{
+    if (ctx)
+        ctx->no_grad_depth++;
+}
+
+void th_no_grad_end(th_context *ctx)
+{
+    if (ctx && ctx->no_grad_depth > 0)
+        ctx->no_grad_depth--;
+}
+
+bool th_is_recording(const th_context *ctx)
+{
+    return ctx && ctx->no_grad_depth == 0;
+}
+
+void th_set_fusion(th_context *ctx, bool fusion)
+{
+    if (ctx)
+        ctx->fusion = fusion;
+}
+
+bool th_has_fusion(const th_context *ctx)
+{
+    return ctx && ctx->fusion;
+}
+
+void th_keep_values(th_context *ctx, bool keep)
+{
+    if (ctx)
+        ctx->keep_values = keep;
+}
+
+th_status th_set_default_dtype(th_context *ctx, th_dtype dtype)
+{
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    if (!th_is_floating(dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, "set_default_dtype", "the default type must be float32 or float64, not %s", th_dtype_name(dtype));
+    ctx->default_dtype = dtype;
+    return TH_OK;
+}
+
+th_dtype th_default_dtype(const th_context *ctx)
+{
+    return ctx ? ctx->default_dtype : TH_FLOAT32;
+}
+
+void th_set_seed(th_context *ctx, uint64_t seed)
+{
+    if (ctx) {
+        ctx->seed = seed;
+        memset(ctx->calls, 0, sizeof ctx->calls);
+        ctx->calls_at_clear = 0;
+    }
+}
+
+int64_t th_step(const th_context *ctx)
+{
+    return ctx ? ctx->step : 0;
+}
+
+void th_set_step(th_context *ctx, int64_t step)
+{
+    if (ctx) {
+        ctx->step = step - 1;
+        th_random_step_done(ctx);
+    }
+}
+
+void th_random_step_done(th_context *ctx)
+{
+    ctx->step++;
+    memset(ctx->calls, 0, sizeof ctx->calls);
+    ctx->calls_at_clear = 0;
+}
+
+void th_random_step_refused(th_context *ctx)
+{
+    ctx->calls[TH_STREAM_DROPOUT] = 0;
+    ctx->calls_at_clear = 0;
+}
+
+int th_threads(const th_context *ctx)
+{
+    return ctx ? ctx->threads : 0;
+}
+
+th_status th_set_threads(th_context *ctx, int threads)
+{
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    if (threads < 1 || threads > TH_MAX_THREADS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "set_threads", "threads must be 1 to %d, not %d", (int)TH_MAX_THREADS, threads);
+    ctx->threads = threads;
+    return TH_OK;
+}
+
+int th_team_size(const th_context *ctx)
+{
+    return ctx ? th_parallel_team(ctx->threads) : 0;
+}
+
+const char *th_version(void)
+{
+    return TH_STRING(TH_VERSION);
+}
+
+const char *th_build_info(th_context *ctx)
+{
+    if (ctx == NULL)
+        return "";
+    const int used = snprintf(ctx->build_info, sizeof ctx->build_info, "tapehead %s compiler=%s ", th_version(), __VERSION__);
+    th_machine machine = ctx->machine;
+    machine.threads = ctx->threads;
+    if (used > 0 && (size_t)used < sizeof ctx->build_info)
+        th_machine_describe(&machine, ctx->build_info + used, sizeof ctx->build_info - (size_t)used);
+    return ctx->build_info;
+}

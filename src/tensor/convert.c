@@ -1,0 +1,119 @@
+/* Conversion between element types, in two halves made from the one list of types: into the widest number of its kind (double or int64_t),
+ * and from there into the other type. No value is rounded twice. */
+#include "tensor/convert.h"
+
+#include <math.h>
+
+#include "tensor/tensor.h"
+
+enum { CHUNK = 512 };
+
+/* The first doubles that int32 and int64 cannot hold. */
+static const double int32_end = 0x1p31, int64_end = 0x1p63;
+
+static float real_to_float(double value)
+{
+    return (float)value;
+}
+
+static double real_to_double(double value)
+{
+    return value;
+}
+
+static int32_t real_to_int32(double value)
+{
+    return value >= int32_end ? INT32_MAX : value <= -int32_end ? INT32_MIN : isnan(value) ? 0 : (int32_t)value;
+}
+
+static int64_t real_to_int64(double value)
+{
+    return value >= int64_end ? INT64_MAX : value <= -int64_end ? INT64_MIN : isnan(value) ? 0 : (int64_t)value;
+}
+
+static bool real_to_bool(double value)
+{
+    return value != 0;
+}
+
+#define FROM_REAL(type, value)                                                                                                                       \
+    _Generic((type)0, float : real_to_float, double : real_to_double, int32_t : real_to_int32, int64_t : real_to_int64, bool : real_to_bool)(value)
+
+/* -- into double or int64_t, from double or int64_t -- */
+
+#define HALVES(dtype, text, type)                                                                                                                    \
+    static void load_real_##dtype(int64_t n, const void *from, double *values)                                                                       \
+    {                                                                                                                                                \
+        const type *x = from;                                                                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                                                                              \
+            values[i] = (double)x[i];                                                                                                                \
+    }                                                                                                                                                \
+    static void load_whole_##dtype(int64_t n, const void *from, int64_t *values)                                                                     \
+    {                                                                                                                                                \
+        const type *x = from;                                                                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                                                                              \
+            values[i] = (int64_t)x[i];                                                                                                               \
+    }                                                                                                                                                \
+    static void store_real_##dtype(int64_t n, void *to, const double *values)                                                                        \
+    {                                                                                                                                                \
+        type *y = to;                                                                                                                                \
+        for (int64_t i = 0; i < n; i++)                                                                                                              \
+            y[i] = FROM_REAL(type, values[i]);                                                                                                       \
+    }                                                                                                                                                \
+    static void store_whole_##dtype(int64_t n, void *to, const int64_t *values)                                                                      \
+    {                                                                                                                                                \
+        type *y = to;                                                                                                                                \
+        for (int64_t i = 0; i < n; i++)                                                                                                              \
+            y[i] = (type)values[i];                                                                                                                  \
+    }
+TH_DTYPES(HALVES)
+
+static const struct {
+    void (*load_real)(int64_t n, const void *from, double *values);
+    void (*load_whole)(int64_t n, const void *from, int64_t *values); /* integer types only */
+    void (*store_real)(int64_t n, void *to, const double *values);
+    void (*store_whole)(int64_t n, void *to, const int64_t *values);
+} halves[] = {
+#define ROW(dtype, text, type) [dtype] = {load_real_##dtype, load_whole_##dtype, store_real_##dtype, store_whole_##dtype},
+    TH_DTYPES(ROW)
+};
+
+void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from)
+{
+    const size_t to_size = th_dtype_size(to_type), from_size = th_dtype_size(from_type);
+    for (int64_t done = 0; done < n; done += CHUNK) {
+        const int64_t count = n - done < CHUNK ? n - done : CHUNK;
+        const char *source = (const char *)from + (size_t)done * from_size;
+        char *destination = (char *)to + (size_t)done * to_size;
+        if (th_is_floating(from_type)) {
+            double values[CHUNK];
+            halves[from_type].load_real(count, source, values);
+            halves[to_type].store_real(count, destination, values);
+        } else {
+            int64_t values[CHUNK];
+            halves[from_type].load_whole(count, source, values);
+            halves[to_type].store_whole(count, destination, values);
+        }
+    }
+}
+
+double th_number_load(th_dtype dtype, const void *from)
+{
+    double value;
+    halves[dtype].load_real(1, from, &value);
+    return value;
+}
+
+void th_number_store(th_dtype dtype, void *to, double value)
+{
+    halves[dtype].store_real(1, to, &value);
+}
+
+bool th_number_fits(th_dtype dtype, double value)
+{
+    if (dtype == TH_INT32)
+        return value > -int32_end - 1 && value < int32_end;
+    if (dtype == TH_INT64)
+        return value >= -int64_end && value < int64_end;
+    return true;
+}

@@ -1,0 +1,154 @@
+/* Moving, converting and filling elements in any layout. Nothing here computes, except that th_copy_array can add. */
+#include <string.h>
+
+#include "tensor/context.h"
+#include "tensor/convert.h"
+#include "tensor/elementwise.h"
+#include "tensor/nest.h"
+#include "tensor/tensor.h"
+
+enum {
+    TILE_ROWS = 16,  /* a transposition goes tile by tile: so many elements share a cache line of the source, */
+    TILE_COLUMNS = 8 /* and so many lines stay in the cache even where they fall into one set */
+};
+
+/* -- copies -- */
+
+static void copy_rows(const void *shared, int64_t begin, int64_t end)
+{
+    const th_nest *nest = shared;
+    const int last = nest->ndim - 1;
+    th_place place;
+    th_nest_place(nest, begin, &place);
+    for (int64_t n; begin < end; begin += n) {
+        n = th_nest_run(nest, &place);
+        n = n < end - begin ? n : end - begin;
+        th_move_run(n, nest->array[0].element, place.at[0], nest->array[0].stride[last], place.at[1], nest->array[1].stride[last]);
+        th_nest_advance(nest, n, &place);
+    }
+}
+
+/* The dimension along which the source lies contiguously, when the destination does along another, the last; else -1. */
+static int transposed_dimension(const th_nest *nest)
+{
+    const int last = nest->ndim - 1;
+    const int64_t element = nest->array[0].element;
+    if (nest->array[0].stride[last] != element || nest->array[1].stride[last] == element || nest->array[1].stride[last] == 0)
+        return -1;
+    for (int d = 0; d < last; d++)
+        if (nest->array[1].stride[d] == element && nest->size[d] >= TILE_ROWS / 2)
+            return d;
+    return -1;
+}
+
+typedef struct transposition {
+    const th_nest *nest;
+    int dimension; /* the source's contiguous one: `rows` of it make a band of tiles */
+    int64_t bands; /* per plane */
+} transposition;
+
+/* Bands first .. end - 1; a plane is the transposed dimension by the last, the other dimensions count planes. */
+static void transpose_bands(void *shared, int64_t first, int64_t end, int worker)
+{
+    (void)worker;
+    const transposition *t = shared;
+    const th_nest *nest = t->nest;
+    const int last = nest->ndim - 1;
+    const int64_t element = nest->array[0].element;
+    const int64_t to_row = nest->array[0].stride[t->dimension], from_column = nest->array[1].stride[last];
+    for (int64_t band = first; band < end; band++) {
+        char *to = nest->array[0].data;
+        const char *from = nest->array[1].data;
+        int64_t plane = band / t->bands;
+        for (int d = last - 1; d >= 0; d--) {
+            if (d == t->dimension)
+                continue;
+            to += plane % nest->size[d] * nest->array[0].stride[d];
+            from += plane % nest->size[d] * nest->array[1].stride[d];
+            plane /= nest->size[d];
+        }
+        const int64_t row = band % t->bands * TILE_ROWS;
+        const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
+        for (int64_t column = 0; column < nest->size[last]; column += TILE_COLUMNS) {
+            const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
+            for (int64_t i = row; i < row + rows; i++)
+                th_move_run(columns, element, to + i * to_row + column * element, element, from + i * element + column * from_column, from_column);
+        }
+    }
+}
+
+void th_copy_array(const th_context *ctx, const th_array *destination, const th_array *source, bool add)
+{
+    if (add) {
+        th_elementwise(ctx, th_context_kernels(ctx, destination->dtype)->add, NULL, destination, false, 2,
+                       (const th_array *const[]){destination, source});
+        return;
+    }
+    th_nest nest;
+    if (!th_nest_build(&nest, destination, 1, &source))
+        return;
+    const int dimension = transposed_dimension(&nest);
+    if (dimension < 0) {
+        th_for_pieces(ctx, nest.numel, copy_rows, &nest);
+        return;
+    }
+    transposition t = {&nest, dimension, (nest.size[dimension] + TILE_ROWS - 1) / TILE_ROWS};
+    const int64_t planes = nest.numel / nest.size[dimension] / nest.size[nest.ndim - 1];
+    th_for_rows(ctx, planes * t.bands, TILE_ROWS * nest.size[nest.ndim - 1], transpose_bands, &t);
+}
+
+/* -- conversion -- */
+
+typedef struct types {
+    th_dtype to, from;
+} types;
+
+static void convert(int64_t n, void *const *operands, const void *parameters)
+{
+    const types *t = parameters;
+    th_convert_run(n, t->to, operands[0], t->from, operands[1]);
+}
+
+void th_convert_array(const th_context *ctx, const th_array *destination, const th_array *source)
+{
+    if (destination->dtype == source->dtype)
+        th_copy_array(ctx, destination, source, false);
+    else
+        th_elementwise(ctx, convert, &(types){destination->dtype, source->dtype}, destination, false, 1, &source);
+}
+
+/* -- filling -- */
+
+typedef struct pattern {
+    size_t element;
+    char bytes[8];
+} pattern;
+
+static void fill(int64_t n, void *const *operands, const void *parameters)
+{
+    const pattern *p = parameters;
+    char *to = operands[0];
+    const size_t bytes = (size_t)n * p->element;
+    size_t done = p->element;
+    memcpy(to, p->bytes, p->element);
+    while (done < bytes) { /* twice as much each time, as long as that stays in the cache */
+        size_t more = done < 4096 ? done : 4096;
+        more = more < bytes - done ? more : bytes - done;
+        memcpy(to + done, to, more);
+        done += more;
+    }
+}
+
+static void fill_zero(int64_t n, void *const *operands, const void *parameters)
+{
+    const pattern *p = parameters;
+    memset(operands[0], 0, (size_t)n * p->element);
+}
+
+void th_fill_array(const th_context *ctx, const th_array *destination, double value)
+{
+    pattern p = {th_dtype_size(destination->dtype), {0}};
+    th_number_store(destination->dtype, p.bytes, value);
+    const bool zero = memcmp(p.bytes, (char[sizeof p.bytes]){0}, sizeof p.bytes) == 0;
+    th_elementwise(ctx, zero ? fill_zero : fill, &p, destination, false, 0, NULL);
+}

@@ -1,0 +1,164 @@
+/* Making tensors: empty, constant, from the caller's data, counting, random; and th_keep. Freeing is in handle.c. */
+#include <math.h>
+#include <string.h>
+
+#include "tensor/convert.h"
+#include "tensor/elementwise.h"
+#include "tensor/random.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+/* Whether something can be created in ctx now. */
+static bool usable_context(th_context *ctx, const char *operation)
+{
+    if (ctx == NULL) {
+        th_fail(th_last_context(), TH_ERROR_ARGUMENT, operation, "the context is NULL");
+        return false;
+    }
+    th_use_context(ctx);
+    return !th_failed(ctx);
+}
+
+static th_tensor *new_tensor(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
+{
+    if (!usable_context(ctx, operation) || th_check_creation(ctx, operation, dtype, shape) != TH_OK)
+        return NULL;
+    return th_tensor_new(ctx, dtype, shape->ndim, shape->size, th_creates_owned(ctx), operation);
+}
+
+/* t, unless filling it failed. */
+static th_tensor *filled(th_tensor *t, th_status status)
+{
+    if (status == TH_OK)
+        return t;
+    th_tensor_free(t);
+    return NULL;
+}
+
+th_tensor *(th_empty)(th_context *ctx, th_dtype dtype, th_shape shape)
+{
+    return new_tensor(ctx, "empty", dtype, &shape);
+}
+
+static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double value)
+{
+    th_tensor *t = new_tensor(ctx, operation, dtype, shape);
+    if (t == NULL)
+        return NULL;
+    const th_array array = th_tensor_array(t);
+    th_fill_array(ctx, &array, value);
+    return t;
+}
+
+th_tensor *(th_zeros)(th_context *ctx, th_dtype dtype, th_shape shape)
+{
+    return constant(ctx, "zeros", dtype, &shape, 0);
+}
+
+th_tensor *(th_ones)(th_context *ctx, th_dtype dtype, th_shape shape)
+{
+    return constant(ctx, "ones", dtype, &shape, 1);
+}
+
+th_tensor *(th_full)(th_context *ctx, th_dtype dtype, th_shape shape, double value)
+{
+    if (usable_context(ctx, "full") && !th_number_fits(dtype, value))
+        th_fail(ctx, TH_ERROR_ARGUMENT, "full", "%s cannot hold %g", th_dtype_name(dtype), value);
+    return constant(ctx, "full", dtype, &shape, value);
+}
+
+th_tensor *(th_from_data)(th_context *ctx, th_dtype dtype, th_shape shape, const void *data)
+{
+    th_tensor *t = new_tensor(ctx, "from_data", dtype, &shape);
+    if (t == NULL)
+        return NULL;
+    const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(dtype);
+    if (data == NULL && bytes > 0)
+        return filled(t, th_fail(ctx, TH_ERROR_ARGUMENT, "from_data", "data is NULL"));
+    if (bytes > 0 && th_tensor_data(t))
+        memcpy(th_tensor_data(t), data, bytes);
+    return t;
+}
+
+th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double stop, double step)
+{
+    if (!usable_context(ctx, "arange"))
+        return NULL;
+    if (dtype == TH_BOOL) {
+        th_fail(ctx, TH_ERROR_TYPE, "arange", "bool cannot count");
+        return NULL;
+    }
+    const double count = ceil((stop - start) / step);
+    if (!isfinite(start) || !isfinite(stop) || step == 0 || !isfinite(step) || !(count < 0x1p62)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "arange", "cannot count from %g to %g in steps of %g", start, stop, step);
+        return NULL;
+    }
+    const int64_t n = count > 0 ? (int64_t)count : 0;
+    if (n > 0 && (!th_number_fits(dtype, start) || !th_number_fits(dtype, start + (double)(n - 1) * step))) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "arange", "%s cannot hold all numbers from %g to %g", th_dtype_name(dtype), start, stop);
+        return NULL;
+    }
+    th_tensor *t = new_tensor(ctx, "arange", dtype, &TH_SHAPE(n));
+    char *data = t ? th_tensor_data(t) : NULL;
+    if (data == NULL)
+        return t;
+    const size_t element = th_dtype_size(dtype);
+    for (int64_t i = 0; i < n; i++)
+        th_number_store(dtype, data + (size_t)i * element, start + (double)i * step);
+    return t;
+}
+
+/* -- random numbers of the data stream -- */
+
+static void needs_floating(th_context *ctx, const char *operation, th_dtype dtype)
+{
+    if (usable_context(ctx, operation) && !th_is_floating(dtype))
+        th_fail(ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(dtype));
+}
+
+th_tensor *(th_uniform)(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high)
+{
+    needs_floating(ctx, "uniform", dtype);
+    th_tensor *t = new_tensor(ctx, "uniform", dtype, &shape);
+    return t ? filled(t, th_draw_uniform(t, TH_STREAM_DATA, "uniform", low, high)) : NULL;
+}
+
+static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double mean, double standard_deviation)
+{
+    needs_floating(ctx, operation, dtype);
+    th_tensor *t = new_tensor(ctx, operation, dtype, shape);
+    return t ? filled(t, th_draw_normal(t, TH_STREAM_DATA, operation, mean, standard_deviation)) : NULL;
+}
+
+th_tensor *(th_normal)(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation)
+{
+    return normal(ctx, "normal", dtype, &shape, mean, standard_deviation);
+}
+
+th_tensor *(th_randn)(th_context *ctx, th_dtype dtype, th_shape shape)
+{
+    return normal(ctx, "randn", dtype, &shape, 0, 1);
+}
+
+th_tensor *(th_random_integers)(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high)
+{
+    if (usable_context(ctx, "random_integers") && !th_is_index(dtype))
+        th_fail(ctx, TH_ERROR_TYPE, "random_integers", "needs int32 or int64, not %s", th_dtype_name(dtype));
+    th_tensor *t = new_tensor(ctx, "random_integers", dtype, &shape);
+    return t ? filled(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;
+}
+
+/* -- copies that last -- */
+
+th_tensor *(th_keep)(th_tensor *t)
+{
+    if (!th_usable(t, NULL, "keep", "t"))
+        return NULL;
+    th_tensor *copy = th_tensor_new(t->ctx, t->dtype, t->ndim, t->size, true, "keep");
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy->axes, t->axes, sizeof copy->axes);
+    const th_array to = th_tensor_array(copy), from = th_tensor_array(t);
+    th_copy_array(t->ctx, &to, &from, false);
+    return copy;
+}

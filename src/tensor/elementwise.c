@@ -1,0 +1,183 @@
+/* Elementwise loops over any layout: contiguous kernels, run by run where the operands lie contiguously, through small buffers where they do not.
+ * What is computed for an element depends on neither its place nor the number of threads. */
+#include "tensor/elementwise.h"
+
+#include <string.h>
+
+#include "tensor/context.h"
+#include "tensor/nest.h"
+#include "tensor/tensor.h"
+
+enum {
+    BUFFER = 512,   /* elements of a buffer on the stack */
+    DIRECT = 4096,  /* elements of one kernel call on memory */
+    SHORT_ROW = 48, /* shorter rows are gathered, several at once, where direct calls would cost more than copies */
+    WIDEST = 8      /* bytes of the largest element */
+};
+
+typedef struct map {
+    th_map_kernel *kernel, *accumulate; /* accumulate: NULL to overwrite, else y = y + x */
+    const void *parameters;
+    th_nest nest;
+} map;
+
+/* -- everything contiguous, the common case: no nest is built -- */
+
+typedef struct flat_map {
+    th_map_kernel *kernel;
+    const void *parameters;
+    int arrays;
+    char *data[TH_NEST_ARRAYS];
+    int64_t element[TH_NEST_ARRAYS];
+} flat_map;
+
+static void run_flat(const void *shared, int64_t begin, int64_t end)
+{
+    const flat_map *m = shared;
+    void *at[TH_NEST_ARRAYS];
+    for (int i = 0; i < m->arrays; i++)
+        at[i] = m->data[i] + begin * m->element[i];
+    m->kernel(end - begin, at, m->parameters);
+}
+
+static bool same_contiguous(const th_array *a, const th_array *b)
+{
+    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0 && th_array_contiguous(b);
+}
+
+static bool all_contiguous(const th_array *destination, int n_operands, const th_array *const *operand)
+{
+    if (destination->data == NULL || !th_array_contiguous(destination))
+        return false;
+    for (int i = 0; i < n_operands; i++)
+        if (operand[i]->data == NULL || !same_contiguous(destination, operand[i]))
+            return false;
+    return true;
+}
+
+/* -- any layout -- */
+
+/* Buffers of one piece of work; [0] receives results. */
+typedef struct buffers {
+    _Alignas(64) char data[TH_NEST_ARRAYS][BUFFER * WIDEST];
+    _Alignas(64) char sum[BUFFER * WIDEST];
+    const char *filled[TH_NEST_ARRAYS]; /* what a broadcast operand's buffer is full of, */
+    int64_t count[TH_NEST_ARRAYS];      /* and how far */
+} buffers;
+
+/* Within one row: operands that lie contiguously are read where they are, the others through buffers. */
+static int64_t run_row(const map *m, int64_t left, const th_place *place, buffers *buffer)
+{
+    const th_nest *nest = &m->nest;
+    const int last = nest->ndim - 1;
+    bool contiguous = true;
+    for (int i = 0; i < nest->arrays; i++)
+        contiguous &= nest->array[i].stride[last] == nest->array[i].element;
+    const int64_t most = contiguous && !m->accumulate ? DIRECT : BUFFER;
+    int64_t n = th_nest_run(nest, place);
+    n = n < left ? n : left;
+    n = n < most ? n : most;
+
+    void *at[TH_NEST_ARRAYS];
+    for (int i = 1; i < nest->arrays; i++) {
+        const int64_t element = nest->array[i].element, stride = nest->array[i].stride[last];
+        at[i] = stride == element ? place->at[i] : buffer->data[i];
+        if (stride == element || (stride == 0 && buffer->filled[i] == place->at[i] && buffer->count[i] >= n))
+            continue;
+        th_move_run(n, element, buffer->data[i], element, place->at[i], stride);
+        buffer->filled[i] = place->at[i];
+        buffer->count[i] = n;
+    }
+
+    const int64_t element = nest->array[0].element, stride = nest->array[0].stride[last];
+    char *const destination = place->at[0];
+    char *const result = stride == element && !m->accumulate ? destination : buffer->data[0];
+    at[0] = result;
+    m->kernel(n, at, m->parameters);
+    if (m->accumulate && stride == element) {
+        m->accumulate(n, (void *[]){destination, destination, result}, NULL);
+    } else if (m->accumulate) {
+        th_move_run(n, element, buffer->sum, element, destination, stride);
+        m->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
+        th_move_run(n, element, destination, stride, buffer->sum, element);
+    } else if (result != destination) {
+        th_move_run(n, element, destination, stride, result, element);
+    }
+    return n;
+}
+
+/* Gathers n elements of array i from `place` on, across rows, or scatters them there. */
+static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_place place, char *packed)
+{
+    const int64_t element = nest->array[i].element, stride = nest->array[i].stride[nest->ndim - 1];
+    for (int64_t done = 0, run; done < n; done += run, packed += run * element) {
+        run = th_nest_run(nest, &place);
+        run = run < n - done ? run : n - done;
+        if (gather)
+            th_move_run(run, element, packed, element, place.at[i], stride);
+        else
+            th_move_run(run, element, place.at[i], stride, packed, element);
+        th_nest_advance(nest, run, &place);
+    }
+}
+
+/* Across rows: up to a buffer full of elements of every operand. */
+static int64_t run_rows(const map *m, int64_t left, const th_place *place, buffers *buffer)
+{
+    const int64_t n = left < BUFFER ? left : BUFFER;
+    void *at[TH_NEST_ARRAYS] = {buffer->data[0]};
+    for (int i = 1; i < m->nest.arrays; i++) {
+        at[i] = buffer->data[i];
+        move_rows(&m->nest, i, true, n, *place, buffer->data[i]);
+    }
+    m->kernel(n, at, m->parameters);
+    char *result = buffer->data[0];
+    if (m->accumulate) {
+        move_rows(&m->nest, 0, true, n, *place, buffer->sum);
+        m->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
+        result = buffer->sum;
+    }
+    move_rows(&m->nest, 0, false, n, *place, result);
+    return n;
+}
+
+static void run_map(const void *shared, int64_t begin, int64_t end)
+{
+    const map *m = shared;
+    buffers buffer;
+    memset(buffer.filled, 0, sizeof buffer.filled);
+    const bool by_row = m->nest.ndim == 1 || m->nest.size[m->nest.ndim - 1] >= SHORT_ROW;
+    th_place place;
+    th_nest_place(&m->nest, begin, &place);
+    for (int64_t n; begin < end; begin += n) {
+        n = by_row ? run_row(m, end - begin, &place, &buffer) : run_rows(m, end - begin, &place, &buffer);
+        th_nest_advance(&m->nest, n, &place);
+    }
+}
+
+void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *parameters, const th_array *destination, bool add, int n_operands,
+                    const th_array *const *operand)
+{
+    if (!add && all_contiguous(destination, n_operands, operand)) {
+        flat_map flat = {kernel, parameters, n_operands + 1, {destination->data}, {(int64_t)th_dtype_size(destination->dtype)}};
+        for (int i = 0; i < n_operands; i++) {
+            flat.data[i + 1] = operand[i]->data;
+            flat.element[i + 1] = (int64_t)th_dtype_size(operand[i]->dtype);
+        }
+        const int64_t numel = th_array_numel(destination);
+        if (numel > 0)
+            th_for_pieces(ctx, numel, run_flat, &flat);
+        return;
+    }
+    map m = {.kernel = kernel, .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL, .parameters = parameters};
+    if (th_nest_build(&m.nest, destination, n_operands, operand))
+        th_for_pieces(ctx, m.nest.numel, run_map, &m);
+}
+
+const th_kernels *th_call_kernels(const th_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++)
+        if (call->input[i].given && th_is_floating(call->input[i].dtype))
+            return th_context_kernels(call->ctx, call->input[i].dtype);
+    return th_context_kernels(call->ctx, call->output[0].dtype);
+}

@@ -1,0 +1,184 @@
+/* The first error of a context, and the source locations that go into it. Nothing here prints. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+enum { TH_LOCATION_DEPTH = 64 };
+
+/* The one exception to "no global state" (design contract): where this thread's nested calls stand, and the context it used last. */
+static _Thread_local struct {
+    const char *file[TH_LOCATION_DEPTH];
+    int line[TH_LOCATION_DEPTH];
+    int depth; /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
+} locations;
+
+static _Thread_local th_context *last_context;
+
+void th_at_push(const char *file, int line)
+{
+    if (locations.depth < TH_LOCATION_DEPTH) {
+        locations.file[locations.depth] = file;
+        locations.line[locations.depth] = line;
+    }
+    locations.depth++;
+}
+
+static void pop(void)
+{
+    if (locations.depth > 0)
+        locations.depth--;
+}
+
+th_tensor *th_at_pop(th_tensor *result)
+{
+    pop();
+    return result;
+}
+
+th_status th_at_pop_status(th_status result)
+{
+    pop();
+    return result;
+}
+
+void *th_at_pop_pointer(void *result)
+{
+    pop();
+    return result;
+}
+
+double th_at_pop_number(double result)
+{
+    pop();
+    return result;
+}
+
+void th_location(const char **file, int *line)
+{
+    *file = NULL;
+    *line = 0;
+    if (locations.depth > 0) {
+        const int top = locations.depth <= TH_LOCATION_DEPTH ? locations.depth - 1 : TH_LOCATION_DEPTH - 1;
+        *file = locations.file[top];
+        *line = locations.line[top];
+    }
+}
+
+th_context *th_last_context(void)
+{
+    return last_context;
+}
+
+void th_use_context(th_context *ctx)
+{
+    last_context = ctx;
+}
+
+void th_forget_context(const th_context *ctx)
+{
+    if (last_context == ctx)
+        last_context = NULL;
+}
+
+/* Appends to the message as far as it fits. */
+static void append(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(char *message, const char *format, ...)
+{
+    const size_t used = strlen(message);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message + used, TH_MESSAGE_SIZE - used, format, arguments);
+    va_end(arguments);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format, va_list arguments)
+{
+    if (ctx == NULL || ctx->error != TH_OK)
+        return code;
+    ctx->error = code;
+    char *message = ctx->message;
+    message[0] = 0;
+    if (operation)
+        append(message, "%s: ", operation);
+    const size_t used = strlen(message);
+    vsnprintf(message + used, TH_MESSAGE_SIZE - used, format, arguments);
+    if (ctx->path && ctx->path[0])
+        append(message, "; in %s", ctx->path);
+    const char *file;
+    int line;
+    th_location(&file, &line);
+    if (file)
+        append(message, "; at %s:%d", base_name(file), line);
+    return code;
+}
+
+th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    th_fail_arguments(ctx, code, operation, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
+{
+    const size_t limit = ctx->options.memory_limit;
+    if (limit && ctx->reserved + bytes > limit)
+        return th_fail(ctx, TH_ERROR_MEMORY, operation, "%zu bytes more would pass the context's limit of %zu (%zu are taken)", bytes, limit,
+                       ctx->reserved);
+    return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes", bytes);
+}
+
+static const char *const life_text[] = {
+    [TH_LIFE_UNUSED] = "has been freed",
+    [TH_LIFE_LIVE] = "is alive",
+    [TH_LIFE_GIVEN_UP] = "was given up when its scope ended (return it from the scope, or th_keep it)",
+    [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
+};
+
+bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
+{
+    if (t == NULL) {
+        th_context *where = ctx ? ctx : last_context;
+        th_fail(where, TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
+        return false;
+    }
+    th_use_context(t->ctx);
+    if (t->ctx->error != TH_OK)
+        return false;
+    if (t->life != TH_LIFE_LIVE || t->freed) {
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "%s %s", position, t->freed ? life_text[TH_LIFE_UNUSED] : life_text[t->life]);
+        return false;
+    }
+    if (ctx && t->ctx != ctx) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
+        return false;
+    }
+    return !ctx || ctx->error == TH_OK;
+}
+
+th_status th_error_code(const th_context *ctx)
+{
+    return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+}
+
+const char *th_error_message(const th_context *ctx)
+{
+    return ctx == NULL ? "no context" : ctx->error ? ctx->message : "";
+}
+
+void th_error_clear(th_context *ctx)
+{
+    if (ctx) {
+        ctx->error = TH_OK;
+        ctx->message[0] = 0;
+    }
+}

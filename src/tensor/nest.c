@@ -1,0 +1,186 @@
+/* Building and walking loop nests (nest.h), and cutting them into pieces for threads. */
+#include "tensor/nest.h"
+
+#include <string.h>
+
+#include "kernels/parallel.h"
+#include "tensor/context.h"
+
+/* One dimension with its stride in every array. */
+typedef struct dimension {
+    int64_t size;
+    int64_t stride[TH_NEST_ARRAYS];
+} dimension;
+
+static int64_t magnitude(int64_t stride)
+{
+    return stride < 0 ? -stride : stride;
+}
+
+/* The dimensions of more than one element, ordered so that the destination's largest stride comes first. */
+static int collect(const th_array *const *arrays, int count, dimension *dims)
+{
+    const th_array *destination = arrays[0];
+    int ndim = 0;
+    for (int axis = 0; axis < destination->ndim; axis++) {
+        if (destination->size[axis] == 1)
+            continue;
+        dimension new = {.size = destination->size[axis]};
+        for (int i = 0; i < count; i++) {
+            const th_array *array = arrays[i];
+            const int own = axis - destination->ndim + array->ndim;
+            const bool moves = own >= 0 && array->size[own] != 1;
+            new.stride[i] = moves ? array->stride[own] * (int64_t)th_dtype_size(array->dtype) : 0;
+        }
+        int position = ndim++;
+        for (; position > 0 && magnitude(dims[position - 1].stride[0]) < magnitude(new.stride[0]); position--)
+            dims[position] = dims[position - 1];
+        dims[position] = new;
+    }
+    return ndim;
+}
+
+static bool merges(const dimension *outer, const dimension *inner, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (outer->stride[i] != inner->stride[i] * inner->size)
+            return false;
+    return true;
+}
+
+bool th_nest_build(th_nest *nest, const th_array *destination, int n_operands, const th_array *const *operand)
+{
+    const th_array *arrays[TH_NEST_ARRAYS] = {destination};
+    for (int i = 0; i < n_operands; i++)
+        arrays[i + 1] = operand[i];
+    nest->arrays = n_operands + 1;
+    nest->numel = th_array_numel(destination);
+    if (nest->numel == 0)
+        return false;
+    for (int i = 0; i < nest->arrays; i++) {
+        if (arrays[i]->data == NULL)
+            return false;
+        nest->array[i].data = arrays[i]->data;
+        nest->array[i].element = (int64_t)th_dtype_size(arrays[i]->dtype);
+    }
+
+    dimension dims[TH_MAX_DIMS];
+    const int ndim = collect(arrays, nest->arrays, dims);
+    int merged = 0;
+    for (int d = 0; d < ndim; d++) {
+        if (merged > 0 && merges(&dims[merged - 1], &dims[d], nest->arrays)) {
+            const int64_t size = dims[merged - 1].size * dims[d].size;
+            dims[merged - 1] = dims[d];
+            dims[merged - 1].size = size;
+        } else {
+            dims[merged++] = dims[d];
+        }
+    }
+    if (merged == 0) { /* a single element */
+        dims[merged++] = (dimension){.size = 1};
+        for (int i = 0; i < nest->arrays; i++)
+            dims[0].stride[i] = nest->array[i].element;
+    }
+    nest->ndim = merged;
+    for (int d = 0; d < merged; d++) {
+        nest->size[d] = dims[d].size;
+        for (int i = 0; i < nest->arrays; i++)
+            nest->array[i].stride[d] = dims[d].stride[i];
+    }
+    return true;
+}
+
+void th_nest_place(const th_nest *nest, int64_t element, th_place *place)
+{
+    for (int i = 0; i < nest->arrays; i++)
+        place->at[i] = nest->array[i].data;
+    for (int d = nest->ndim - 1; d >= 0; d--) {
+        place->index[d] = element % nest->size[d];
+        element /= nest->size[d];
+        for (int i = 0; i < nest->arrays; i++)
+            place->at[i] += place->index[d] * nest->array[i].stride[d];
+    }
+}
+
+void th_nest_advance(const th_nest *nest, int64_t count, th_place *place)
+{
+    int d = nest->ndim - 1;
+    place->index[d] += count;
+    for (int i = 0; i < nest->arrays; i++)
+        place->at[i] += count * nest->array[i].stride[d];
+    for (; d > 0 && place->index[d] == nest->size[d]; d--) { /* carry */
+        place->index[d] = 0;
+        place->index[d - 1]++;
+        for (int i = 0; i < nest->arrays; i++)
+            place->at[i] += nest->array[i].stride[d - 1] - nest->size[d] * nest->array[i].stride[d];
+    }
+}
+
+/* With a constant element size after inlining: each memcpy is one load and one store. */
+static inline __attribute__((always_inline)) void move(int64_t n, size_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + i * to_stride, from + i * from_stride, element);
+}
+
+void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
+{
+    if (to_stride == element && from_stride == element)
+        memmove(to, from, (size_t)(n * element)); /* in place the two are the same */
+    else if (element == 8)
+        move(n, 8, to, to_stride, from, from_stride);
+    else if (element == 4)
+        move(n, 4, to, to_stride, from, from_stride);
+    else if (element == 2)
+        move(n, 2, to, to_stride, from, from_stride);
+    else
+        move(n, 1, to, to_stride, from, from_stride);
+}
+
+typedef struct pieces {
+    int64_t count;
+    th_piece_task *task;
+    const void *shared;
+} pieces;
+
+static void run_piece(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const pieces *work = shared;
+    const int64_t begin = index * TH_PIECE;
+    work->task(work->shared, begin, begin + TH_PIECE < work->count ? begin + TH_PIECE : work->count);
+}
+
+void th_for_pieces(const th_context *ctx, int64_t count, th_piece_task *task, const void *shared)
+{
+    if (count < TH_SERIAL_BELOW) {
+        task(shared, 0, count);
+        return;
+    }
+    pieces work = {count, task, shared};
+    th_parallel(ctx->threads, (count + TH_PIECE - 1) / TH_PIECE, run_piece, &work);
+}
+
+typedef struct rows_work {
+    int64_t rows, chunk;
+    th_rows_task *task;
+    void *shared;
+} rows_work;
+
+static void run_rows(void *shared, int64_t index, int worker)
+{
+    const rows_work *work = shared;
+    const int64_t first = index * work->chunk;
+    work->task(work->shared, first, first + work->chunk < work->rows ? first + work->chunk : work->rows, worker);
+}
+
+void th_for_rows(const th_context *ctx, int64_t rows, int64_t cost_per_row, th_rows_task *task, void *shared)
+{
+    if (rows <= 0 || ctx->options.shapes_only)
+        return;
+    const int64_t cost = cost_per_row < 1 ? 1 : cost_per_row;
+    rows_work work = {rows, cost < TH_PIECE ? (TH_PIECE + cost - 1) / cost : 1, task, shared};
+    const int64_t chunks = (rows + work.chunk - 1) / work.chunk;
+    const bool serial = rows < TH_SERIAL_BELOW && rows * (cost < TH_SERIAL_BELOW ? cost : TH_SERIAL_BELOW) < TH_SERIAL_BELOW;
+    th_parallel(serial ? 1 : ctx->threads, chunks, run_rows, &work);
+}

@@ -1,0 +1,51 @@
+/* A loop nest over arrays of one shape, brought to its simplest form: dimensions of size 1 dropped, ordered as the destination lies in memory,
+ * and merged where every array allows it, so that what lies densely is one long run whatever its axes are called. */
+#ifndef TH_TENSOR_NEST_H
+#define TH_TENSOR_NEST_H
+
+#include "tapehead/op.h"
+#include "tensor/elementwise.h"
+
+enum {
+    TH_NEST_ARRAYS = TH_MAX_OPERANDS + 1,
+    TH_PIECE = 16384,       /* elements of a threaded piece of work */
+    TH_SERIAL_BELOW = 20000 /* elements: less is not worth waking a team */
+};
+
+typedef struct th_nest {
+    int arrays, ndim; /* ndim >= 1 */
+    int64_t numel;
+    int64_t size[TH_MAX_DIMS]; /* outermost first */
+    struct {
+        char *data;
+        int64_t element;             /* bytes */
+        int64_t stride[TH_MAX_DIMS]; /* bytes; 0 where it broadcasts */
+    } array[TH_NEST_ARRAYS];         /* [0] is the destination */
+} th_nest;
+
+/* The nest that visits every element of destination, with the operands broadcast to it. false: there is nothing to visit (no elements, no data). */
+bool th_nest_build(th_nest *nest, const th_array *destination, int n_operands, const th_array *const *operand);
+
+/* A place in a nest: the index along each dimension and the address in each array. */
+typedef struct th_place {
+    int64_t index[TH_MAX_DIMS];
+    char *at[TH_NEST_ARRAYS];
+} th_place;
+
+void th_nest_place(const th_nest *nest, int64_t element, th_place *place);
+/* Moves on by `count` elements, which must not pass the end of the innermost dimension. */
+void th_nest_advance(const th_nest *nest, int64_t count, th_place *place);
+/* Elements left in the innermost dimension. */
+static inline int64_t th_nest_run(const th_nest *nest, const th_place *place)
+{
+    return nest->size[nest->ndim - 1] - place->index[nest->ndim - 1];
+}
+
+/* Moves n elements of `element` bytes (1, 2, 4 or 8) from every source_stride to every stride bytes. */
+void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride);
+
+/* Runs task(shared, begin, end) over [0, count) elements: in pieces of TH_PIECE on the context's team, or at once when there are few. */
+typedef void th_piece_task(const void *shared, int64_t begin, int64_t end);
+void th_for_pieces(const th_context *ctx, int64_t count, th_piece_task *task, const void *shared);
+
+#endif

@@ -1,0 +1,246 @@
+/* Blocks of parameters: room, growth, mirrored gradients, conversion. */
+#include <string.h>
+
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+#include "tensor/parameter.h"
+
+/* The first block is small, each further one as large as all before it together, up to a limit. */
+enum { FIRST_BLOCK = 64 << 10, LARGEST_GROWTH = 64 << 20 };
+
+static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
+{
+    size_t capacity = 0;
+    for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
+        if (b->dtype == dtype)
+            capacity += b->capacity;
+    capacity = capacity < FIRST_BLOCK ? FIRST_BLOCK : capacity > LARGEST_GROWTH ? LARGEST_GROWTH : capacity;
+    capacity = capacity < bytes ? bytes : capacity;
+    th_parameter_block *block = th_allocate(ctx, sizeof *block);
+    if (block == NULL) {
+        th_fail_memory(ctx, operation, sizeof *block);
+        return NULL;
+    }
+    *block = (th_parameter_block){.dtype = dtype, .capacity = capacity, .next = ctx->parameter_blocks};
+    void *data;
+    if (th_allocate_numbers(ctx, capacity, &data, operation) != TH_OK) {
+        th_release(ctx, block, sizeof *block);
+        return NULL;
+    }
+    block->data = data;
+    ctx->parameter_blocks = block;
+    return block;
+}
+
+static void release_block(th_context *ctx, th_parameter_block *block)
+{
+    th_parameter_block **link = &ctx->parameter_blocks;
+    while (*link != block)
+        link = &(*link)->next;
+    *link = block->next;
+    th_release_numbers(ctx, block->data, block->capacity);
+    if (block->has_gradient)
+        th_release_numbers(ctx, block->gradient, block->capacity);
+    th_release(ctx, block, sizeof *block);
+}
+
+/* Room for `bytes` (whole cache lines) behind the newest block's last parameter, zeroed in every mirror that this file knows. */
+static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
+{
+    th_parameter_block *block = ctx->parameter_blocks;
+    while (block && (block->dtype != dtype || block->capacity - block->used < bytes))
+        block = block->next;
+    th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
+    if (entry == NULL) {
+        th_fail_memory(ctx, operation, sizeof *entry);
+        return NULL;
+    }
+    if (block == NULL)
+        block = new_block(ctx, dtype, bytes, operation);
+    if (block == NULL) {
+        th_release(ctx, entry, sizeof *entry);
+        return NULL;
+    }
+    *entry = (th_parameter_entry){.block = block, .offset = block->used, .bytes = bytes, .owners = 1, .previous = block->last};
+    if (block->last)
+        block->last->next = entry;
+    else
+        block->first = entry;
+    block->last = entry;
+    block->used += bytes;
+    if (block->data)
+        memset(block->data + entry->offset, 0, bytes);
+    if (block->gradient)
+        memset(block->gradient + entry->offset, 0, bytes);
+    return entry;
+}
+
+/* The block shrinks to its last living parameter and goes when there is none. */
+static void free_entry(th_context *ctx, th_parameter_entry *entry)
+{
+    th_parameter_block *block = entry->block;
+    if (entry->previous)
+        entry->previous->next = entry->next;
+    else
+        block->first = entry->next;
+    if (entry->next)
+        entry->next->previous = entry->previous;
+    else
+        block->last = entry->previous;
+    th_release(ctx, entry, sizeof *entry);
+    block->used = block->last ? block->last->offset + block->last->bytes : 0;
+    if (block->last == NULL)
+        release_block(ctx, block);
+}
+
+static th_storage storage_of(const th_parameter_entry *entry)
+{
+    th_parameter_block *block = entry->block;
+    return (th_storage){
+        .data = block->data ? block->data + entry->offset : NULL,
+        .bytes = entry->bytes,
+        .holds = 1,
+        .owned = true,
+        .producer = -1,
+        .parameter_block = block,
+    };
+}
+
+th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
+{
+    int64_t numel;
+    size_t bytes;
+    bool legal = shape.ndim >= 0 && shape.ndim <= TH_MAX_DIMS;
+    for (int i = 0; legal && i < shape.ndim; i++)
+        legal = shape.size[i] >= 0;
+    if (!legal || !th_checked_numel(shape.ndim, shape.size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes)) {
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "a size of the parameter is negative, or its bytes overflow");
+        return NULL;
+    }
+    th_tensor *t = th_handle_new(ctx, true, operation);
+    if (t == NULL)
+        return NULL;
+    th_parameter_entry *entry = new_entry(ctx, dtype, bytes, operation);
+    if (entry == NULL) {
+        th_handle_free_owned(t);
+        return NULL;
+    }
+    entry->tensor = t;
+    t->parameter = true;
+    t->dtype = dtype;
+    t->ndim = shape.ndim;
+    memcpy(t->size, shape.size, (size_t)shape.ndim * sizeof *shape.size);
+    th_contiguous_strides(t->ndim, t->size, t->stride);
+    t->own_storage = storage_of(entry);
+    t->storage = &t->own_storage;
+    return t;
+}
+
+th_parameter_entry *th_parameter_entry_of(const th_tensor *t)
+{
+    if (t->own_storage.parameter_block == NULL)
+        return NULL;
+    th_parameter_entry *entry = t->own_storage.parameter_block->first;
+    while (entry && entry->tensor != t)
+        entry = entry->next;
+    return entry;
+}
+
+void th_parameter_share(th_tensor *t)
+{
+    th_parameter_entry_of(t)->owners++;
+}
+
+void th_parameter_free(th_tensor *t)
+{
+    th_parameter_entry *entry = th_parameter_entry_of(t);
+    if (entry == NULL || --entry->owners > 0)
+        return;
+    t->parameter = false; /* from here on a tensor like any other */
+    th_tensor_free(t);
+}
+
+void th_parameter_release(th_context *ctx, th_storage *storage)
+{
+    for (th_parameter_entry *entry = storage->parameter_block->first; entry; entry = entry->next)
+        if (entry->tensor && &entry->tensor->own_storage == storage) {
+            free_entry(ctx, entry);
+            break;
+        }
+    storage->parameter_block = NULL;
+    storage->data = NULL;
+    storage->dropped = true;
+}
+
+th_status th_parameter_gradient_memory(th_tensor *t)
+{
+    th_parameter_block *block = t->own_storage.parameter_block;
+    if (!block->has_gradient) {
+        void *gradient;
+        if (th_allocate_numbers(t->ctx, block->capacity, &gradient, "backward") != TH_OK)
+            return TH_ERROR_MEMORY;
+        block->gradient = gradient;
+        block->has_gradient = true;
+        if (block->gradient)
+            memset(block->gradient, 0, block->used);
+    }
+    const size_t offset = block->data ? (size_t)((char *)t->own_storage.data - block->data) : 0;
+    t->gradient_storage.data = block->gradient ? block->gradient + offset : NULL;
+    t->gradient_storage.bytes = t->own_storage.bytes;
+    t->gradient_storage.owned = true;
+    t->gradient_storage.holds = 1;
+    return TH_OK;
+}
+
+th_parameter_entry *th_parameter_reserve(const th_tensor *t, th_dtype dtype, const char *operation)
+{
+    size_t bytes;
+    if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
+        th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
+        return NULL;
+    }
+    return new_entry(t->ctx, dtype, bytes, operation);
+}
+
+void th_parameter_unreserve(th_context *ctx, th_parameter_entry *entry)
+{
+    free_entry(ctx, entry);
+}
+
+void th_parameter_move(th_tensor *t, th_parameter_entry *to)
+{
+    th_context *ctx = t->ctx;
+    th_parameter_entry *from = th_parameter_entry_of(t);
+    const th_array before = th_tensor_array(t);
+    if (t->gradient_tensor) {
+        th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
+        th_handle_free_owned(t->gradient_tensor);
+        t->gradient_tensor = NULL;
+    }
+    t->gradient = NULL;
+    t->gradient_storage = (th_storage){.producer = -1};
+    t->gradient_full = false;
+
+    const uint32_t version = t->own_storage.version;
+    to->tensor = t;
+    to->owners = from->owners;
+    t->dtype = to->block->dtype;
+    t->own_storage = storage_of(to);
+    t->own_storage.version = version;
+    th_storage_changed(&t->own_storage);
+    const th_array after = th_tensor_array(t);
+    if (to->block->data)
+        th_convert_array(ctx, &after, &before);
+    from->tensor = NULL;
+    free_entry(ctx, from);
+}
+
+void th_parameter_blocks_destroy(th_context *ctx)
+{
+    while (ctx->parameter_blocks) {
+        th_parameter_block *block = ctx->parameter_blocks;
+        while (block->first->next)
+            free_entry(ctx, block->first);
+        free_entry(ctx, block->first);
+    }
+}

@@ -1,0 +1,107 @@
+/* Pools and bumps: records that never move, given back all at once. */
+#include "tensor/pool.h"
+
+#include <string.h>
+
+#include "tensor/context.h"
+
+void th_pool_init(th_pool *pool, size_t record)
+{
+    *pool = (th_pool){.record = record};
+}
+
+void th_pool_destroy(th_context *ctx, th_pool *pool)
+{
+    for (int64_t i = 0; i < pool->pages; i++)
+        th_release(ctx, pool->page[i], pool->record * TH_POOL_PAGE);
+    th_release(ctx, pool->page, pool->page_table_bytes);
+    th_pool_init(pool, pool->record);
+}
+
+/* Room for one more page pointer. */
+static bool grow_page_table(th_context *ctx, th_pool *pool)
+{
+    if ((size_t)(pool->pages + 1) * sizeof(void *) <= pool->page_table_bytes)
+        return true;
+    const size_t bytes = pool->page_table_bytes ? 2 * pool->page_table_bytes : 64;
+    void **table = th_allocate(ctx, bytes);
+    if (table == NULL)
+        return false;
+    if (pool->pages)
+        memcpy(table, pool->page, (size_t)pool->pages * sizeof(void *));
+    th_release(ctx, pool->page, pool->page_table_bytes);
+    pool->page = table;
+    pool->page_table_bytes = bytes;
+    return true;
+}
+
+void *th_pool_new(th_context *ctx, th_pool *pool)
+{
+    if (pool->count == pool->capacity) {
+        if (!grow_page_table(ctx, pool))
+            return NULL;
+        const size_t bytes = pool->record * TH_POOL_PAGE;
+        void *page = th_allocate(ctx, bytes);
+        if (page == NULL)
+            return NULL;
+        memset(page, 0, bytes);
+        pool->page[pool->pages++] = page;
+        pool->capacity += TH_POOL_PAGE;
+    }
+    return th_pool_at(pool, pool->count++);
+}
+
+void *th_pool_at(const th_pool *pool, int64_t index)
+{
+    return (char *)pool->page[index / TH_POOL_PAGE] + (size_t)(index % TH_POOL_PAGE) * pool->record;
+}
+
+enum { TH_BUMP_PAGE = 16 * 1024 };
+
+struct th_bump_page {
+    struct th_bump_page *next;
+    size_t bytes, used; /* of the whole page, header included */
+};
+
+void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
+{
+    const size_t header = (sizeof(struct th_bump_page) + 15) / 16 * 16;
+    const size_t need = (bytes + 15) / 16 * 16;
+    struct th_bump_page *last = bump->current;
+    for (struct th_bump_page *page = last ? last : bump->pages; page; page = page->next) {
+        if (page->bytes - page->used >= need) {
+            void *result = (char *)page + page->used;
+            page->used += need;
+            bump->current = page;
+            return result;
+        }
+        last = page;
+    }
+    const size_t size = header + need > TH_BUMP_PAGE ? header + need : (size_t)TH_BUMP_PAGE;
+    struct th_bump_page *page = th_allocate(ctx, size);
+    if (page == NULL)
+        return NULL;
+    *page = (struct th_bump_page){.bytes = size, .used = header + need};
+    if (last)
+        last->next = page;
+    else
+        bump->pages = page;
+    bump->current = page;
+    return (char *)page + header;
+}
+
+void th_bump_reset(th_bump *bump)
+{
+    for (struct th_bump_page *page = bump->pages; page; page = page->next)
+        page->used = (sizeof(struct th_bump_page) + 15) / 16 * 16;
+    bump->current = bump->pages;
+}
+
+void th_bump_destroy(th_context *ctx, th_bump *bump)
+{
+    for (struct th_bump_page *page = bump->pages, *next; page; page = next) {
+        next = page->next;
+        th_release(ctx, page, page->bytes);
+    }
+    *bump = (th_bump){0};
+}

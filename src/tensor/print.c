@@ -1,0 +1,334 @@
+/* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarised. Written as a stream: nothing is
+ * allocated, and the shown numbers are visited twice, once to find the widths. */
+#include <math.h>
+#include <string.h>
+
+#include "tensor/decimal.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+enum { WORD = 160 };
+
+/* Where text goes: a file, or memory of which as much is written as fits. */
+typedef struct sink {
+    FILE *file;
+    char *text;
+    size_t size;
+    int64_t written;
+} sink;
+
+/* How every number of the tensor is written. */
+typedef struct format {
+    th_dtype dtype;
+    bool scientific;
+    int precision;             /* digits after the point; -1: as many as it takes */
+    int left, right, exponent; /* characters before the point (the sign counts), after it, and of the exponent; left alone for other types */
+    bool always_fraction;      /* "1.0" instead of "1.", as Python writes a single number */
+    /* what the shown numbers are */
+    bool finite, not_finite, minus_infinity;
+    double smallest, largest; /* magnitudes of those that are neither 0 nor infinite */
+} format;
+
+typedef struct printer {
+    sink out;
+    const th_tensor *t;
+    th_print_options options;
+    bool summarised;
+    format format;
+    /* the line of a last axis */
+    int64_t length; /* characters so far, with the indent */
+    int spaces;     /* at its end, not written yet: none are left at the end of a line */
+} printer;
+
+/* -- output -- */
+
+static void emit(printer *p, const char *text, size_t n)
+{
+    sink *out = &p->out;
+    if (out->file)
+        fwrite(text, 1, n, out->file);
+    else if ((size_t)out->written + 1 < out->size)
+        memcpy(out->text + out->written, text, (size_t)out->written + n < out->size ? n : out->size - 1 - (size_t)out->written);
+    out->written += (int64_t)n;
+}
+
+static void emit_repeated(printer *p, char c, int64_t n)
+{
+    for (; n > 0; n--)
+        emit(p, &c, 1);
+}
+
+/* -- visiting what is shown -- */
+
+typedef void element_visitor(format *f, const void *element);
+
+static int64_t shown_after(const printer *p, int axis, int64_t i)
+{
+    const int64_t size = p->t->size[axis], edge = p->options.edge_items;
+    return p->summarised && i + 1 == edge && 2 * edge < size ? size - edge : i + 1;
+}
+
+static const char *element_at(const printer *p, const char *data, int axis, int64_t i)
+{
+    return data + i * p->t->stride[axis] * (int64_t)th_dtype_size(p->t->dtype);
+}
+
+static void visit(printer *p, int axis, const char *data, element_visitor *visitor)
+{
+    if (axis == p->t->ndim) {
+        visitor(&p->format, data);
+        return;
+    }
+    for (int64_t i = 0; i < p->t->size[axis]; i = shown_after(p, axis, i))
+        visit(p, axis + 1, element_at(p, data, axis, i), visitor);
+}
+
+/* -- numbers -- */
+
+static bool is_single(const format *f)
+{
+    return f->dtype == TH_FLOAT32;
+}
+
+static double real_at(const format *f, const void *element)
+{
+    return is_single(f) ? (double)*(const float *)element : *(const double *)element;
+}
+
+static int whole_text(const format *f, const void *element, char *word)
+{
+    const long long value = f->dtype == TH_INT32 ? *(const int32_t *)element : *(const int64_t *)element;
+    return snprintf(word, WORD, "%lld", value);
+}
+
+static void find_range(format *f, const void *element)
+{
+    const double magnitude = fabs(real_at(f, element));
+    if (!(magnitude < INFINITY)) {
+        f->not_finite = true;
+        f->minus_infinity |= real_at(f, element) < 0;
+        return;
+    }
+    f->finite = true;
+    if (magnitude > 0) {
+        f->largest = magnitude > f->largest ? magnitude : f->largest;
+        f->smallest = f->smallest == 0 || magnitude < f->smallest ? magnitude : f->smallest;
+    }
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static th_decimal digits_of(const format *f, double value)
+{
+    return f->scientific ? th_decimal_scientific(value, is_single(f), f->precision) : th_decimal_positional(value, is_single(f), f->precision);
+}
+
+static void find_real_widths(format *f, const void *element)
+{
+    const double value = real_at(f, element);
+    if (!isfinite(value))
+        return;
+    const th_decimal digits = digits_of(f, value);
+    f->left = larger(f->left, digits.negative + (int)strlen(digits.whole));
+    f->right = larger(f->right, (int)strlen(digits.fraction));
+    f->exponent = larger(f->exponent, (int)strlen(digits.exponent));
+}
+
+static void find_whole_width(format *f, const void *element)
+{
+    char word[WORD];
+    f->left = larger(f->left, whole_text(f, element, word));
+}
+
+static const char many_zeros[] = "00000000000000000000000000000000";
+
+/* The number as a word of the format's width; returns its length. */
+static int real_word(const format *f, double value, char *word)
+{
+    const int after_point = f->right + (f->scientific ? 2 + f->exponent : 0);
+    if (!isfinite(value))
+        return snprintf(word, WORD, "%*s", f->left + 1 + after_point, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    const th_decimal digits = digits_of(f, value);
+    char whole[TH_DECIMAL_PART + 1];
+    snprintf(whole, sizeof whole, "%s%s", digits.negative ? "-" : "", digits.whole);
+    if (!f->scientific) {
+        const char *last = f->always_fraction && !digits.fraction[0] ? "0" : digits.fraction;
+        return snprintf(word, WORD, "%*s.%-*s", f->left, whole, f->right, last);
+    }
+    const int zeros = f->right - (int)strlen(digits.fraction);
+    const char *point = f->always_fraction && f->right == 0 ? "" : ".";
+    const int missing = f->exponent - (int)strlen(digits.exponent);
+    return snprintf(word, WORD, "%*s%s%s%.*se%c%.*s%s", f->left, whole, point, digits.fraction, zeros, many_zeros,
+                    digits.exponent_negative ? '-' : '+', missing, many_zeros, digits.exponent);
+}
+
+static int element_word(const format *f, const void *element, char *word)
+{
+    if (th_is_floating(f->dtype))
+        return real_word(f, real_at(f, element), word);
+    if (f->dtype == TH_BOOL)
+        return snprintf(word, WORD, "%*s", f->left, *(const bool *)element ? "True" : "False");
+    char digits[WORD];
+    whole_text(f, element, digits);
+    return snprintf(word, WORD, "%*s", f->left, digits);
+}
+
+/* Scientific notation where NumPy uses it: magnitudes that are large, small or far apart, measured in the tensor's own type. */
+static bool needs_exponent(const format *f)
+{
+    if (f->largest == 0)
+        return false;
+    if (is_single(f))
+        return f->largest >= 1e6 || (float)f->smallest < 1e-4f || (float)f->largest / (float)f->smallest > 1000.0f;
+    return f->largest >= 1e8 || f->smallest < 1e-4 || f->largest / f->smallest > 1000.0;
+}
+
+static void find_format(printer *p, const char *data, bool as_python)
+{
+    format *f = &p->format;
+    f->dtype = p->t->dtype;
+    f->precision = as_python ? -1 : p->options.precision;
+    if (f->dtype == TH_BOOL) {
+        f->left = p->t->ndim > 0 ? 5 : 0;
+    } else if (!th_is_floating(f->dtype)) {
+        visit(p, 0, data, find_whole_width);
+    } else {
+        visit(p, 0, data, find_range);
+        f->always_fraction = as_python;
+        f->scientific = as_python ? f->largest > 0 && (f->smallest < 1e-4 || f->largest >= (is_single(f) ? 1e6 : 1e16)) : needs_exponent(f);
+        visit(p, 0, data, find_real_widths);
+        if (f->not_finite && !as_python) {
+            const int after_point = 1 + f->right + (f->scientific ? 2 + f->exponent : 0);
+            f->left = larger(f->left, 3 + f->minus_infinity - after_point);
+        }
+    }
+}
+
+/* -- layout -- */
+
+static void put_word(printer *p, const char *word, int length, int64_t indent, int64_t width)
+{
+    if (p->length + length > width && p->length > indent) {
+        emit(p, "\n", 1);
+        emit_repeated(p, ' ', indent);
+        p->length = indent;
+        p->spaces = 0;
+    }
+    int visible = length;
+    while (visible > 0 && word[visible - 1] == ' ')
+        visible--;
+    emit_repeated(p, ' ', p->spaces);
+    emit(p, word, (size_t)visible);
+    p->spaces = length - visible;
+    p->length += length;
+}
+
+static void put_row(printer *p, const char *data, int axis)
+{
+    const int64_t indent = axis + 1, width = p->options.line_width - axis - 1, size = p->t->size[axis];
+    char word[WORD];
+    p->length = indent;
+    p->spaces = 0;
+    for (int64_t i = 0, next; i < size; i = next) {
+        next = shown_after(p, axis, i);
+        put_word(p, word, element_word(&p->format, element_at(p, data, axis, i), word), indent, width);
+        for (int gap = 0; gap < (next > i + 1) + (next < size); gap++) {
+            p->length++; /* the separator */
+            p->spaces++;
+            if (gap < (next > i + 1))
+                put_word(p, "...", 3, indent, width);
+        }
+    }
+    emit_repeated(p, ' ', p->spaces);
+}
+
+static void put_array(printer *p, const char *data, int axis)
+{
+    const int ndim = p->t->ndim;
+    emit(p, "[", 1);
+    if (axis == ndim - 1) {
+        put_row(p, data, axis);
+    } else {
+        for (int64_t i = 0, next; i < p->t->size[axis]; i = next) {
+            next = shown_after(p, axis, i);
+            put_array(p, element_at(p, data, axis, i), axis + 1);
+            for (int gap = 0; gap < (next > i + 1) + (next < p->t->size[axis]); gap++) {
+                emit_repeated(p, '\n', ndim - axis - 1);
+                emit_repeated(p, ' ', axis + 1);
+                if (gap < (next > i + 1))
+                    emit(p, "...", 3);
+            }
+        }
+    }
+    emit(p, "]", 1);
+}
+
+static void put_tensor(printer *p)
+{
+    const char *data = th_tensor_data(p->t);
+    const int64_t numel = th_tensor_numel(p->t);
+    if (numel == 0) {
+        emit(p, "[]", 2);
+        return;
+    }
+    p->summarised = numel > p->options.threshold;
+    if (p->t->ndim > 0) {
+        find_format(p, data, false);
+        put_array(p, data, 0);
+    } else {
+        char word[WORD];
+        find_format(p, data, p->options.precision < 0);
+        emit(p, word, (size_t)element_word(&p->format, data, word));
+    }
+}
+
+/* Checks the operands and fills in what the options leave out. For a single number without a given precision that is -1: all its digits. */
+static bool prepare(printer *p, const th_tensor *t, const char *operation, const th_print_options *options)
+{
+    if (!th_usable(t, NULL, operation, "t"))
+        return false;
+    p->t = t;
+    p->options = options ? *options : (th_print_options){0};
+    th_print_options *o = &p->options;
+    if (o->precision < 0 || o->precision > TH_MAX_PRECISION || o->threshold < 0 || o->edge_items < 0 || o->line_width < 0) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the precision must be 0 to %d and no option negative", TH_MAX_PRECISION);
+        return false;
+    }
+    o->precision = o->precision ? o->precision : t->ndim > 0 ? 4 : -1;
+    o->threshold = o->threshold ? o->threshold : 1000;
+    o->edge_items = o->edge_items ? o->edge_items : 3;
+    o->line_width = o->line_width ? o->line_width : 75;
+    if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0) {
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        return false;
+    }
+    return true;
+}
+
+th_status(th_print)(th_tensor *t, FILE *file, const th_print_options *options)
+{
+    printer p = {.out = {.file = file}};
+    if (!prepare(&p, t, "print", options)) {
+        const th_context *ctx = t ? t->ctx : th_last_context();
+        return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
+    }
+    if (file == NULL)
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, "print", "the file is NULL");
+    put_tensor(&p);
+    emit(&p, "\n", 1);
+    return ferror(file) ? th_fail(t->ctx, TH_ERROR_FILE, "print", "the file could not be written") : TH_OK;
+}
+
+int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_print_options *options)
+{
+    printer p = {.out = {.text = text, .size = text ? size : 0}};
+    if (!prepare(&p, t, "print_text", options))
+        return -1;
+    put_tensor(&p);
+    if (p.out.size > 0)
+        text[(size_t)p.out.written < size ? (size_t)p.out.written : size - 1] = 0;
+    return p.out.written;
+}

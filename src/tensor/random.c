@@ -1,0 +1,159 @@
+/* The random streams, and filling tensors from them. The numbers themselves are Philox's (kernels/philox.h): nothing here has a state but the count
+ * of calls. */
+#include "tensor/random.h"
+
+#include <math.h>
+
+#include "kernels/philox.h"
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+#include "tensor/nest.h"
+
+/* A bijection of 64 bits that spreads every bit over all (SplitMix64's finaliser; Steele, Lea & Flood 2014). */
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+th_random_call th_random_next(th_context *ctx, th_stream stream)
+{
+    const uint64_t key = mix(mix(ctx->seed + 0x9e3779b97f4a7c15) + (uint64_t)stream * 0x9e3779b97f4a7c15);
+    return (th_random_call){
+        .key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = ctx->calls[stream]++, .step = (uint32_t)ctx->step};
+}
+
+/* One filling of n contiguous elements; pieces of it are drawn by themselves. */
+typedef struct draw {
+    th_philox random;
+    const th_kernels *kernels;
+    void *data;
+    th_dtype dtype;
+    double a, b; /* low, high; mean, standard deviation */
+    int64_t low;
+    uint64_t range; /* integers: high - low */
+} draw;
+
+typedef struct drawing {
+    const char *operation;
+    th_piece_task *task;
+    draw draw;
+} drawing;
+
+static char *piece_data(const draw *d, int64_t begin)
+{
+    return (char *)d->data + (size_t)begin * th_dtype_size(d->dtype);
+}
+
+/* low + (high - low) u with u < 1 can round up to high, which does not belong to the range: then the number below it. */
+static void draw_uniform(const void *shared, int64_t begin, int64_t end)
+{
+    const draw *d = shared;
+    void *data = piece_data(d, begin);
+    d->kernels->random_uniform(end - begin, data, begin, &d->random, d->a, d->b);
+    if (!(d->a < d->b))
+        return;
+    if (d->dtype == TH_FLOAT32) {
+        float *y = data;
+        const float high = (float)d->b, below = nextafterf(high, (float)d->a);
+        for (int64_t i = 0; i < end - begin; i++)
+            y[i] = y[i] < high ? y[i] : below;
+    } else {
+        double *y = data;
+        const double below = nextafter(d->b, d->a);
+        for (int64_t i = 0; i < end - begin; i++)
+            y[i] = y[i] < d->b ? y[i] : below;
+    }
+}
+
+static void draw_normal(const void *shared, int64_t begin, int64_t end)
+{
+    const draw *d = shared;
+    d->kernels->random_normal(end - begin, piece_data(d, begin), begin, &d->random, d->a, d->b);
+}
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* low + floor(range * u / 2^64) for the 64 bits u of words 0, 1 or 2, 3 of counter i / 2: off from uniform by less than range / 2^64. */
+static void draw_integers(const void *shared, int64_t begin, int64_t end)
+{
+    const draw *d = shared;
+    uint32_t words[4];
+    for (int64_t i = begin; i < end; i++) {
+        const uint64_t block = (uint64_t)i / 2;
+        if (i % 2 == 0 || i == begin)
+            th_philox_block(&d->random, (uint32_t)block, (uint32_t)(block >> 32), words);
+        const uint64_t u = (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2];
+        const uint64_t offset = (uint64_t)(((uint128)u * d->range) >> 64);
+        const int64_t value = (int64_t)((uint64_t)d->low + offset);
+        if (d->dtype == TH_INT32)
+            ((int32_t *)d->data)[i] = (int32_t)value;
+        else
+            ((int64_t *)d->data)[i] = value;
+    }
+}
+
+/* Fills t in row-major order; where it does not lie so, by way of a block of the step's arena. */
+static th_status fill(th_tensor *t, th_stream stream, drawing *work)
+{
+    th_context *ctx = t->ctx;
+    const int64_t numel = th_tensor_numel(t);
+    const bool contiguous = th_strides_contiguous(t->ndim, t->size, t->stride);
+    th_array drawn = th_tensor_array(t);
+    th_block *block = NULL;
+    if (!contiguous) {
+        size_t bytes;
+        if (!th_checked_bytes(numel, th_dtype_size(t->dtype), &bytes))
+            return th_fail(ctx, TH_ERROR_SHAPE, work->operation, "the number of bytes overflows");
+        block = th_take_block(ctx, &ctx->step_arena, bytes, work->operation);
+        if (block == NULL)
+            return TH_ERROR_MEMORY;
+        drawn.data = th_block_data(block);
+        th_contiguous_strides(t->ndim, t->size, drawn.stride);
+    }
+    const th_random_call call = th_random_next(ctx, stream);
+    if (drawn.data && numel > 0) {
+        work->draw.random = (th_philox){.key = {call.key[0], call.key[1]}, .call = call.call, .step = call.step};
+        work->draw.kernels = th_context_kernels(ctx, t->dtype);
+        work->draw.data = drawn.data;
+        work->draw.dtype = t->dtype;
+        th_for_pieces(ctx, numel, work->task, &work->draw);
+    }
+    if (block) {
+        const th_array to = th_tensor_array(t);
+        th_copy_array(ctx, &to, &drawn, false);
+        th_arena_give(&ctx->step_arena, block);
+    }
+    th_storage_changed(t->storage);
+    return TH_OK;
+}
+
+static bool finite_in(th_dtype dtype, double value)
+{
+    return isfinite(dtype == TH_FLOAT32 ? (double)(float)value : value);
+}
+
+th_status th_draw_uniform(th_tensor *t, th_stream stream, const char *operation, double low, double high)
+{
+    if (!(low <= high) || !finite_in(t->dtype, low) || !finite_in(t->dtype, high) || !finite_in(t->dtype, high - low))
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is no range of %s numbers", low, high, th_dtype_name(t->dtype));
+    return fill(t, stream, &(drawing){operation, draw_uniform, {.a = low, .b = high}});
+}
+
+th_status th_draw_normal(th_tensor *t, th_stream stream, const char *operation, double mean, double standard_deviation)
+{
+    if (!finite_in(t->dtype, mean) || !(standard_deviation >= 0) || !finite_in(t->dtype, standard_deviation))
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a mean of %g with a standard deviation of %g cannot be drawn in %s", mean,
+                       standard_deviation, th_dtype_name(t->dtype));
+    return fill(t, stream, &(drawing){operation, draw_normal, {.a = mean, .b = standard_deviation}});
+}
+
+th_status th_draw_integers(th_tensor *t, th_stream stream, const char *operation, int64_t low, int64_t high)
+{
+    if (low >= high)
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer from %lld to below %lld", (long long)low, (long long)high);
+    if (t->dtype == TH_INT32 && (low < INT32_MIN || high - 1 > INT32_MAX))
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "int32 cannot hold all numbers from %lld to below %lld", (long long)low, (long long)high);
+    return fill(t, stream, &(drawing){operation, draw_integers, {.low = low, .range = (uint64_t)high - (uint64_t)low}});
+}

@@ -1,0 +1,178 @@
+/* Element types and shapes: sizes, names, strides, broadcasting, shapes as text. Nothing here allocates or touches data. */
+#include "tensor/shape.h"
+
+#include <string.h>
+
+#include "tensor/checked.h"
+#include "tensor/tensor.h"
+
+/* -- element types -- */
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+#define DTYPE_ROW(dtype, text, type) [dtype] = {text, sizeof(type)},
+    TH_DTYPES(DTYPE_ROW)
+#undef DTYPE_ROW
+};
+
+static bool is_dtype(th_dtype dtype)
+{
+    return (unsigned)dtype < TH_DTYPE_COUNT;
+}
+
+const char *th_dtype_name(th_dtype dtype)
+{
+    return is_dtype(dtype) ? dtypes[dtype].name : "?";
+}
+
+size_t th_dtype_size(th_dtype dtype)
+{
+    return is_dtype(dtype) ? dtypes[dtype].size : 0;
+}
+
+bool th_is_floating(th_dtype dtype)
+{
+    return dtype == TH_FLOAT32 || dtype == TH_FLOAT64;
+}
+
+bool th_is_index(th_dtype dtype)
+{
+    return dtype == TH_INT32 || dtype == TH_INT64;
+}
+
+/* -- strides -- */
+
+bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
+{
+    uint64_t expected = 1;
+    bool dense = true;
+    for (int i = ndim - 1; i >= 0; i--) {
+        if (size[i] == 0)
+            return true;
+        dense &= size[i] == 1 || (uint64_t)stride[i] == expected;
+        expected *= (uint64_t)size[i]; /* wraps around only where a size of 0 follows */
+    }
+    return dense;
+}
+
+/* Sizes whose product overflows occur only beside a size of 0, where no stride is ever used: there the strides wrap around. */
+void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
+{
+    uint64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        stride[i] = (int64_t)step;
+        step *= size[i] > 1 ? (uint64_t)size[i] : 1;
+    }
+}
+
+int64_t th_tensor_numel(const th_tensor *t)
+{
+    int64_t numel = 0;
+    (void)th_checked_numel(t->ndim, t->size, &numel); /* cannot overflow: creation and views checked it */
+    return numel;
+}
+
+th_array th_tensor_array(const th_tensor *t)
+{
+    th_array array = {.given = true, .data = th_tensor_data(t), .dtype = t->dtype, .ndim = t->ndim};
+    memcpy(array.size, t->size, sizeof array.size);
+    memcpy(array.stride, t->stride, sizeof array.stride);
+    memcpy(array.axes, t->axes, sizeof array.axes);
+    return array;
+}
+
+int64_t th_array_numel(const th_array *array)
+{
+    int64_t numel = 0;
+    (void)th_checked_numel(array->ndim, array->size, &numel);
+    return numel;
+}
+
+bool th_array_contiguous(const th_array *array)
+{
+    return th_strides_contiguous(array->ndim, array->size, array->stride);
+}
+
+/* -- axes and broadcasting -- */
+
+bool th_normalise_axis(int *axis, int ndim)
+{
+    if (*axis < -ndim || *axis >= ndim)
+        return false;
+    *axis += *axis < 0 ? ndim : 0;
+    return true;
+}
+
+bool th_broadcast_sizes(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b, int *ndim, int64_t *size)
+{
+    const int count = a_ndim > b_ndim ? a_ndim : b_ndim;
+    int64_t result[TH_MAX_DIMS];
+    for (int i = 0; i < count; i++) { /* from the last axis */
+        const int64_t from_a = i < a_ndim ? a[a_ndim - 1 - i] : 1;
+        const int64_t from_b = i < b_ndim ? b[b_ndim - 1 - i] : 1;
+        if (from_a != from_b && from_a != 1 && from_b != 1)
+            return false;
+        result[count - 1 - i] = from_a == 1 ? from_b : from_a;
+    }
+    memcpy(size, result, (size_t)count * sizeof *size);
+    *ndim = count;
+    return true;
+}
+
+bool th_broadcasts_to(int source_ndim, const int64_t *source, int ndim, const int64_t *size)
+{
+    if (source_ndim > ndim)
+        return false;
+    for (int i = 0; i < source_ndim; i++) {
+        const int64_t from = source[source_ndim - 1 - i];
+        if (from != 1 && from != size[ndim - 1 - i])
+            return false;
+    }
+    return true;
+}
+
+/* -- text -- */
+
+const char *th_sizes_text(int ndim, const int64_t *size, const char *axes, char *text)
+{
+    size_t used = 0;
+    const size_t letters = axes ? strlen(axes) : 0;
+    text[used++] = '(';
+    for (int i = 0; i < ndim; i++) {
+        const bool named = (size_t)i < letters && axes[i] != ' ';
+        const int written = snprintf(text + used, TH_SHAPE_TEXT - used, "%s%.*s%s%lld", i ? ", " : "", named, named ? axes + i : "",
+                                     named ? "=" : "", (long long)size[i]);
+        used += (size_t)written;
+        if (used > TH_SHAPE_TEXT - 5) {
+            memcpy(text + TH_SHAPE_TEXT - 5, "...)", 5);
+            return text;
+        }
+    }
+    memcpy(text + used, ")", 2);
+    return text;
+}
+
+const char *th_array_text(const th_array *array, char *text)
+{
+    return th_sizes_text(array->ndim, array->size, array->axes, text);
+}
+
+th_status th_check_creation(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
+{
+    if (!is_dtype(dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, operation, "%d is not an element type", (int)dtype);
+    if (shape->ndim < 0 || shape->ndim > TH_MAX_DIMS)
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS, shape->ndim);
+    for (int i = 0; i < shape->ndim; i++)
+        if (shape->size[i] < 0)
+            return th_fail(ctx, TH_ERROR_SHAPE, operation, "size %lld of axis %d of %s is negative", (long long)shape->size[i], i,
+                           TH_SIZES_TEXT(shape->ndim, shape->size));
+    int64_t numel;
+    size_t bytes;
+    if (!th_checked_numel(shape->ndim, shape->size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes of %s %s overflows", th_dtype_name(dtype),
+                       TH_SIZES_TEXT(shape->ndim, shape->size));
+    return TH_OK;
+}
