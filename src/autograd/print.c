@@ -188,6 +188,28 @@ static int64_t maker(const th_tape *tape, const th_tensor *t, int64_t before)
     return -1;
 }
 
+/* Where t first stands as an input: names a tensor that no node made. */
+static void first_use(const th_tape *tape, const th_tensor *t, int64_t *node_index, int *input)
+{
+    for (*node_index = 0;; ++*node_index) {
+        const th_node *node = th_node_at(tape, *node_index);
+        for (*input = 0; *input < node->n_inputs; ++*input)
+            if (th_node_input(node, *input)->tensor == t)
+                return;
+    }
+}
+
+static th_status print_dot_leaf(th_context *ctx, FILE *file, const th_tensor *t, int64_t user)
+{
+    int64_t node;
+    int input;
+    first_use(ctx->tape, t, &node, &input);
+    const th_array array = th_tensor_array(t);
+    const bool good = fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"%s\"];\n  t%" PRId64 "_%d -> n%" PRId64 ";\n", node, input,
+                              t->requires_gradient ? "bold" : "dashed", TH_TEXT(&array), node, input, user) >= 0;
+    return good ? TH_OK : th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
+}
+
 static th_status print_dot_node(th_context *ctx, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(ctx->tape, index);
@@ -199,13 +221,10 @@ static th_status print_dot_node(th_context *ctx, FILE *file, int64_t index)
         if (t == NULL)
             continue;
         const int64_t from = maker(ctx->tape, t, index);
-        if (from >= 0) {
+        if (from >= 0)
             good = fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", from, index) >= 0;
-        } else {
-            const th_array input = th_tensor_array(t);
-            good = fprintf(file, "  t%p [shape=box, style=%s, label=\"%s\"];\n  t%p -> n%" PRId64 ";\n", (const void *)t,
-                           t->requires_gradient ? "bold" : "dashed", TH_TEXT(&input), (const void *)t, index) >= 0;
-        }
+        else if (print_dot_leaf(ctx, file, t, index) != TH_OK)
+            return ctx->error;
     }
     return good ? TH_OK : th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
 }

@@ -179,7 +179,9 @@ void th_tape_clear(th_context *ctx)
         ctx->path = "";
     }
     ctx->step_pool ^= 1;
-    th_pool_reset(&ctx->step_tensors[ctx->step_pool]);
+    th_pool *next = &ctx->step_tensors[ctx->step_pool];
+    th_pool_reset(next);
+    (void)th_pool_reserve(ctx, next, handles); /* now, so that the next step allocates nothing; if it fails here, the next step says so */
 }
 
 int64_t th_tape_length(const th_context *ctx)

@@ -6,9 +6,6 @@
 #include "tensor/parameter.h"
 #include "tensor/tensor.h"
 
-#define TH_STRING_(x) #x
-#define TH_STRING(x) TH_STRING_(x)
-
 enum { TH_MAX_THREADS = 1024 };
 
 static void *default_allocate(void *user, size_t bytes)
@@ -230,7 +227,7 @@ int th_team_size(const th_context *ctx)
 
 const char *th_version(void)
 {
-    return TH_STRING(TH_VERSION);
+    return TAPEHEAD_VERSION; /* given by the build */
 }
 
 const char *th_build_info(th_context *ctx)

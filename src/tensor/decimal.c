@@ -77,19 +77,24 @@ th_decimal th_decimal_positional(double value, bool single, int precision)
 
 th_decimal th_decimal_scientific(double value, bool single, int precision)
 {
-    th_decimal result = {.negative = signbit(value)};
     char digits[TH_DECIMAL_PART];
     int exponent;
     shortest_digits(value, single, digits, &exponent);
-    if (precision >= 0 && (int)strlen(digits) - 1 > precision) {
-        char text[TEXT];
-        snprintf(text, sizeof text, "%.*e", precision, fabs(value));
-        const char *rest = take_digits(text, digits, TH_DECIMAL_PART - 1);
-        exponent = *rest ? atoi(rest + 1) : 0;
-    }
-    result.whole[0] = digits[0];
-    strcpy(result.fraction, digits + 1);
+    const int fraction = (int)strlen(digits) - 1;
+    th_decimal result = th_decimal_exact(value, precision >= 0 && fraction > precision ? precision : fraction);
     trim_zeros(result.fraction);
+    return result;
+}
+
+th_decimal th_decimal_exact(double value, int digits)
+{
+    th_decimal result = {.negative = signbit(value)};
+    char text[TEXT], all[TH_DECIMAL_PART];
+    snprintf(text, sizeof text, "%.*e", digits, fabs(value));
+    const char *rest = take_digits(text, all, TH_DECIMAL_PART - 1);
+    const int exponent = *rest ? atoi(rest + 1) : 0;
+    result.whole[0] = all[0];
+    strcpy(result.fraction, all + 1);
     result.exponent_negative = exponent < 0;
     snprintf(result.exponent, sizeof result.exponent, "%02d", (exponent < 0 ? -exponent : exponent) % 1000);
     return result;

@@ -18,5 +18,7 @@ typedef struct th_decimal {
  * Positional notation is for magnitudes below 1e17. */
 th_decimal th_decimal_positional(double value, bool single, int precision);
 th_decimal th_decimal_scientific(double value, bool single, int precision);
+/* Scientific notation with exactly `digits` digits in the fraction, of the number itself: 0.1 as float32 is 1.00000001e-01. */
+th_decimal th_decimal_exact(double value, int digits);
 
 #endif

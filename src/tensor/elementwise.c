@@ -149,9 +149,15 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
     const bool by_row = m->nest.ndim == 1 || m->nest.size[m->nest.ndim - 1] >= SHORT_ROW;
     th_place place;
     th_nest_place(&m->nest, begin, &place);
-    for (int64_t n; begin < end; begin += n) {
-        n = by_row ? run_row(m, end - begin, &place, &buffer) : run_rows(m, end - begin, &place, &buffer);
-        th_nest_advance(&m->nest, n, &place);
+    while (begin < end) {
+        if (by_row) {
+            const int64_t n = run_row(m, end - begin, &place, &buffer);
+            th_nest_advance(&m->nest, n, &place);
+            begin += n;
+        } else {
+            begin += run_rows(m, end - begin, &place, &buffer);
+            th_nest_place(&m->nest, begin, &place);
+        }
     }
 }
 

@@ -35,20 +35,33 @@ static bool grow_page_table(th_context *ctx, th_pool *pool)
     return true;
 }
 
+static bool add_page(th_context *ctx, th_pool *pool)
+{
+    if (!grow_page_table(ctx, pool))
+        return false;
+    const size_t bytes = pool->record * TH_POOL_PAGE;
+    void *page = th_allocate(ctx, bytes);
+    if (page == NULL)
+        return false;
+    memset(page, 0, bytes);
+    pool->page[pool->pages++] = page;
+    pool->capacity += TH_POOL_PAGE;
+    return true;
+}
+
 void *th_pool_new(th_context *ctx, th_pool *pool)
 {
-    if (pool->count == pool->capacity) {
-        if (!grow_page_table(ctx, pool))
-            return NULL;
-        const size_t bytes = pool->record * TH_POOL_PAGE;
-        void *page = th_allocate(ctx, bytes);
-        if (page == NULL)
-            return NULL;
-        memset(page, 0, bytes);
-        pool->page[pool->pages++] = page;
-        pool->capacity += TH_POOL_PAGE;
-    }
+    if (pool->count == pool->capacity && !add_page(ctx, pool))
+        return NULL;
     return th_pool_at(pool, pool->count++);
+}
+
+bool th_pool_reserve(th_context *ctx, th_pool *pool, const th_pool *like)
+{
+    while (pool->capacity < like->capacity)
+        if (!add_page(ctx, pool))
+            return false;
+    return true;
 }
 
 void *th_pool_at(const th_pool *pool, int64_t index)

@@ -143,26 +143,23 @@ static void find_whole_width(format *f, const void *element)
     f->left = larger(f->left, whole_text(f, element, word));
 }
 
-static const char many_zeros[] = "00000000000000000000000000000000";
-
 /* The number as a word of the format's width; returns its length. */
 static int real_word(const format *f, double value, char *word)
 {
     const int after_point = f->right + (f->scientific ? 2 + f->exponent : 0);
     if (!isfinite(value))
         return snprintf(word, WORD, "%*s", f->left + 1 + after_point, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    const th_decimal digits = digits_of(f, value);
+    const th_decimal digits = f->scientific ? th_decimal_exact(value, f->right) : digits_of(f, value);
     char whole[TH_DECIMAL_PART + 1];
     snprintf(whole, sizeof whole, "%s%s", digits.negative ? "-" : "", digits.whole);
     if (!f->scientific) {
         const char *last = f->always_fraction && !digits.fraction[0] ? "0" : digits.fraction;
         return snprintf(word, WORD, "%*s.%-*s", f->left, whole, f->right, last);
     }
-    const int zeros = f->right - (int)strlen(digits.fraction);
     const char *point = f->always_fraction && f->right == 0 ? "" : ".";
     const int missing = f->exponent - (int)strlen(digits.exponent);
-    return snprintf(word, WORD, "%*s%s%s%.*se%c%.*s%s", f->left, whole, point, digits.fraction, zeros, many_zeros,
-                    digits.exponent_negative ? '-' : '+', missing, many_zeros, digits.exponent);
+    return snprintf(word, WORD, "%*s%s%se%c%.*s%s", f->left, whole, point, digits.fraction, digits.exponent_negative ? '-' : '+', missing,
+                    "00000000", digits.exponent);
 }
 
 static int element_word(const format *f, const void *element, char *word)

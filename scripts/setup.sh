@@ -1,0 +1,118 @@
+#!/bin/sh
+# setup.sh [demo|test]: installs what is missing to build Tapehead and run its demo, or (the default) its tests too.
+# Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
+set -eu
+
+tier=${1:-test}
+case $tier in
+demo | test) ;;
+*)
+    echo "usage: setup.sh [demo|test]" >&2
+    exit 2
+    ;;
+esac
+
+# -- what is there: each thing is tried, not looked up, so that it may come from anywhere --
+
+compiles() { # compiles COMPILER LANGUAGE FLAGS... <program
+    compiler=$1 language=$2
+    shift 2
+    "$compiler" "$@" -x "$language" - -o /dev/null
+}
+has_c() {
+    echo '#include <omp.h>
+          int main(void) { return omp_get_max_threads() < 1; }' | compiles "${CC:-cc}" c -fopenmp
+}
+has_cpp() {
+    echo '#include <memory>
+          int main() { return !std::make_unique<int>(1); }' | compiles "${CXX:-c++}" c++
+}
+has_make() {
+    make --version
+}
+has_cmake() { # 3.22 or later
+    cmake --version | awk 'NR == 1 { split($3, v, "."); new = v[1] > 3 || (v[1] == 3 && v[2] >= 22) } END { exit !new }'
+}
+has_openblas() {
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libopenblas\.so\.0 '
+}
+has_pkg_config() {
+    pkg-config --version
+}
+has_check() {
+    pkg-config --exists 'check >= 0.15'
+}
+has_random123() {
+    echo '#include <Random123/philox.h>' | "${CC:-cc}" -fsyntax-only -x c -
+}
+has_binutils() {
+    objdump --version && readelf --version && nm --version
+}
+has_clang() {
+    clang --version && echo 'int main() { return 0; }' | compiles clang++ c++
+}
+has_clang_openmp() {
+    echo '#include <omp.h>
+          int main(void) { return omp_get_max_threads() < 1; }' | compiles clang c -fopenmp
+}
+has_clang_format() {
+    clang-format --version
+}
+
+# Prints the packages that are missing.
+missing() {
+    need() { # need PACKAGE TEST
+        "$2" >/dev/null 2>&1 || printf ' %s' "$1"
+    }
+    need gcc has_c
+    need libc6-dev has_c
+    need make has_make
+    need cmake has_cmake
+    need libopenblas0-pthread has_openblas
+    if [ "$tier" = test ]; then
+        need g++ has_cpp
+        need binutils has_binutils
+        need pkg-config has_pkg_config
+        need check has_check
+        need librandom123-dev has_random123
+        need clang has_clang
+        need libomp-dev has_clang_openmp
+        need clang-format has_clang_format
+    fi
+}
+
+packages=$(missing)
+[ -n "$packages" ] || exit 0
+
+# -- what is missing --
+
+echo "Missing for Tapehead's $tier:$packages" >&2
+if ! command -v apt-get >/dev/null; then
+    echo "There is no apt-get here. Please install these (named as Debian names them) yourself." >&2
+    exit 1
+fi
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null; then
+    as_root=sudo
+else
+    echo "Please install them as root:  apt-get install$packages" >&2
+    exit 1
+fi
+echo "Installing them with ${as_root:+$as_root }apt-get." >&2
+
+get() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q "$@" </dev/null >&2
+}
+get update || echo "The package lists could not be brought up to date; trying with those that are there." >&2
+# shellcheck disable=SC2086 # a list of words
+get install -y --no-install-recommends $packages || {
+    echo "apt-get could not install$packages." >&2
+    exit 1
+}
+
+packages=$(missing)
+if [ -n "$packages" ]; then
+    echo "Installed, but still not usable:$packages" >&2
+    exit 1
+fi

@@ -1,0 +1,300 @@
+/* Reading and writing .npy files. Nothing of a file is believed: sizes are held against the length of the file before memory is taken. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/npy_header.h"
+#include "tapehead/files.h"
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
+_Static_assert(sizeof(bool) == 1, "bool as in the file");
+
+enum { CHUNK = 64 * 1024, MAX_PATH = 4096 };
+
+static const char *const read_text = "npy_read", *const write_text = "npy_write";
+
+/* Where a file is read from or written to, for sentences: its path, or "the file" for a stream. */
+typedef struct npy_file {
+    th_context *ctx;
+    const char *name;
+    FILE *file;
+} npy_file;
+
+static th_status fail(const npy_file *f, const char *operation, const char *trouble)
+{
+    return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, trouble);
+}
+
+/* -- reading -- */
+
+/* Bytes between where the file stands and its end; false when that cannot be told. */
+static bool bytes_left(FILE *file, int64_t *bytes)
+{
+    struct stat status;
+    const off_t at = ftello(file);
+    if (at < 0 || fstat(fileno(file), &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    *bytes = status.st_size > at ? (int64_t)(status.st_size - at) : 0;
+    return true;
+}
+
+/* Reads preamble and header; *left is what the file holds behind them. */
+static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *left)
+{
+    unsigned char preamble[TH_NPY_PREAMBLE];
+    char text[TH_NPY_MAX_HEADER + 1], trouble[TH_NPY_TROUBLE];
+    if (!bytes_left(f->file, left))
+        return fail(f, read_text, "it is not a regular file, so that its size cannot be checked");
+    if (*left < TH_NPY_PREAMBLE || fread(preamble, 1, sizeof preamble, f->file) != sizeof preamble)
+        return fail(f, read_text, "it is too short for a .npy file");
+    if (memcmp(preamble, "\x93NUMPY", 6) != 0)
+        return fail(f, read_text, "it is not a .npy file");
+    if (preamble[6] != 1 || preamble[7] != 0) {
+        snprintf(trouble, sizeof trouble, "it has .npy format %d.%d, only 1.0 is read", preamble[6], preamble[7]);
+        return fail(f, read_text, trouble);
+    }
+    const size_t length = preamble[8] | (size_t)preamble[9] << 8;
+    *left -= TH_NPY_PREAMBLE;
+    if ((int64_t)length > *left || length > TH_NPY_MAX_HEADER) {
+        snprintf(trouble, sizeof trouble, "its header claims %zu bytes, of %lld that follow", length, (long long)*left);
+        return fail(f, read_text, trouble);
+    }
+    if (fread(text, 1, length, f->file) != length)
+        return fail(f, read_text, "its header cannot be read");
+    *left -= (int64_t)length;
+    text[length] = 0;
+    if (strlen(text) != length)
+        return fail(f, read_text, "its header contains a zero byte");
+    return th_npy_header_parse(text, header, trouble) ? TH_OK : fail(f, read_text, trouble);
+}
+
+static bool bools_are_sound(const unsigned char *bytes, int64_t n)
+{
+    unsigned char any = 0;
+    for (int64_t i = 0; i < n; i++)
+        any |= bytes[i];
+    return any < 2;
+}
+
+/* `bytes` of elements into data, which is not read before it is known to be sound. */
+static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, size_t bytes)
+{
+    if (fread(data, 1, bytes, f->file) != bytes)
+        return fail(f, read_text, "its numbers cannot be read to the end");
+    if (dtype == TH_BOOL && !bools_are_sound(data, (int64_t)bytes))
+        return fail(f, read_text, "it is damaged: there is a bool that is neither 0 nor 1");
+    return TH_OK;
+}
+
+/* The same for an array in Fortran order, by way of a block of the step's arena. */
+static th_status read_transposed(const npy_file *f, const th_tensor *t, size_t bytes)
+{
+    th_context *ctx = f->ctx;
+    th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, read_text);
+    if (block == NULL)
+        return TH_ERROR_MEMORY;
+    const th_status status = read_elements(f, t->dtype, th_block_data(block), bytes);
+    if (status == TH_OK) {
+        const th_array to = th_tensor_array(t);
+        th_array from = to;
+        from.data = th_block_data(block);
+        for (int i = 0; i < t->ndim; i++)
+            from.stride[i] = i == 0 ? 1 : from.stride[i - 1] * from.size[i - 1];
+        th_copy_array(ctx, &to, &from, false);
+    }
+    th_arena_give(&ctx->step_arena, block);
+    return status;
+}
+
+/* One array from where the file stands; whole: it must end there. */
+static th_tensor *read_array(const npy_file *f, bool whole)
+{
+    th_context *ctx = f->ctx;
+    th_npy_header header;
+    int64_t left, numel, bytes;
+    if (read_header(f, &header, &left) != TH_OK)
+        return NULL;
+    const int ndim = header.shape.ndim;
+    const size_t element = th_dtype_size(header.dtype);
+    char trouble[TH_NPY_TROUBLE + TH_SHAPE_TEXT];
+    const char *const shape = TH_SIZES_TEXT(ndim, header.shape.size);
+    if (!th_checked_numel(ndim, header.shape.size, &numel) || !th_checked_multiply(numel, (int64_t)element, &bytes)) {
+        snprintf(trouble, sizeof trouble, "the number of bytes of its shape %s overflows", shape);
+        fail(f, read_text, trouble);
+        return NULL;
+    }
+    if (bytes > left || (whole && bytes < left)) {
+        snprintf(trouble, sizeof trouble, "%s %s takes %lld bytes, but %lld follow its header", th_dtype_name(header.dtype), shape, (long long)bytes,
+                 (long long)left);
+        fail(f, read_text, trouble);
+        return NULL;
+    }
+    th_tensor *t = th_tensor_new(ctx, header.dtype, ndim, header.shape.size, th_creates_owned(ctx), read_text);
+    if (t == NULL)
+        return NULL;
+    th_status status = TH_OK;
+    if (bytes > 0 && th_tensor_data(t) == NULL) /* shapes only */
+        status = fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK : fail(f, read_text, "its numbers cannot be skipped");
+    else if (bytes > 0 && header.fortran_order && ndim > 1)
+        status = read_transposed(f, t, (size_t)bytes);
+    else if (bytes > 0)
+        status = read_elements(f, header.dtype, th_tensor_data(t), (size_t)bytes);
+    if (status == TH_OK)
+        return t;
+    th_tensor_free(t);
+    return NULL;
+}
+
+static bool usable_context(th_context *ctx, const void *source, const char *what)
+{
+    if (ctx == NULL) {
+        th_fail(th_last_context(), TH_ERROR_ARGUMENT, read_text, "the context is NULL");
+        return false;
+    }
+    th_use_context(ctx);
+    if (!th_failed(ctx) && source == NULL)
+        th_fail(ctx, TH_ERROR_ARGUMENT, read_text, "the %s is NULL", what);
+    return !th_failed(ctx);
+}
+
+th_tensor *(th_npy_read_from)(th_context *ctx, FILE *file)
+{
+    if (!usable_context(ctx, file, "file"))
+        return NULL;
+    return read_array(&(npy_file){ctx, "the file", file}, false);
+}
+
+th_tensor *(th_npy_read)(th_context *ctx, const char *path)
+{
+    if (!usable_context(ctx, path, "path"))
+        return NULL;
+    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe without a writer must not hold us up) */
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+    const npy_file f = {ctx, path, file};
+    if (file == NULL) {
+        fail(&f, read_text, strerror(errno));
+        if (descriptor >= 0)
+            close(descriptor);
+        return NULL;
+    }
+    th_tensor *t = read_array(&f, true);
+    fclose(file);
+    return t;
+}
+
+/* -- writing -- */
+
+/* The elements in row-major order, a chunk at a time where they do not lie so. */
+static bool write_elements(const th_tensor *t, FILE *file)
+{
+    const int64_t numel = th_tensor_numel(t);
+    const size_t element = th_dtype_size(t->dtype);
+    const char *data = th_tensor_data(t);
+    if (th_is_contiguous(t))
+        return fwrite(data, element, (size_t)numel, file) == (size_t)numel;
+    char chunk[CHUNK];
+    int64_t index[TH_MAX_DIMS] = {0};
+    size_t used = 0;
+    for (int64_t i = 0; i < numel; i++) {
+        memcpy(chunk + used, data, element);
+        used += element;
+        if ((used == CHUNK || i + 1 == numel) && fwrite(chunk, 1, used, file) != used)
+            return false;
+        used = used == CHUNK ? 0 : used;
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            const bool carry = ++index[d] == t->size[d];
+            data += (carry ? 1 - t->size[d] : 1) * t->stride[d] * (int64_t)element;
+            if (!carry)
+                break;
+            index[d] = 0;
+        }
+    }
+    return true;
+}
+
+static th_status write_array(const npy_file *f, const th_tensor *t)
+{
+    char bytes[TH_NPY_WRITTEN_HEADER];
+    const size_t length = th_npy_header_format(&(th_npy_header){.dtype = t->dtype, .shape = th_shape_of(t)}, bytes);
+    errno = 0;
+    const bool written =
+        fwrite(bytes, 1, length, f->file) == length && (th_tensor_numel(t) == 0 || write_elements(t, f->file)) && fflush(f->file) == 0;
+    return written ? TH_OK : fail(f, write_text, errno ? strerror(errno) : "it cannot be written");
+}
+
+static th_status check_operand(const th_tensor *t, const void *target, const char *what)
+{
+    if (!th_usable(t, NULL, write_text, "t")) {
+        const th_context *ctx = t ? t->ctx : th_last_context();
+        return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
+    }
+    if (target == NULL)
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, write_text, "the %s is NULL", what);
+    if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
+        return th_fail(t->ctx, TH_ERROR_STATE, write_text, "there are no values in a shapes-only context");
+    return TH_OK;
+}
+
+th_status(th_npy_write_to)(th_tensor *t, FILE *file)
+{
+    const th_status status = check_operand(t, file, "file");
+    return status == TH_OK ? write_array(&(npy_file){t->ctx, "the file", file}, t) : status;
+}
+
+/* Writes to a file that is already open and closes it. */
+static th_status write_and_close(const npy_file *f, const th_tensor *t)
+{
+    const th_status status = write_array(f, t);
+    if (fclose(f->file) != 0 && status == TH_OK)
+        return fail(f, write_text, strerror(errno));
+    return status;
+}
+
+/* A new file beside path, whose name goes into temporary; NULL with errno set when there can be none. */
+static FILE *open_beside(const char *path, char *temporary)
+{
+    for (int attempt = 0; attempt < 100; attempt++) {
+        if (snprintf(temporary, MAX_PATH, "%s.%ld-%d.tmp", path, (long)getpid(), attempt) >= MAX_PATH) {
+            errno = ENAMETOOLONG;
+            return NULL;
+        }
+        const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
+        if (file)
+            return file;
+        if (descriptor >= 0) {
+            close(descriptor);
+            unlink(temporary);
+        }
+        if (errno != EEXIST)
+            return NULL;
+    }
+    return NULL;
+}
+
+th_status(th_npy_write)(th_tensor *t, const char *path)
+{
+    th_status status = check_operand(t, path, "path");
+    if (status != TH_OK)
+        return status;
+    struct stat existing;
+    const bool special = stat(path, &existing) == 0 && !S_ISREG(existing.st_mode); /* a device or a pipe is written to, not replaced */
+    char temporary[MAX_PATH];
+    const npy_file f = {t->ctx, path, special ? fopen(path, "wbe") : open_beside(path, temporary)};
+    if (f.file == NULL)
+        return fail(&f, write_text, strerror(errno));
+    status = write_and_close(&f, t);
+    if (special)
+        return status;
+    if (status == TH_OK && rename(temporary, path) != 0)
+        status = fail(&f, write_text, strerror(errno));
+    if (status != TH_OK)
+        unlink(temporary);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* Reading and writing the header of .npy files. The parser takes the part of Python's literals that headers use, and nothing else. */
+#include "io/npy_header.h"
+
+#include <string.h>
+
+#include "tensor/checked.h"
+
+enum { ALIGNMENT = 64, GROWTH = 21 }; /* NumPy leaves room for the first size to grow to so many digits */
+
+static const char *const descriptions[TH_DTYPE_COUNT] = {
+    [TH_FLOAT32] = "<f4", [TH_FLOAT64] = "<f8", [TH_INT32] = "<i4", [TH_INT64] = "<i8", [TH_BOOL] = "|b1",
+};
+
+/* -- reading -- */
+
+typedef struct parser {
+    const char *at;
+    char *trouble; /* "" while all is well; the first trouble stays */
+} parser;
+
+static void complain(parser *p, const char *format, const char *detail) __attribute__((format(printf, 2, 0)));
+static void complain(parser *p, const char *format, const char *detail)
+{
+    if (p->trouble[0] == 0)
+        snprintf(p->trouble, TH_NPY_TROUBLE, format, detail);
+}
+
+static bool well(const parser *p)
+{
+    return p->trouble[0] == 0;
+}
+
+static void skip_spaces(parser *p)
+{
+    while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n')
+        p->at++;
+}
+
+/* Takes c if it comes next. */
+static bool accept(parser *p, char c)
+{
+    skip_spaces(p);
+    if (!well(p) || *p->at != c)
+        return false;
+    p->at++;
+    return true;
+}
+
+static void expect(parser *p, char c)
+{
+    if (!accept(p, c))
+        complain(p, "its header has no '%s' where one belongs", (char[]){c, 0});
+}
+
+/* A quoted string without escapes. */
+static void parse_string(parser *p, char *text, size_t size)
+{
+    skip_spaces(p);
+    const char quote = *p->at;
+    size_t n = 0;
+    text[0] = 0;
+    if (quote != '\'' && quote != '"') {
+        complain(p, "its header has no %s where one belongs", "string");
+        return;
+    }
+    for (p->at++; *p->at != quote; p->at++) {
+        if (*p->at < ' ' || *p->at > '~' || *p->at == '\\' || n + 1 >= size) {
+            complain(p, "a string in its header does not %s", "end");
+            return;
+        }
+        text[n++] = *p->at;
+        text[n] = 0;
+    }
+    p->at++;
+}
+
+static void parse_dtype(parser *p, th_dtype *dtype)
+{
+    char text[32];
+    skip_spaces(p);
+    if (*p->at == '[') {
+        complain(p, "its elements are %s, not numbers of one type", "records");
+        return;
+    }
+    parse_string(p, text, sizeof text);
+    for (int i = 0; i < TH_DTYPE_COUNT; i++)
+        if (strcmp(text, descriptions[i]) == 0) {
+            *dtype = (th_dtype)i;
+            return;
+        }
+    complain(p, "its element type '%s' is none of <f4, <f8, <i4, <i8, |b1", text);
+}
+
+static void parse_bool(parser *p, bool *value)
+{
+    skip_spaces(p);
+    *value = strncmp(p->at, "True", 4) == 0;
+    if (*value || strncmp(p->at, "False", 5) == 0)
+        p->at += *value ? 4 : 5;
+    else
+        complain(p, "'fortran_order' in its header is neither %s", "True nor False");
+}
+
+static void parse_size(parser *p, int64_t *size)
+{
+    skip_spaces(p);
+    if (*p->at < '0' || *p->at > '9')
+        complain(p, "a size in its shape is not a %s", "number from 0 on");
+    *size = 0;
+    for (; well(p) && *p->at >= '0' && *p->at <= '9'; p->at++)
+        if (!th_checked_multiply(*size, 10, size) || !th_checked_add(*size, *p->at - '0', size))
+            complain(p, "a size in its shape %s", "overflows");
+}
+
+/* (), (3,), (3, 4), ... */
+static void parse_shape(parser *p, th_shape *shape)
+{
+    *shape = TH_SCALAR;
+    expect(p, '(');
+    bool comma = true;
+    while (well(p) && !accept(p, ')')) {
+        if (!comma)
+            complain(p, "its shape has no %s between two sizes", "comma");
+        else if (shape->ndim == TH_MAX_DIMS)
+            complain(p, "it has more than %s dimensions", "8");
+        else
+            parse_size(p, &shape->size[shape->ndim++]);
+        comma = accept(p, ',');
+    }
+    if (well(p) && shape->ndim == 1 && !comma)
+        complain(p, "its shape is not a %s", "tuple");
+}
+
+bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble)
+{
+    static const char *const keys[] = {"descr", "fortran_order", "shape"};
+    enum { KEYS = sizeof keys / sizeof keys[0] };
+    bool found[KEYS] = {false};
+    parser p = {text, trouble};
+    trouble[0] = 0;
+    *header = (th_npy_header){0};
+    expect(&p, '{');
+    bool comma = true;
+    while (well(&p) && !accept(&p, '}')) {
+        char key[32];
+        parse_string(&p, key, sizeof key);
+        int which = 0;
+        while (which < KEYS && strcmp(key, keys[which]) != 0)
+            which++;
+        if (!comma)
+            complain(&p, "its header has no %s between two entries", "comma");
+        else if (which == KEYS)
+            complain(&p, "its header has an unknown key '%s'", key);
+        else if (found[which])
+            complain(&p, "its header has the key '%s' twice", key);
+        else
+            found[which] = true;
+        expect(&p, ':');
+        if (well(&p) && which == 0)
+            parse_dtype(&p, &header->dtype);
+        else if (well(&p) && which == 1)
+            parse_bool(&p, &header->fortran_order);
+        else if (well(&p))
+            parse_shape(&p, &header->shape);
+        comma = accept(&p, ',');
+    }
+    skip_spaces(&p);
+    if (well(&p) && *p.at != 0)
+        complain(&p, "its header goes on behind its %s", "end");
+    for (int i = 0; i < KEYS; i++)
+        if (!found[i])
+            complain(&p, "its header lacks the key '%s'", keys[i]);
+    return well(&p);
+}
+
+/* -- writing -- */
+
+size_t th_npy_header_format(const th_npy_header *header, char *bytes)
+{
+    char *const text = bytes + TH_NPY_PREAMBLE;
+    const size_t room = TH_NPY_WRITTEN_HEADER - TH_NPY_PREAMBLE;
+    const th_shape *shape = &header->shape;
+    size_t n = (size_t)snprintf(text, room, "{'descr': '%s', 'fortran_order': %s, 'shape': (", descriptions[header->dtype],
+                                header->fortran_order ? "True" : "False");
+    int first_digits = 0;
+    for (int i = 0; i < shape->ndim; i++) {
+        const int digits = snprintf(text + n, room - n, i ? ", %lld" : "%lld", (long long)shape->size[i]);
+        first_digits = i ? first_digits : digits;
+        n += (size_t)digits;
+    }
+    n += (size_t)snprintf(text + n, room - n, "%s), }%*s", shape->ndim == 1 ? "," : "", shape->ndim > 0 ? GROWTH - first_digits : 0, "");
+    while ((TH_NPY_PREAMBLE + n + 1) % ALIGNMENT != 0)
+        text[n++] = ' ';
+    text[n++] = '\n';
+    memcpy(bytes, "\x93NUMPY\x01\x00", 8);
+    bytes[8] = (char)(n & 0xff);
+    bytes[9] = (char)(n >> 8);
+    return TH_NPY_PREAMBLE + n;
+}

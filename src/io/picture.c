@@ -1,0 +1,141 @@
+/* The SVG writer that all pictures share. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "io/picture.h"
+
+static const char style[] =
+    "<style>"
+    "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}"
+    ".title{font-size:16px;font-weight:600}"
+    ".label{font-size:13px}"
+    ".tick{font-size:11px;fill:#57606a}"
+    ".card{fill:#ffffff}"
+    ".grid{stroke:#e4e8ec;stroke-width:1}"
+    ".axis{stroke:#8c959f;stroke-width:1}"
+    ".frame{fill:none;stroke:#8c959f;stroke-width:1}"
+    ".empty{fill:#f6f8fa}"
+    ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
+    "</style>\n";
+
+th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width, double height)
+{
+    *svg = (th_svg){.ctx = ctx, .path = path, .operation = operation};
+    svg->file = fopen(path, "w");
+    if (svg->file == NULL)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%s cannot be opened for writing: %s", path, strerror(errno));
+    th_svg_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+    th_svg_attribute(svg, "width", width);
+    th_svg_attribute(svg, "height", height);
+    th_svg_put(svg, " viewBox=\"0 0 ");
+    th_svg_number(svg, width);
+    th_svg_put(svg, " ");
+    th_svg_number(svg, height);
+    th_svg_put(svg, "\">\n");
+    th_svg_put(svg, style);
+    th_svg_rect(svg, 0, 0, width, height, "card");
+    return TH_OK;
+}
+
+th_status th_svg_end(th_svg *svg)
+{
+    th_svg_put(svg, "</svg>\n");
+    const bool whole = fflush(svg->file) == 0 && !ferror(svg->file);
+    const int reason = errno;
+    const bool closed = fclose(svg->file) == 0;
+    svg->file = NULL;
+    if (whole && closed)
+        return TH_OK;
+    return th_fail(svg->ctx, TH_ERROR_FILE, svg->operation, "%s could not be written in full: %s", svg->path, strerror(whole ? errno : reason));
+}
+
+void th_svg_put(th_svg *svg, const char *text)
+{
+    fputs(text, svg->file);
+}
+
+void th_svg_number(th_svg *svg, double value)
+{
+    const double bounded = isfinite(value) ? fmax(-1e9, fmin(1e9, value)) : 0;
+    const long long hundredths = llround(100 * bounded);
+    const long long size = hundredths < 0 ? -hundredths : hundredths;
+    fprintf(svg->file, "%s%lld", hundredths < 0 ? "-" : "", size / 100);
+    if (size % 100)
+        fprintf(svg->file, size % 10 ? ".%02lld" : ".%lld", size % 10 ? size % 100 : size % 100 / 10);
+}
+
+void th_svg_attribute(th_svg *svg, const char *name, double value)
+{
+    fprintf(svg->file, " %s=\"", name);
+    th_svg_number(svg, value);
+    th_svg_put(svg, "\"");
+}
+
+void th_svg_escape(th_svg *svg, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '<')
+            th_svg_put(svg, "&lt;");
+        else if (*text == '>')
+            th_svg_put(svg, "&gt;");
+        else if (*text == '&')
+            th_svg_put(svg, "&amp;");
+        else if (*text == '"')
+            th_svg_put(svg, "&quot;");
+        else
+            fputc((unsigned char)*text < 32 ? ' ' : *text, svg->file);
+    }
+}
+
+void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anchor anchor, bool turned, const char *text)
+{
+    static const char *const anchors[] = {"start", "middle", "end"};
+    if (text == NULL || text[0] == 0)
+        return;
+    th_svg_put(svg, "<text");
+    if (turned) {
+        th_svg_put(svg, " transform=\"translate(");
+        th_svg_number(svg, x);
+        th_svg_put(svg, ",");
+        th_svg_number(svg, y);
+        th_svg_put(svg, ") rotate(-90)\"");
+    } else {
+        th_svg_attribute(svg, "x", x);
+        th_svg_attribute(svg, "y", y);
+    }
+    fprintf(svg->file, " class=\"%s\" text-anchor=\"%s\">", style_name, anchors[anchor]);
+    th_svg_escape(svg, text);
+    th_svg_put(svg, "</text>\n");
+}
+
+void th_svg_rect(th_svg *svg, double x, double y, double width, double height, const char *style_name)
+{
+    th_svg_put(svg, "<rect");
+    th_svg_attribute(svg, "x", x);
+    th_svg_attribute(svg, "y", y);
+    th_svg_attribute(svg, "width", width);
+    th_svg_attribute(svg, "height", height);
+    fprintf(svg->file, " class=\"%s\"/>\n", style_name);
+}
+
+void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style_name)
+{
+    th_svg_put(svg, "<line");
+    th_svg_attribute(svg, "x1", x1);
+    th_svg_attribute(svg, "y1", y1);
+    th_svg_attribute(svg, "x2", x2);
+    th_svg_attribute(svg, "y2", y2);
+    fprintf(svg->file, " class=\"%s\"/>\n", style_name);
+}
+
+double th_nice_step(double range, int count)
+{
+    const double least = range / count;
+    const double power = pow(10, floor(log10(least)));
+    static const double nice[] = {1, 2, 5};
+    for (int i = 0; i < 3; i++)
+        if (nice[i] * power >= least * (1 - 1e-9))
+            return nice[i] * power;
+    return 10 * power;
+}

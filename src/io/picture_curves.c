@@ -1,0 +1,154 @@
+/* Curves in one chart: loss over steps and the like. */
+#include <math.h>
+
+#include "io/picture.h"
+
+static const double card_width = 760, card_height = 440;
+static const double left = 72, right = 24, top = 52, bottom = 60;
+static const char *const colour[] = {"#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700", "#57606a"};
+enum { COLOURS = sizeof colour / sizeof *colour };
+
+/* One axis: data low .. high on pixels from .. to. */
+typedef struct axis {
+    double low, high, from, to, step; /* step between ticks; 1 decade on a logarithmic axis */
+    bool logarithmic;
+} axis;
+
+static double scaled(const axis *a, double value)
+{
+    return a->logarithmic ? log10(value) : value;
+}
+
+static double position(const axis *a, double value)
+{
+    return a->from + (scaled(a, value) - a->low) / (a->high - a->low) * (a->to - a->from);
+}
+
+static double curve_x(const th_curve *c, int64_t i)
+{
+    return c->x ? c->x[i] : (double)i;
+}
+
+static bool drawn(const th_curve *c, int64_t i, bool log_y)
+{
+    return isfinite(curve_x(c, i)) && isfinite(c->y[i]) && (!log_y || c->y[i] > 0);
+}
+
+/* Fits both axes to what will be drawn; y starts at 0 where the data come close to it. */
+static void fit(const th_curve *curves, int count, bool log_y, axis *x, axis *y)
+{
+    *x = (axis){.low = INFINITY, .high = -INFINITY, .from = left, .to = card_width - right};
+    *y = (axis){.low = INFINITY, .high = -INFINITY, .from = card_height - bottom, .to = top, .logarithmic = log_y};
+    for (int c = 0; c < count; c++)
+        for (int64_t i = 0; i < curves[c].count; i++)
+            if (drawn(&curves[c], i, log_y)) {
+                const double px = curve_x(&curves[c], i), py = scaled(y, curves[c].y[i]);
+                x->low = fmin(x->low, px);
+                x->high = fmax(x->high, px);
+                y->low = fmin(y->low, py);
+                y->high = fmax(y->high, py);
+            }
+    if (!(x->low <= x->high)) { /* nothing to draw: an empty chart from 0 to 1 */
+        x->low = y->low = 0;
+        x->high = y->high = 1;
+    }
+    if (!log_y && y->low > 0 && y->low < 0.5 * y->high)
+        y->low = 0;
+    if (x->high - x->low < 1e-9 * fmax(1, fabs(x->high)))
+        x->high = x->low + 1;
+    if (y->high - y->low < 1e-9 * fmax(1e-30, fabs(y->high))) {
+        const double room = fmax(0.5 * fabs(y->high), 0.5);
+        y->low -= log_y ? 0.5 : room;
+        y->high += log_y ? 0.5 : room;
+    }
+    x->step = th_nice_step(x->high - x->low, 8);
+    y->step = log_y ? fmax(1, ceil((y->high - y->low) / 6)) : th_nice_step(y->high - y->low, 6);
+    if (!log_y)
+        y->high = ceil(y->high / y->step - 1e-9) * y->step;
+    else if (y->high - y->low < 2) { /* a tick at each end at least */
+        y->low = floor(y->low);
+        y->high = ceil(y->high);
+    }
+}
+
+static void draw_axes(th_svg *svg, const axis *x, const axis *y)
+{
+    char text[64];
+    for (double t = ceil(y->low / y->step - 1e-9); t * y->step <= y->high + 1e-9 * (y->high - y->low); t++) {
+        const double value = t * y->step;
+        const double at = y->from + (value - y->low) / (y->high - y->low) * (y->to - y->from);
+        th_svg_line(svg, x->from, at, x->to, at, "grid");
+        snprintf(text, sizeof text, "%g", y->logarithmic ? pow(10, value) : t == 0 ? 0.0 : value);
+        th_svg_text(svg, x->from - 8, at + 4, "tick", TH_ANCHOR_END, false, text);
+    }
+    for (double t = ceil(x->low / x->step - 1e-9); t * x->step <= x->high + 1e-9 * (x->high - x->low); t++) {
+        const double at = position(x, t * x->step);
+        th_svg_line(svg, at, y->from, at, y->from + 5, "axis");
+        snprintf(text, sizeof text, "%g", t == 0 ? 0.0 : t * x->step);
+        th_svg_text(svg, at, y->from + 19, "tick", TH_ANCHOR_MIDDLE, false, text);
+    }
+    th_svg_line(svg, x->from, y->from, x->to, y->from, "axis");
+    th_svg_line(svg, x->from, y->from, x->from, y->to, "axis");
+}
+
+static void draw_curve(th_svg *svg, const th_curve *c, const char *stroke, const axis *x, const axis *y)
+{
+    bool pen = false;
+    fprintf(svg->file, "<path class=\"curve\" stroke=\"%s\" d=\"", stroke);
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!drawn(c, i, y->logarithmic)) {
+            pen = false;
+            continue;
+        }
+        th_svg_put(svg, pen ? "L" : "M");
+        th_svg_number(svg, position(x, curve_x(c, i)));
+        th_svg_put(svg, " ");
+        th_svg_number(svg, position(y, c->y[i]));
+        if (!pen)
+            th_svg_put(svg, "h0"); /* a lone point shows as a dot */
+        pen = true;
+    }
+    th_svg_put(svg, "\"/>\n");
+}
+
+static void draw_legend(th_svg *svg, const th_curve *curves, int count)
+{
+    double at = top + 16;
+    for (int c = 0; c < count && count > 1; c++) {
+        if (curves[c].name == NULL)
+            continue;
+        const double x = card_width - right - 150;
+        fprintf(svg->file, "<g stroke=\"%s\" stroke-width=\"3\">", colour[c % COLOURS]);
+        th_svg_line(svg, x, at - 4, x + 22, at - 4, "key");
+        th_svg_put(svg, "</g>\n");
+        th_svg_text(svg, x + 30, at, "label", TH_ANCHOR_START, false, curves[c].name);
+        at += 20;
+    }
+}
+
+th_status (th_picture_curves)(th_context *ctx, const char *path, const th_curve *curves, int count, const th_chart_options *options)
+{
+    const th_chart_options given = options ? *options : (th_chart_options){0};
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    if (th_failed(ctx))
+        return ctx->error;
+    bool legal = path && count >= 0 && (curves || count == 0);
+    for (int c = 0; legal && c < count; c++)
+        legal = curves[c].count >= 0 && (curves[c].y || curves[c].count == 0);
+    if (!legal)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "picture_curves", "a path and %d curves with their points must be given", count);
+    th_svg svg;
+    if (th_svg_begin(&svg, ctx, path, "picture_curves", card_width, card_height) != TH_OK)
+        return ctx->error;
+    axis x, y;
+    fit(curves, count, given.log_y, &x, &y);
+    th_svg_text(&svg, left, 28, "title", TH_ANCHOR_START, false, given.title);
+    draw_axes(&svg, &x, &y);
+    for (int c = 0; c < count; c++)
+        draw_curve(&svg, &curves[c], colour[c % COLOURS], &x, &y);
+    draw_legend(&svg, curves, count);
+    th_svg_text(&svg, (x.from + x.to) / 2, card_height - 16, "label", TH_ANCHOR_MIDDLE, false, given.x_label);
+    th_svg_text(&svg, 20, (y.from + y.to) / 2, "label", TH_ANCHOR_MIDDLE, true, given.y_label);
+    return th_svg_end(&svg);
+}

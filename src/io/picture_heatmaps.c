@@ -1,0 +1,236 @@
+/* Matrices as heat maps: attention weights, one panel per head. */
+#include <math.h>
+#include <string.h>
+
+#include "io/picture.h"
+#include "tensor/tensor.h"
+
+enum { MAX_ENTRIES = 1000000, MAX_TELLING = 6000, LEVELS = 64 };
+
+static const double panel_room = 420; /* what a panel is made about as wide as */
+static const double margin = 24, gap = 34, scale_room = 84;
+
+typedef struct map {
+    th_array values; /* (P, R, C) */
+    const th_heatmap_options *options;
+    int64_t panels, rows, columns;
+    double high, cell;           /* pixels of one entry */
+    double row_room, column_room; /* pixels for the names of rows and columns */
+    size_t row_letters, column_letters; /* how many were given */
+    bool telling;
+} map;
+
+static double entry(const map *m, int64_t p, int64_t r, int64_t c)
+{
+    const int64_t at = p * m->values.stride[0] + r * m->values.stride[1] + c * m->values.stride[2];
+    return m->values.dtype == TH_FLOAT64 ? ((const double *)m->values.data)[at] : (double)((const float *)m->values.data)[at];
+}
+
+/* White through blue to nearly black, by level 0 .. LEVELS; dark enough early that 0.1 is seen. */
+static void put_colour(th_svg *svg, int level)
+{
+    static const double stop[5][3] = {{246, 248, 250}, {182, 214, 242}, {84, 156, 216}, {22, 88, 168}, {8, 32, 84}};
+    const double at = 4 * sqrt((double)level / LEVELS);
+    const int low = at >= 4 ? 3 : (int)at;
+    const double part = at - low;
+    fputc('#', svg->file);
+    for (int i = 0; i < 3; i++)
+        fprintf(svg->file, "%02x", (unsigned)lround(stop[low][i] + part * (stop[low + 1][i] - stop[low][i])));
+}
+
+/* -1 for what is no number. */
+static int level_of(const map *m, double value)
+{
+    if (!isfinite(value))
+        return -1;
+    const double share = m->high > 0 ? value / m->high : 0;
+    return share <= 0 ? 0 : share >= 1 ? LEVELS : (int)ceil(share * LEVELS);
+}
+
+static void put_cells(th_svg *svg, double x, double y, double width, double height, int level)
+{
+    th_svg_put(svg, "<rect");
+    th_svg_attribute(svg, "x", x);
+    th_svg_attribute(svg, "y", y);
+    th_svg_attribute(svg, "width", width);
+    th_svg_attribute(svg, "height", height);
+    th_svg_put(svg, " fill=\"");
+    if (level < 0)
+        th_svg_put(svg, "#d1242f");
+    else
+        put_colour(svg, level);
+    th_svg_put(svg, "\"");
+}
+
+/* What row or column i is called; text is room for a number. */
+static const char *name_of(const map *m, bool columns, int64_t i, char text[24])
+{
+    const th_heatmap_options *o = m->options;
+    const char *const *names = columns ? o->column_names : o->row_names;
+    if (names && names[i])
+        return names[i];
+    const char *letters = columns ? o->column_letters : o->row_letters;
+    if (letters && (size_t)i < (columns ? m->column_letters : m->row_letters))
+        snprintf(text, 24, "%c", letters[i]);
+    else
+        snprintf(text, 24, "%lld", (long long)i);
+    return text;
+}
+
+/* Rows or columns are called by more than their numbers. */
+static bool named(const map *m, bool columns)
+{
+    return columns ? m->options->column_names || m->options->column_letters : m->options->row_names || m->options->row_letters;
+}
+
+static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double y)
+{
+    for (int64_t r = 0; r < m->rows; r++)
+        for (int64_t c = 0; c < m->columns;) {
+            const double value = entry(m, p, r, c);
+            const int level = level_of(m, value);
+            int64_t end = c + 1;
+            while (!m->telling && end < m->columns && level_of(m, entry(m, p, r, end)) == level)
+                end++;
+            if (level != 0 || m->telling) {
+                put_cells(svg, x + (double)c * m->cell, y + (double)r * m->cell, (double)(end - c) * m->cell, m->cell, level);
+                if (m->telling) {
+                    th_svg_put(svg, "><title>");
+                    char text[24];
+                    th_svg_escape(svg, name_of(m, false, r, text));
+                    th_svg_put(svg, " \xE2\x86\x90 "); /* an arrow from the column to the row that reads it */
+                    th_svg_escape(svg, name_of(m, true, c, text));
+                    fprintf(svg->file, ": %.4g</title></rect>\n", value);
+                } else {
+                    th_svg_put(svg, "/>\n");
+                }
+            }
+            c = end;
+        }
+}
+
+/* Names, or numbers, along one side: as many as there is room for. */
+static void draw_side(th_svg *svg, const map *m, bool columns, double x, double y)
+{
+    const int64_t count = columns ? m->columns : m->rows;
+    const double least = columns && !named(m, true) ? 22 : named(m, columns) ? 9 : 12; /* pixels between two */
+    const int64_t every = m->cell >= least ? 1 : (int64_t)th_nice_step(least / m->cell, 1);
+    for (int64_t i = 0; i < count; i += every) {
+        char text[24];
+        const char *name = name_of(m, columns, i, text);
+        const double along = ((double)i + 0.5) * m->cell;
+        const bool turned = columns && m->options->column_names && m->column_room > 20;
+        if (!columns)
+            th_svg_text(svg, x - 5, y + along + 4, "tick", TH_ANCHOR_END, false, name);
+        else if (turned)
+            th_svg_text(svg, x + along + 4, y - 5, "tick", TH_ANCHOR_START, true, name);
+        else
+            th_svg_text(svg, x + along, y - 5, "tick", TH_ANCHOR_MIDDLE, false, name);
+    }
+}
+
+static void draw_scale(th_svg *svg, const map *m, double x, double y, double height)
+{
+    for (int i = 0; i < LEVELS; i++) {
+        put_cells(svg, x, y + height * (LEVELS - 1 - i) / LEVELS, 14, height / LEVELS + 0.5, i + 1);
+        th_svg_put(svg, "/>\n");
+    }
+    th_svg_rect(svg, x, y, 14, height, "frame");
+    const double step = m->high > 0 ? th_nice_step(m->high, 5) : 1;
+    for (double t = 0; t * step <= m->high * (1 + 1e-9); t++) {
+        char text[64];
+        snprintf(text, sizeof text, "%.3g", t * step);
+        const double at = y + height * (1 - (m->high > 0 ? t * step / m->high : 0));
+        th_svg_line(svg, x + 14, at, x + 18, at, "axis");
+        th_svg_text(svg, x + 22, at + 4, "tick", TH_ANCHOR_START, false, text);
+    }
+}
+
+/* Pixels that the longest name needs, with about 6.5 for a character. */
+static double room_of(const map *m, bool columns)
+{
+    const int64_t count = columns ? m->columns : m->rows;
+    size_t longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        char text[24];
+        size_t characters = 0;
+        for (const char *c = name_of(m, columns, i, text); *c; c++)
+            characters += ((unsigned char)*c & 0xC0) != 0x80; /* UTF-8 continuation bytes are no characters */
+        longest = characters > longest ? characters : longest;
+    }
+    return 8 + 6.5 * (double)longest;
+}
+
+static void draw(th_svg *svg, const map *m, int64_t per_row, double x0, double y0, double step_x, double step_y)
+{
+    const double width = (double)m->columns * m->cell, height = (double)m->rows * m->cell;
+    for (int64_t p = 0; p < m->panels; p++) {
+        const double x = x0 + (double)(p % per_row) * step_x, y = y0 + (double)(p / per_row) * step_y;
+        char text[64];
+        snprintf(text, sizeof text, "head %lld", (long long)p);
+        const char *name = m->options->panel_names ? m->options->panel_names[p] : m->panels > 1 ? text : NULL;
+        th_svg_text(svg, x + width / 2, y - m->column_room - 8, "label", TH_ANCHOR_MIDDLE, false, name);
+        th_svg_rect(svg, x, y, width, height, "empty");
+        draw_entries(svg, m, p, x, y);
+        th_svg_rect(svg, x, y, width, height, "frame");
+        draw_side(svg, m, true, x, y);
+        draw_side(svg, m, false, x, y);
+        if (p % per_row == 0)
+            th_svg_text(svg, x - m->row_room - 8, y + height / 2, "label", TH_ANCHOR_MIDDLE, true, m->options->row_label);
+        if (p / per_row == (m->panels - 1) / per_row || p + per_row >= m->panels)
+            th_svg_text(svg, x + width / 2, y + height + 20, "label", TH_ANCHOR_MIDDLE, false, m->options->column_label);
+    }
+}
+
+th_status (th_picture_heatmaps)(th_tensor *values, const char *path, const th_heatmap_options *options)
+{
+    static const th_heatmap_options defaults = {0};
+    const char *operation = "picture_heatmaps";
+    if (!th_usable(values, NULL, operation, "values"))
+        return values && values->ctx->error ? values->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = values->ctx;
+    map m = {.values = th_tensor_array(values), .options = options ? options : &defaults};
+    const int64_t numel = th_tensor_numel(values);
+    if (path == NULL || !th_is_floating(values->dtype) || ctx->options.shapes_only)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and floating values that exist must be given");
+    if (m.values.ndim < 2 || m.values.ndim > 3 || numel == 0 || numel > MAX_ENTRIES)
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "values must be (panels, rows, columns) or (rows, columns) with 1 to %d entries, they are %s",
+                       MAX_ENTRIES, TH_TEXT(&m.values));
+    if (m.values.ndim == 2) {
+        memmove(m.values.size + 1, m.values.size, 2 * sizeof m.values.size[0]);
+        memmove(m.values.stride + 1, m.values.stride, 2 * sizeof m.values.stride[0]);
+        m.values.size[0] = 1;
+    }
+    m.panels = m.values.size[0];
+    m.rows = m.values.size[1];
+    m.columns = m.values.size[2];
+    m.telling = numel <= MAX_TELLING;
+    m.high = m.options->high;
+    for (int64_t i = 0; !(m.high > 0) && i < numel; i++) {
+        const double value = entry(&m, i / m.columns / m.rows, i / m.columns % m.rows, i % m.columns);
+        m.high = isfinite(value) && value > m.high ? value : m.high;
+    }
+    const double longer = (double)(m.rows > m.columns ? m.rows : m.columns);
+    m.cell = fmin(fmax(panel_room / longer, 1), 30);
+    m.cell = m.cell >= 2 ? floor(m.cell) : m.cell;
+    m.row_letters = m.options->row_letters ? strlen(m.options->row_letters) : 0;
+    m.column_letters = m.options->column_letters ? strlen(m.options->column_letters) : 0;
+    m.row_room = room_of(&m, false);
+    m.column_room = m.options->column_names ? fmax(room_of(&m, true), 15) : 15; /* only names are turned */
+
+    const double width = (double)m.columns * m.cell, height = (double)m.rows * m.cell;
+    int64_t per_row = m.panels;
+    while (per_row > 1 && (double)per_row * (width + m.row_room + gap) > 1100)
+        per_row = (per_row + 1) / 2;
+    const int64_t lines = (m.panels + per_row - 1) / per_row;
+    const double step_x = width + m.row_room + gap, step_y = height + m.column_room + 62;
+    const double x0 = margin + 24 + m.row_room, y0 = (m.options->title ? 48 : 16) + 24 + m.column_room;
+    const double scale_x = x0 + (double)(per_row - 1) * step_x + width + 24;
+    th_svg svg;
+    if (th_svg_begin(&svg, ctx, path, operation, scale_x + scale_room, y0 + (double)(lines - 1) * step_y + height + 40) != TH_OK)
+        return ctx->error;
+    th_svg_text(&svg, margin, 30, "title", TH_ANCHOR_START, false, m.options->title);
+    draw(&svg, &m, per_row, x0, y0, step_x, step_y);
+    draw_scale(&svg, &m, scale_x, y0, fmin(height, 240));
+    return th_svg_end(&svg);
+}

@@ -1,0 +1,185 @@
+/* The progress line. It measures time and writes text; it knows nothing of training. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tapehead/progress.h"
+#include "tensor/context.h"
+
+enum { MAX_FIGURES = 4, FIGURE_NAME = 32 };
+
+struct th_progress {
+    th_context *ctx;
+    th_progress_options options;
+    char unit[FIGURE_NAME];
+    bool terminal, line_open, failed;
+    int figures;
+    char figure_name[MAX_FIGURES][FIGURE_NAME];
+    double figure[MAX_FIGURES];
+    int64_t done;        /* steps */
+    int64_t written;     /* what `done` was on the last line */
+    double loss;
+    double start, shown; /* seconds */
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void release(th_context *ctx, void *object)
+{
+    th_release(ctx, object, sizeof(th_progress));
+}
+
+th_progress *(th_progress_new)(th_context *ctx, const th_progress_options *options)
+{
+    if (ctx == NULL || th_failed(ctx))
+        return NULL;
+    if (options == NULL || options->file == NULL || options->steps < 0 || options->units_per_step < 0 || options->plain_every < 0) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "progress", "a file must be given, and no number may be negative");
+        return NULL;
+    }
+    th_progress *bar = th_allocate(ctx, sizeof *bar);
+    if (bar == NULL || !th_attach(ctx, bar, release)) {
+        th_release(ctx, bar, sizeof *bar);
+        th_fail_memory(ctx, "progress", sizeof *bar);
+        return NULL;
+    }
+    *bar = (th_progress){.ctx = ctx, .options = *options, .start = now(), .shown = -1};
+    snprintf(bar->unit, sizeof bar->unit, "%s", options->unit ? options->unit : "samples");
+    if (bar->options.plain_every == 0)
+        bar->options.plain_every = options->steps == 0 ? 100 : options->steps < 20 ? 1 : options->steps / 20;
+    bar->terminal = isatty(fileno(options->file)) == 1;
+    return bar;
+}
+
+/* A number in few characters: 950, 12.3k, 1.3M. */
+static void append_count(char *text, size_t size, double count)
+{
+    static const char suffix[] = {' ', 'k', 'M', 'G', 'T'};
+    int power = 0;
+    while (count >= 999.5 && power < 4) {
+        count /= 1000;
+        power++;
+    }
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, power == 0 ? "%.0f" : count < 9.95 ? "%.1f%c" : "%.0f%c", count, suffix[power]);
+}
+
+static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+static void compose(const th_progress *bar, char *text, size_t size)
+{
+    const int64_t steps = bar->options.steps;
+    const double seconds = now() - bar->start;
+    text[0] = 0;
+    if (steps > 0) {
+        int digits = 1;
+        for (int64_t n = steps; n >= 10; n /= 10)
+            digits++;
+        append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->done, (long long)steps, 100.0 * (double)bar->done / (double)steps);
+    } else {
+        append(text, size, "step %lld", (long long)bar->done);
+    }
+    append(text, size, "  loss %.4f", bar->loss);
+    for (int i = 0; i < bar->figures; i++)
+        append(text, size, "  %s %.3f", bar->figure_name[i], bar->figure[i]);
+    if (bar->options.units_per_step > 0 && seconds > 0) {
+        append(text, size, "  ");
+        append_count(text, size, (double)bar->done * (double)bar->options.units_per_step / seconds);
+        append(text, size, " %s/s", bar->unit);
+    }
+    if (steps > bar->done && bar->done > 0) {
+        const double left = ceil(seconds / (double)bar->done * (double)(steps - bar->done));
+        const long long whole = left < 1e9 ? (long long)left : 1000000000;
+        if (whole >= 3600)
+            append(text, size, "  %lld:%02lld:%02lld left", whole / 3600, whole / 60 % 60, whole % 60);
+        else
+            append(text, size, "  %lld:%02lld left", whole / 60, whole % 60);
+    }
+}
+
+static void write_line(th_progress *bar, bool last)
+{
+    char text[512];
+    compose(bar, text, sizeof text);
+    FILE *file = bar->options.file;
+    const int written = bar->terminal ? fprintf(file, "\r\033[K%s%s", text, last ? "\n" : "") : fprintf(file, "%s\n", text);
+    bar->failed |= written < 0 || fflush(file) != 0;
+    bar->line_open = bar->terminal && !last;
+    bar->written = bar->done;
+}
+
+void th_progress_show(th_progress *bar, const char *name, double value)
+{
+    if (bar == NULL || name == NULL)
+        return;
+    int i = 0;
+    while (i < bar->figures && strcmp(bar->figure_name[i], name) != 0)
+        i++;
+    if (i == MAX_FIGURES)
+        return;
+    if (i == bar->figures) {
+        snprintf(bar->figure_name[i], FIGURE_NAME, "%s", name);
+        bar->figures++;
+    }
+    bar->figure[i] = value;
+}
+
+void th_progress_update(th_progress *bar, int64_t step, double loss)
+{
+    if (bar == NULL)
+        return;
+    bar->done = step + 1;
+    bar->loss = loss;
+    const double time = now();
+    const bool due = bar->terminal ? bar->shown < 0 || time - bar->shown >= 0.1 : step % bar->options.plain_every == 0;
+    if (!due)
+        return;
+    bar->shown = time;
+    write_line(bar, false);
+}
+
+void th_progress_note(th_progress *bar, const char *format, ...)
+{
+    if (bar == NULL)
+        return;
+    FILE *file = bar->options.file;
+    bool written = !bar->line_open || fputs("\r\033[K", file) >= 0;
+    va_list arguments;
+    va_start(arguments, format);
+    written = vfprintf(file, format, arguments) >= 0 && written;
+    va_end(arguments);
+    written = fputc('\n', file) != EOF && written;
+    bar->failed |= !written || fflush(file) != 0;
+    const bool reopen = bar->line_open;
+    bar->line_open = false;
+    if (reopen)
+        write_line(bar, false);
+}
+
+th_status th_progress_end(th_progress *bar)
+{
+    if (bar == NULL)
+        return TH_OK;
+    th_context *ctx = bar->ctx;
+    if (bar->line_open || bar->written != bar->done)
+        write_line(bar, true);
+    const th_status status = bar->failed ? th_fail(ctx, TH_ERROR_FILE, "progress", "the progress line could not be written") : TH_OK;
+    th_detach_object(ctx, bar);
+    release(ctx, bar);
+    return status;
+}

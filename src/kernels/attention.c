@@ -1,0 +1,418 @@
+/* What the drivers of attention share (attention_block.h), and the weights on request. */
+#include "kernels/attention_block.h"
+
+#include "kernels/parallel.h"
+#include "kernels/product.h"
+
+enum {
+    GROUP = 12,        /* rows or keys that are cut together at a diagonal: a tile, or two */
+    ALIGNMENT = 64,    /* bytes */
+    WEIGHTS_ROWS = 240 /* queries of a task that computes weights: they share packed keys */
+};
+
+/* Read where an operand is not given; as float32 and as float64. */
+static const double zero = 0;
+
+attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a)
+{
+    const int64_t size = th_item_size(dtype);
+    const int vector_bytes = machine->isa == TH_ISA_AVX512 ? 64 : machine->isa == TH_ISA_AVX2 ? 32 : 16;
+    attention_plan p = {.a = a,
+                        .kernels = th_kernels_for(machine, dtype),
+                        .size = size,
+                        .tile_rows = TH_TILE_ROWS(vector_bytes),
+                        .tile_columns = TH_TILE_COLUMNS(vector_bytes, size),
+                        .items = 1};
+    for (int d = 0; d < a->dims; d++)
+        p.items *= a->size[d];
+    return p;
+}
+
+attention_item th_attention_item(const th_attention *a, int64_t number)
+{
+    attention_item item = {.number = number};
+    for (int d = a->dims - 1; d >= 0; d--) {
+        item.index[d] = number % a->size[d];
+        number /= a->size[d];
+    }
+    return item;
+}
+
+char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column, int64_t size)
+{
+    if (!array->data)
+        return NULL;
+    int64_t offset = row * array->row + column * array->column;
+    for (int d = 0; d < TH_ATTENTION_DIMS; d++)
+        offset += item->index[d] * array->item[d];
+    return (char *)array->data + offset * size;
+}
+
+/* -- workspace -- */
+
+void *th_attention_take(attention_space *space, int64_t rows, int64_t row_elements, int64_t size)
+{
+    void *taken = space->base ? space->base + space->used : NULL;
+    size_t bytes;
+    if (__builtin_mul_overflow(rows, row_elements, &bytes) || __builtin_mul_overflow(bytes, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)ALIGNMENT - 1, &bytes) ||
+        __builtin_add_overflow(space->used, bytes / ALIGNMENT * ALIGNMENT, &space->used))
+        space->used = SIZE_MAX;
+    return taken;
+}
+
+/* Not a multiple of many cache lines, so that a column of a buffer does not fall on few places of a cache. */
+int64_t th_attention_stride(int64_t columns)
+{
+    const int64_t lanes = th_item_parts(columns, LANES);
+    return (lanes + (lanes > 2 && lanes % 2 == 0)) * LANES;
+}
+
+attention_copy th_attention_take_copy(const attention_plan *p, attention_space *space, int64_t rows, int64_t width)
+{
+    const int64_t stride = th_attention_stride(width);
+    return (attention_copy){.data = th_attention_take(space, rows, stride, p->size), .width = width, .stride = stride};
+}
+
+attention_panels th_attention_take_panels(const attention_plan *p, attention_space *space, int64_t keys, int64_t width)
+{
+    const int64_t stride = p->tile_columns * width + LANES; /* a register more, for what packing writes too far */
+    return (attention_panels){.data = th_attention_take(space, th_item_parts(keys, p->tile_columns), stride, p->size),
+                              .width = width,
+                              .stride = stride};
+}
+
+void th_attention_load(const attention_plan *p, attention_copy *copy, int64_t to, const th_attention_array *array,
+                       const attention_item *item, int64_t row, int64_t rows)
+{
+    const void *from = th_attention_at(array, item, row, 0, p->size);
+    p->kernels->attention_load(rows, copy->width, from ? from : &zero, from ? array->row : 0, from ? array->column : 0,
+                               copy->data + to * copy->stride * p->size, copy->stride, &copy->finite);
+}
+
+void th_attention_pack(const attention_plan *p, const attention_panels *panels, const th_attention_array *array,
+                       const attention_item *item, int64_t row, int64_t from, int64_t to)
+{
+    const int64_t panel = from / p->tile_columns, first = panel * p->tile_columns;
+    if (panels->width > 0 && array->data)
+        p->kernels->product_pack_b(panels->width, to - first, th_attention_at(array, item, row + first, 0, p->size),
+                                   array->column, array->row, panels->data + panel * panels->stride * p->size,
+                                   panels->stride);
+}
+
+/* -- what a block sees -- */
+
+static int64_t length_at(const th_attention *a, const attention_item *item, int64_t query)
+{
+    if (a->valid_lens_64)
+        return *(const int64_t *)(const void *)th_attention_at(&a->valid_lens, item, query, 0, sizeof(int64_t));
+    return *(const int32_t *)(const void *)th_attention_at(&a->valid_lens, item, query, 0, sizeof(int32_t));
+}
+
+/* The keys *first .. *past - 1 that position, window and length leave to a query. */
+static void visible_range(const th_attention *a, const attention_item *item, int64_t query, int64_t *first, int64_t *past)
+{
+    const int64_t at = query + a->position, reach = a->queries + a->keys; /* a window beyond that is none */
+    *first = 0;
+    *past = a->keys;
+    if (a->window && a->left >= 0 && a->left < reach && at - a->left > 0)
+        *first = at - a->left;
+    if (a->window && a->right >= 0 && a->right < reach)
+        *past = th_item_min(*past, at + a->right + 1);
+    if (a->causal)
+        *past = th_item_min(*past, at + 1);
+    if (a->valid_lens.data)
+        *past = th_item_min(*past, length_at(a, item, query));
+}
+
+bool th_attention_block(const attention_plan *p, const attention_item *item, int64_t query, int64_t rows, int64_t start,
+                        int64_t count, attention_block *block)
+{
+    int64_t least = count, most = 0, all_first = 0, all_past = count;
+    block->query = query;
+    block->rows = rows;
+    block->start = start;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t first, past;
+        visible_range(p->a, item, query + r, &first, &past);
+        first = first > start ? first - start : 0;
+        past = past < start + count ? past - start : count;
+        if (first >= past)
+            first = past = 0;
+        block->first[r] = first;
+        block->past[r] = past;
+        all_first = first > all_first ? first : all_first;
+        all_past = th_item_min(past, all_past);
+        if (first < past) {
+            least = th_item_min(least, first);
+            most = past > most ? past : most;
+        }
+    }
+    block->all_first = all_first;
+    block->all_past = all_past;
+    block->begin = most > 0 ? least / LANES * LANES : 0;
+    block->end = th_item_parts(most, LANES) * LANES;
+    return most > 0;
+}
+
+th_attention_rows th_attention_block_rows(const attention_plan *p, const attention_item *item, const attention_block *block,
+                                          void *scores, int64_t stride)
+{
+    const th_attention *a = p->a;
+    return (th_attention_rows){
+        .rows = block->rows,
+        .begin = block->begin,
+        .end = block->end,
+        .first = block->first,
+        .past = block->past,
+        .scale = a->scale,
+        .keep = (const bool *)th_attention_at(&a->keep, item, block->query, block->start, sizeof(bool)),
+        .keep_row = a->keep.row,
+        .keep_column = a->keep.column,
+        .additive = th_attention_at(&a->additive, item, block->query, block->start, p->size),
+        .additive_row = a->additive.row,
+        .additive_column = a->additive.column,
+        .dropout = a->drops ? &a->dropout : NULL,
+        .dropout_row = item->number * a->queries + block->query,
+        .dropout_column = block->start,
+        .scores = scores,
+        .stride = stride,
+    };
+}
+
+/* -- products -- */
+
+/* What the rows from .. to - 1 see: columns *begin .. *end - 1. */
+static bool columns_of(const attention_block *block, int64_t from, int64_t to, int64_t *begin, int64_t *end)
+{
+    *begin = block->end;
+    *end = 0;
+    for (int64_t r = from; r < to; r++) {
+        if (block->first[r] >= block->past[r])
+            continue;
+        *begin = th_item_min(*begin, block->first[r]);
+        *end = block->past[r] > *end ? block->past[r] : *end;
+    }
+    return *begin < *end;
+}
+
+/* The rows *begin .. *end - 1 are those that see columns among from .. to - 1. */
+static bool rows_of(const attention_block *block, int64_t from, int64_t to, int64_t *begin, int64_t *end)
+{
+    *begin = block->rows;
+    *end = 0;
+    for (int64_t r = 0; r < block->rows; r++) {
+        if (block->first[r] >= to || block->past[r] <= from)
+            continue;
+        *begin = th_item_min(*begin, r);
+        *end = r + 1;
+    }
+    return *begin < *end;
+}
+
+/* The block's rows in groups of about the same size. */
+static int64_t group_rows(const attention_block *block)
+{
+    return th_item_parts(block->rows, th_item_parts(block->rows, GROUP));
+}
+
+void th_attention_scores(const attention_plan *p, const attention_block *block, const attention_copy *a,
+                         const attention_panels *keys, void *scores, int64_t stride)
+{
+    const int64_t group = group_rows(block), whole = th_item_min(p->tile_columns, LANES);
+    for (int64_t r = 0; r < block->rows; r += group) {
+        const int64_t rows = th_item_min(group, block->rows - r);
+        int64_t begin, end;
+        if (!columns_of(block, r, r + rows, &begin, &end))
+            continue;
+        const int64_t panel = begin / p->tile_columns, column = panel * p->tile_columns;
+        th_product_block product = {.m = rows,
+                                    .n = th_item_parts(end - column, whole) * whole,
+                                    .a_panel = p->tile_rows * a->stride,
+                                    .a_row = a->stride,
+                                    .a_col = 1,
+                                    .b_panel = keys->stride,
+                                    .b_row = p->tile_columns,
+                                    .c = (char *)scores + (r * stride + column) * p->size,
+                                    .c_row = stride,
+                                    .init_row = stride};
+        int64_t k = 0;
+        do {
+            product.k = th_item_min(keys->width - k, TH_PRODUCT_BLOCK);
+            product.a = a->data + (r * a->stride + k) * p->size;
+            product.b = keys->data + (panel * keys->stride + k * p->tile_columns) * p->size;
+            product.init = k > 0 ? product.c : NULL;
+            p->kernels->product_block(&product);
+            k += TH_PRODUCT_BLOCK;
+        } while (k < keys->width);
+    }
+}
+
+/* One of the other products; B lies in rows. */
+static void multiply(const attention_plan *p, th_product_block *product, bool finite, const void *weights)
+{
+    product->a_panel = p->tile_rows * product->a_row;
+    product->b_panel = p->tile_columns;
+    product->init_row = product->c_row;
+    product->n = th_item_parts(product->n, LANES) * LANES;
+    if (finite)
+        p->kernels->product_block(product);
+    else
+        p->kernels->attention_visible_product(product, weights);
+}
+
+void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
+                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride, bool add)
+{
+    const int64_t group = group_rows(block);
+    for (int64_t r = 0; r < block->rows; r += group) {
+        int64_t k, end;
+        const int64_t rows = th_item_min(group, block->rows - r);
+        const bool seen = columns_of(block, r, r + rows, &k, &end);
+        if (!seen && add)
+            continue;
+        if (!seen)
+            k = end = 0; /* nothing to sum up: zeros */
+        char *c = (char *)to + r * to_stride * p->size;
+        const char *init = add ? c : NULL;
+        do {
+            const int64_t stop = th_item_min(end, (k / TH_PRODUCT_BLOCK + 1) * TH_PRODUCT_BLOCK);
+            const int64_t at = (r * stride + k) * p->size;
+            th_product_block product = {.m = rows,
+                                        .n = b->width,
+                                        .k = stop - k,
+                                        .a = (const char *)a + at,
+                                        .a_row = stride,
+                                        .a_col = 1,
+                                        .b = b->data + k * b->stride * p->size,
+                                        .b_row = b->stride,
+                                        .c = c,
+                                        .c_row = to_stride,
+                                        .init = init};
+            multiply(p, &product, b->finite, (const char *)weights + at);
+            init = c;
+            k = stop;
+        } while (k < end);
+    }
+}
+
+void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
+                                  int64_t stride, const attention_copy *b, const attention_copy *to)
+{
+    int64_t column, end;
+    columns_of(block, 0, block->rows, &column, &end);
+    for (int64_t stop; column < end; column = stop) {
+        int64_t row = 0, row_end = block->rows;
+        if (column >= block->all_first && column < block->all_past) {
+            stop = block->all_past;
+        } else {
+            stop = th_item_min(column + GROUP, column < block->all_first && block->all_first < block->all_past ? block->all_first : end);
+            if (!rows_of(block, column, stop, &row, &row_end))
+                continue;
+        }
+        const int64_t at = (row * stride + column) * p->size;
+        char *c = to->data + column * to->stride * p->size;
+        th_product_block product = {.m = stop - column,
+                                    .n = to->width,
+                                    .k = row_end - row,
+                                    .a = (const char *)a + at,
+                                    .a_row = 1,
+                                    .a_col = stride,
+                                    .b = b->data + row * b->stride * p->size,
+                                    .b_row = b->stride,
+                                    .c = c,
+                                    .c_row = to->stride,
+                                    .init = c};
+        multiply(p, &product, b->finite, (const char *)weights + at);
+    }
+}
+
+/* -- weights on request -- */
+
+typedef struct weights_memory {
+    attention_copy q;        /* (BLOCK_ROWS, D) */
+    attention_panels k;      /* (D, STRIPE) */
+    void *scores;            /* (BLOCK_ROWS, STRIPE) */
+    int64_t stride;
+    void *log_sum_exp;       /* (BLOCK_ROWS) */
+} weights_memory;
+
+typedef struct weights_work {
+    attention_plan plan;
+    const th_attention_array *weights;
+    char *workspace;
+    size_t worker_bytes;
+    int64_t chunks; /* of WEIGHTS_ROWS queries */
+} weights_work;
+
+static size_t take_weights_memory(const attention_plan *p, void *workspace, weights_memory *m)
+{
+    attention_space space = {.base = workspace};
+    const int64_t keys = th_item_min(p->a->keys, STRIPE);
+    m->stride = th_attention_stride(keys);
+    m->q = th_attention_take_copy(p, &space, BLOCK_ROWS, p->a->width);
+    m->k = th_attention_take_panels(p, &space, keys, p->a->width);
+    m->scores = th_attention_take(&space, BLOCK_ROWS, m->stride, p->size);
+    m->log_sum_exp = th_attention_take(&space, BLOCK_ROWS, 1, p->size);
+    return space.used;
+}
+
+size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    const attention_plan p = th_attention_plan(machine, dtype, a);
+    weights_memory m;
+    size_t bytes;
+    return __builtin_mul_overflow(take_weights_memory(&p, NULL, &m), (size_t)threads, &bytes) ? SIZE_MAX : bytes;
+}
+
+/* The weights of a block of queries against a stripe; seen: some of it is visible. */
+static void block_weights(const weights_work *work, weights_memory *m, const attention_item *item, const attention_block *block,
+                          int64_t count, bool seen)
+{
+    const attention_plan *p = &work->plan;
+    const th_attention_array *lse = &p->a->log_sum_exp, *weights = work->weights;
+    char *to = th_attention_at(weights, item, block->query, block->start, p->size);
+    p->kernels->product_copy(block->rows, count, &zero, 0, 0, to, weights->row, weights->column);
+    if (!seen)
+        return;
+    th_attention_load(p, &m->q, 0, &p->a->q, item, block->query, block->rows);
+    th_attention_scores(p, block, &m->q, &m->k, m->scores, m->stride);
+    p->kernels->product_copy(block->rows, 1, th_attention_at(lse, item, block->query, 0, p->size), lse->row, 0, m->log_sum_exp, 1, 0);
+    th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
+    rows.dropout = NULL;
+    p->kernels->attention_gradient(&rows, m->log_sum_exp, NULL, 0, NULL);
+    p->kernels->attention_store(block->rows, th_item_min(block->end, count) - block->begin, (char *)m->scores + block->begin * p->size,
+                                m->stride, to + block->begin * weights->column * p->size, weights->row, weights->column, false);
+}
+
+static void weights_task(void *shared, int64_t index, int worker)
+{
+    const weights_work *work = shared;
+    const attention_plan *p = &work->plan;
+    const attention_item item = th_attention_item(p->a, index / work->chunks);
+    const int64_t query = index % work->chunks * WEIGHTS_ROWS, past = th_item_min(query + WEIGHTS_ROWS, p->a->queries);
+    weights_memory m;
+    take_weights_memory(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    for (int64_t start = 0; start < p->a->keys; start += STRIPE) {
+        const int64_t count = th_item_min(p->a->keys - start, STRIPE);
+        bool packed = false;
+        for (int64_t t = query; t < past; t += BLOCK_ROWS) {
+            attention_block block;
+            const bool seen = th_attention_block(p, &item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block);
+            if (seen && !packed)
+                th_attention_pack(p, &m.k, &p->a->k, &item, start, 0, count);
+            packed |= seen;
+            block_weights(work, &m, &item, &block, count, seen);
+        }
+    }
+}
+
+void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a, const th_attention_array *weights,
+                          int threads, void *workspace)
+{
+    weights_work work = {.plan = th_attention_plan(machine, dtype, a), .weights = weights, .workspace = workspace};
+    weights_memory m;
+    work.worker_bytes = take_weights_memory(&work.plan, NULL, &m);
+    work.chunks = th_item_parts(a->queries, WEIGHTS_ROWS);
+    th_parallel(threads, work.plan.items * work.chunks, weights_task, &work);
+}

@@ -1,0 +1,81 @@
+/* Scaled dot-product attention, fused: value, gradients and weights over strided memory, float32 and float64.
+ *
+ *     o = dropout(softmax(scale q kᵀ + mask)) v
+ *
+ * computed tile by tile (Rabe & Staats 2021, Dao et al. 2022), so that nothing of size T x S is ever stored. The forward keeps
+ * o and the log-sum-exp of each row; the backward computes the scores again. Nothing here checks, allocates or fails.
+ * Letters: N leading dimensions (the items), T queries, S keys, D width of queries and keys, Dv width of values.
+ *
+ * What comes out depends on no number of threads, no batch, no instruction set with fused multiply-add, and not in one bit on a
+ * hidden (query, key) pair, nor on a query without keys: that one gives output 0, log-sum-exp -inf and gradients of exactly 0.
+ * NaN and infinity at a visible pair spread as IEEE arithmetic has it. */
+#ifndef TH_KERNELS_ATTENTION_H
+#define TH_KERNELS_ATTENTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/machine.h"
+#include "kernels/philox.h"
+
+enum { TH_ATTENTION_DIMS = 7 };
+
+/* An operand: element (n, i, j) is data[n · item + i row + j column]. Strides count elements and may be anything; 0 repeats
+ * (not in what is written, except where the comment says that a sum goes there). */
+typedef struct th_attention_array {
+    void *data; /* NULL: not given */
+    int64_t item[TH_ATTENTION_DIMS], row, column;
+} th_attention_array;
+
+/* Zero in every field that is not needed: no mask, no dropout, nothing written. */
+typedef struct th_attention {
+    int dims; /* the leading dimensions N */
+    int64_t size[TH_ATTENTION_DIMS];
+    bool grouped; /* the last leading dimension is a group of heads that share k and v: their strides are 0 there, and so are
+                     those of k_gradient and v_gradient, which are sums over it in order */
+    int64_t queries, keys, width, value_width; /* T, S, D, Dv */
+    double scale;
+    th_attention_array q;           /* (N, T, D) */
+    th_attention_array k;           /* (N, S, D) */
+    th_attention_array v;           /* (N, S, Dv) */
+    th_attention_array o;           /* (N, T, Dv), which the forward writes */
+    th_attention_array log_sum_exp; /* (N, T), likewise; may be left out of the forward */
+
+    /* A pair counts when all of this lets it. Query t stands at key t + position; reaches below 0 have no limit. */
+    bool causal; /* keys after its own position are hidden */
+    bool window; /* keys more than `left` before or `right` after it are */
+    int64_t position, left, right;
+    th_attention_array valid_lens; /* (N, T) int32 or int64: keys from there on are hidden */
+    bool valid_lens_64;
+    th_attention_array keep;     /* (N, T, S) bool: false hides */
+    th_attention_array additive; /* (N, T, S) added to the scores: -inf hides, nothing else does */
+
+    bool drops; /* dropout on the weights; row: the index of (n, t) in row-major order, column: s */
+    th_dropout_mask dropout;
+
+    /* Backward. Of what is not given, the cotangents count as 0 and the gradients are not computed. */
+    th_attention_array o_gradient;           /* (N, T, Dv) */
+    th_attention_array log_sum_exp_gradient; /* (N, T) */
+    th_attention_array q_gradient, k_gradient, v_gradient;
+    th_attention_array additive_gradient; /* a stride of 0: the sum along that dimension goes there, in order */
+    bool add_q, add_k, add_v, add_additive; /* add to what is there */
+} th_attention;
+
+/* Bytes of workspace (64-byte aligned) that each of the following takes for this problem and team; SIZE_MAX when that is more
+ * than a size_t holds. Only sizes, flags and which operands are given are looked at. */
+size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
+size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
+size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
+
+/* o and log_sum_exp. */
+void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace);
+
+/* The gradients, from q, k, v, o, log_sum_exp and the cotangents. */
+void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace);
+
+/* The weights (N, T, S) before dropout, from q, k and log_sum_exp; exactly 0 where hidden. */
+void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a, const th_attention_array *weights,
+                          int threads, void *workspace);
+
+#endif

@@ -1,0 +1,154 @@
+/* The forward of attention (attention.h). A task is a chunk of queries of one item. For each stripe of keys that some of them see,
+ * it packs the keys, copies the values, and takes its queries in blocks:
+ *
+ *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
+ *
+ * where maximum is the largest logit of the row so far, and factor, exp(maximum before - maximum now), brings what was summed up
+ * under an earlier one to the present one. At the end o = output / sum of weights, and log_sum_exp = maximum + log(sum). */
+#include "kernels/attention_block.h"
+#include "kernels/parallel.h"
+
+enum {
+    CHUNK = 10 * BLOCK_ROWS,       /* queries of a task at most: what it packs is used so often */
+    LEAST_CHUNK = 2 * BLOCK_ROWS,  /* at least, if that makes more tasks */
+    CHUNK_BLOCKS = CHUNK / BLOCK_ROWS,
+    TASKS_PER_THREAD = 4
+};
+
+static const double zero = 0;
+
+typedef struct forward_memory {
+    attention_copy q;    /* (BLOCK_ROWS, D) */
+    attention_panels k;  /* (D, STRIPE) */
+    attention_copy v;    /* (STRIPE, Dv) */
+    char *scores;        /* (BLOCK_ROWS, STRIPE) */
+    int64_t stride;
+    attention_copy output; /* (chunk, Dv) */
+    char *maximum, *sum;   /* (chunk) */
+} forward_memory;
+
+typedef struct forward_work {
+    attention_plan plan;
+    char *workspace;
+    size_t worker_bytes;
+    int64_t chunk, chunks; /* queries of a task, tasks of an item */
+} forward_work;
+
+static size_t take_memory(const attention_plan *p, int64_t chunk, void *workspace, forward_memory *m)
+{
+    attention_space space = {.base = workspace};
+    const int64_t keys = th_item_min(p->a->keys, STRIPE);
+    m->stride = th_attention_stride(keys);
+    m->q = th_attention_take_copy(p, &space, BLOCK_ROWS, p->a->width);
+    m->k = th_attention_take_panels(p, &space, keys, p->a->width);
+    m->v = th_attention_take_copy(p, &space, keys, p->a->value_width);
+    m->scores = th_attention_take(&space, BLOCK_ROWS, m->stride, p->size);
+    m->output = th_attention_take_copy(p, &space, chunk, p->a->value_width);
+    m->maximum = th_attention_take(&space, chunk, 1, p->size);
+    m->sum = th_attention_take(&space, chunk, 1, p->size);
+    return space.used;
+}
+
+/* Queries of a task. No bit depends on it. */
+static int64_t choose_chunk(const attention_plan *p, int threads)
+{
+    const int64_t blocks = th_item_parts(p->a->queries, BLOCK_ROWS);
+    int64_t chunk = th_item_min(blocks * BLOCK_ROWS, CHUNK);
+    if (threads > 1 && p->items > 0 && p->items < (int64_t)threads * TASKS_PER_THREAD) {
+        const int64_t tasks = th_item_parts((int64_t)threads * TASKS_PER_THREAD, p->items);
+        const int64_t wanted = th_item_parts(blocks, tasks) * BLOCK_ROWS;
+        chunk = th_item_min(chunk, wanted > LEAST_CHUNK ? wanted : LEAST_CHUNK);
+    }
+    return chunk;
+}
+
+static forward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    forward_work work = {.plan = th_attention_plan(machine, dtype, a)};
+    work.chunk = choose_chunk(&work.plan, threads);
+    work.chunks = work.chunk > 0 ? th_item_parts(a->queries, work.chunk) : 0;
+    forward_memory m;
+    work.worker_bytes = take_memory(&work.plan, work.chunk, NULL, &m);
+    return work;
+}
+
+size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(make_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes) ? SIZE_MAX : bytes;
+}
+
+/* One block against one stripe, whose keys and values are in place. row: of the block's first query in the chunk. */
+static void forward_block(const attention_plan *p, forward_memory *m, const attention_item *item, const attention_block *block,
+                          int64_t row, bool fresh)
+{
+    char *output = m->output.data + row * m->output.stride * p->size;
+    th_attention_load(p, &m->q, 0, &p->a->q, item, block->query, block->rows);
+    th_attention_scores(p, block, &m->q, &m->k, m->scores, m->stride);
+    const th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
+    p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width, output,
+                                  m->output.stride);
+    th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride, !fresh);
+}
+
+static void finish_block(const attention_plan *p, const forward_memory *m, const attention_item *item, int64_t query, int64_t rows,
+                         int64_t row, bool started)
+{
+    const th_attention *a = p->a;
+    char *sum = m->sum + row * p->size;
+    if (!started)
+        p->kernels->product_copy(rows, 1, &zero, 0, 0, sum, 1, 0);
+    p->kernels->attention_finish(rows, a->value_width, m->maximum + row * p->size, sum,
+                                 m->output.data + row * m->output.stride * p->size, m->output.stride,
+                                 th_attention_at(&a->o, item, query, 0, p->size), a->o.row, a->o.column,
+                                 th_attention_at(&a->log_sum_exp, item, query, 0, p->size), a->log_sum_exp.row);
+}
+
+/* Stripe start .. start + count - 1 of the keys. */
+static void forward_stripe(const attention_plan *p, forward_memory *m, const attention_item *item, int64_t query, int64_t past,
+                           int64_t start, int64_t count, bool *started)
+{
+    attention_block blocks[CHUNK_BLOCKS];
+    bool seen[CHUNK_BLOCKS];
+    int64_t least = count, most = 0;
+    for (int64_t i = 0, t = query; t < past; i++, t += BLOCK_ROWS) {
+        seen[i] = th_attention_block(p, item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &blocks[i]);
+        if (!seen[i])
+            continue;
+        least = th_item_min(least, blocks[i].begin);
+        most = blocks[i].end > most ? blocks[i].end : most;
+    }
+    most = th_item_min(most, count);
+    if (least >= most)
+        return;
+    th_attention_pack(p, &m->k, &p->a->k, item, start, least, most);
+    th_attention_load(p, &m->v, least, &p->a->v, item, start + least, most - least);
+    for (int64_t i = 0, t = query; t < past; i++, t += BLOCK_ROWS) {
+        if (!seen[i])
+            continue;
+        forward_block(p, m, item, &blocks[i], t - query, !started[i]);
+        started[i] = true;
+    }
+}
+
+static void forward_task(void *shared, int64_t index, int worker)
+{
+    const forward_work *work = shared;
+    const attention_plan *p = &work->plan;
+    const attention_item item = th_attention_item(p->a, index / work->chunks);
+    const int64_t query = index % work->chunks * work->chunk, past = th_item_min(query + work->chunk, p->a->queries);
+    forward_memory m;
+    take_memory(p, work->chunk, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    bool started[CHUNK_BLOCKS] = {false};
+    for (int64_t start = 0; start < p->a->keys; start += STRIPE)
+        forward_stripe(p, &m, &item, query, past, start, th_item_min(p->a->keys - start, STRIPE), started);
+    for (int64_t i = 0, t = query; t < past; i++, t += BLOCK_ROWS)
+        finish_block(p, &m, &item, t, th_item_min(past - t, BLOCK_ROWS), t - query, started[i]);
+}
+
+void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace)
+{
+    forward_work work = make_work(machine, dtype, a, threads);
+    work.workspace = workspace;
+    th_parallel(threads, work.plan.items * work.chunks, forward_task, &work);
+}

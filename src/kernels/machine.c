@@ -1,0 +1,111 @@
+/* What computes: read from the processor and the environment, once per context. */
+#include "kernels/machine.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/openblas.h"
+
+#define INSTANCES(isa) extern const th_kernels th_kernels_f32_##isa, th_kernels_f64_##isa
+INSTANCES(baseline);
+INSTANCES(avx2);
+INSTANCES(avx512);
+#undef INSTANCES
+
+static const struct {
+    const char *name;
+    const th_kernels *kernels[2];
+    const char *missing;
+} instances[] = {
+    [TH_ISA_BASELINE] = {"baseline", {&th_kernels_f32_baseline, &th_kernels_f64_baseline}, NULL},
+    [TH_ISA_AVX2] = {"avx2",
+                     {&th_kernels_f32_avx2, &th_kernels_f64_avx2},
+                     "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add"},
+    [TH_ISA_AVX512] = {"avx512",
+                       {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
+                       "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
+};
+enum { INSTANCES = sizeof instances / sizeof *instances };
+
+static bool has_instance(int isa)
+{
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return isa == TH_ISA_BASELINE || (avx2 && (isa == TH_ISA_AVX2 || avx512));
+}
+
+/* An environment variable; NULL when it is not set or empty. */
+static const char *setting(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static const char *detect_isa(th_machine *machine)
+{
+    const char *wanted = setting("TAPEHEAD_ISA");
+    int isa = TH_ISA_AVX512;
+    while (wanted ? isa >= 0 && strcmp(wanted, instances[isa].name) != 0 : !has_instance(isa))
+        isa--;
+    if (isa < 0)
+        return "TAPEHEAD_ISA must be baseline, avx2 or avx512";
+    if (!has_instance(isa))
+        return instances[isa].missing;
+    machine->isa = (th_isa)isa;
+    memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
+    return NULL;
+}
+
+static const char *detect_gemm(th_machine *machine)
+{
+    const char *wanted = setting("TAPEHEAD_GEMM");
+    const bool native = wanted && strcmp(wanted, "native") == 0, openblas = wanted && strcmp(wanted, "openblas") == 0;
+    if (wanted && !native && !openblas && strcmp(wanted, "auto") != 0)
+        return "TAPEHEAD_GEMM must be auto, native or openblas";
+    if (native && machine->isa == TH_ISA_BASELINE)
+        return "TAPEHEAD_GEMM is native, but without fused multiply-add (isa baseline) only OpenBLAS multiplies "
+               "matrices";
+    machine->gemm = openblas || machine->isa == TH_ISA_BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
+    if (machine->gemm == TH_GEMM_OPENBLAS && !th_openblas())
+        return openblas ? "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)"
+                        : "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
+                          "multiply-add";
+    return NULL;
+}
+
+/* The number of processors in the affinity mask. */
+static int count_processors(void)
+{
+    for (int room = 1024; room <= 1 << 20; room *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        if (!set)
+            return 1;
+        const size_t size = CPU_ALLOC_SIZE((size_t)room);
+        const bool known = sched_getaffinity(0, size, set) == 0;
+        const int count = known ? CPU_COUNT_S(size, set) : 0;
+        CPU_FREE(set);
+        if (known)
+            return count;
+    }
+    return 1;
+}
+
+const char *th_machine_detect(th_machine *machine)
+{
+    *machine = (th_machine){.threads = count_processors()};
+    const char *sentence = detect_isa(machine);
+    return sentence ? sentence : detect_gemm(machine);
+}
+
+int th_machine_describe(const th_machine *machine, char *text, size_t size)
+{
+    const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
+    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s", instances[machine->isa].name,
+                    openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",
+                    openblas ? openblas->version : "", openblas ? " (" : "", openblas ? openblas->core : "",
+                    openblas ? ")" : "");
+}

@@ -1,0 +1,35 @@
+/* What computes: the instruction set, the product backend and the number of threads.
+ * Read once from the processor and the environment (TAPEHEAD_ISA, TAPEHEAD_GEMM); plain data afterwards. */
+#ifndef TH_KERNELS_MACHINE_H
+#define TH_KERNELS_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tapehead/base.h" /* th_dtype */
+
+typedef enum th_isa { TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512 } th_isa;
+typedef enum th_gemm { TH_GEMM_NATIVE, TH_GEMM_OPENBLAS } th_gemm;
+
+struct th_kernels;
+
+typedef struct th_machine {
+    th_isa isa;
+    th_gemm gemm;
+    int threads;                        /* the team a context uses unless it asks for another: the affinity mask */
+    const struct th_kernels *kernels[2]; /* [0] float32, [1] float64, of this instruction set */
+} th_machine;
+
+/* Fills *machine. Returns NULL, or a static sentence saying what the environment or the machine lacks
+ * ("TAPEHEAD_ISA must be baseline, avx2 or avx512", "this processor has no AVX-512", "OpenBLAS not found"). */
+const char *th_machine_detect(th_machine *machine);
+
+/* "isa=avx512 gemm=native threads=2 openblas=0.3.21 (Zen)" into text; returns what snprintf returns. */
+int th_machine_describe(const th_machine *machine, char *text, size_t size);
+
+static inline const struct th_kernels *th_kernels_for(const th_machine *machine, th_dtype dtype)
+{
+    return machine->kernels[dtype == TH_FLOAT64];
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* What the drivers of a matrix product (product_native.c) and its vector kernels (vector/product_*.c) agree on:
+ * the sizes of a tile, the layout of packed operands, and the block of C that one kernel call computes. */
+#ifndef TH_KERNELS_PRODUCT_BLOCK_H
+#define TH_KERNELS_PRODUCT_BLOCK_H
+
+#include <stdint.h>
+
+/* A tile of C lives in registers: 12 x 2 of the 32 registers of AVX-512, 6 x 2 of the 16 that there are otherwise. */
+#define TH_TILE_ROWS(vector_bytes) ((vector_bytes) == 64 ? 12 : 6)
+#define TH_TILE_COLUMNS(vector_bytes, real_bytes) (2 * (vector_bytes) / (real_bytes))
+
+/* Up to so many rows of C a product is limited by reading B, and transposes it in registers instead of packing it. */
+enum { TH_FEW_ROWS = 3 };
+
+/* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
+ *
+ * A is walked in panels of TILE_ROWS rows: element (i, k) of panel p is a[p * a_panel + i * a_row + k * a_col]. Packed
+ * panels have a_row = 1 and a_col = TILE_ROWS; in place a_panel = TILE_ROWS * a_row. B is walked in panels of
+ * TILE_COLUMNS columns: element (k, j) of panel p is b[p * b_panel + k * b_row + j]. Packed panels have b_row =
+ * TILE_COLUMNS and are filled up with anything finite or not; in place b_panel = TILE_COLUMNS, and where the columns
+ * left over at the end do not fill registers they are given as one packed panel, b_rest. */
+typedef struct th_product_block {
+    int64_t m, n, k;
+    const void *a;
+    int64_t a_panel, a_row, a_col;
+    const void *b;
+    int64_t b_panel, b_row;
+    const void *b_rest; /* (k, TILE_COLUMNS): the last n % TILE_COLUMNS columns, or NULL: they are read from b */
+    void *c;            /* (m, n), columns contiguous */
+    int64_t c_row;
+    const void *init; /* (m, n), columns contiguous: C itself when adding, the bias with init_row = 0, or NULL */
+    int64_t init_row;
+} th_product_block;
+
+#endif

@@ -1,0 +1,362 @@
+/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, the weights again. The matrix products
+ * around it are product_block's; where rows, masks and buffers come from is the drivers' matter (kernels/attention*.c).
+ *
+ * A logit is score * scale + additive, rounded once, whatever kind of mask there is: the same visible keys give the same bits
+ * however they were told. Lanes are counted from the first column of the buffer, so that sums do not depend on what is hidden. */
+#include "kernels/attention_rows.h"
+#include "kernels/vector/philox.h"
+#include "kernels/vector/product.h"
+
+enum {
+    CHAINS = 4,        /* registers of a row worked on in turn, so that they do not wait for each other */
+    MULTIPLIERS = 1024 /* of dropout, made at a time; at least the columns of a buffer */
+};
+
+typedef struct lanes_int {
+    vec_int part[TH_REGISTERS];
+} lanes_int;
+
+/* What a hidden pair has for a weight. */
+TH_INLINE vec hidden_weight(void)
+{
+    return vec_broadcast((real)-0.0);
+}
+
+TH_INLINE int64_t lanes_down(int64_t x)
+{
+    return x / TH_LANES * TH_LANES;
+}
+
+/* -- masks -- */
+
+/* first <= x + lane < past */
+TH_INLINE lanes_int in_range(int64_t x, int64_t first, int64_t past)
+{
+    lanes_int mask;
+    for (int r = 0; r < TH_REGISTERS; r++) {
+        vec_int lane;
+        for (int i = 0; i < TH_REGISTER_LANES; i++)
+            lane[i] = r * TH_REGISTER_LANES + i;
+        mask.part[r] =
+            (lane >= vec_int_broadcast((real_int)(first - x))) & (lane < vec_int_broadcast((real_int)(past - x)));
+    }
+    return mask;
+}
+
+/* 16 numbers of a row of the additive mask from x on. edge: those outside first .. past-1 are not read. */
+TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t first, int64_t past, bool edge)
+{
+    if (stride == 0)
+        return lanes_broadcast(*row);
+    if (stride == 1 && !edge)
+        return lanes_load(row + x);
+    real part[TH_LANES];
+    for (int i = 0; i < TH_LANES; i++)
+        part[i] = x + i >= first && x + i < past ? row[(x + i) * stride] : 0;
+    return lanes_load(part);
+}
+
+/* The same for the boolean mask. */
+TH_INLINE lanes_int keep_at(const bool *row, int64_t stride, int64_t x, int64_t first, int64_t past, bool edge)
+{
+    typedef int8_t bytes __attribute__((vector_size(TH_REGISTER_LANES), aligned(1), may_alias));
+    bool part[TH_LANES];
+    const bool *from = part;
+    if (stride == 1 && !edge)
+        from = row + x;
+    else
+        for (int i = 0; i < TH_LANES; i++)
+            part[i] = x + i >= first && x + i < past && row[(x + i) * stride];
+    lanes_int mask;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        mask.part[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;
+    return mask;
+}
+
+/* One row, and which of its columns may be visible. */
+typedef struct score_row {
+    const real *scores;
+    const bool *keep;
+    const real *additive;
+    int64_t keep_stride, additive_stride, first, past;
+    real scale;
+} score_row;
+
+TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
+{
+    return (score_row){.scores = (const real *)b->scores + r * b->stride,
+                       .keep = b->keep ? b->keep + r * b->keep_row : NULL,
+                       .additive = b->additive ? (const real *)b->additive + r * b->additive_row : NULL,
+                       .keep_stride = b->keep_column,
+                       .additive_stride = b->additive_column,
+                       .first = b->first[r],
+                       .past = b->past[r],
+                       .scale = (real)b->scale};
+}
+
+/* The logits of columns x .. x + 15; hidden ones are -inf. edge: first or past lies within them. masked: there are masks to
+ * read. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what follows.) */
+TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked)
+{
+    lanes_int visible = in_range(x, row->first, row->past);
+    lanes z = lanes_broadcast(0);
+    if (masked && row->additive)
+        z = additive_at(row->additive, row->additive_stride, x, row->first, row->past, edge);
+    if (masked && row->keep) {
+        const lanes_int keep = keep_at(row->keep, row->keep_stride, x, row->first, row->past, edge);
+        for (int r = 0; r < TH_REGISTERS; r++)
+            visible.part[r] &= keep.part[r];
+    }
+    const vec minus_infinity = vec_broadcast((real)-INFINITY), scale = vec_broadcast(row->scale);
+    const bool select = edge || (masked && row->keep);
+    for (int r = 0; r < TH_REGISTERS; r++) {
+        const vec additive = z.part[r];
+        z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + additive;
+        if (masked) /* even if the score is +inf or NaN */
+            z.part[r] = vec_select(additive == minus_infinity, minus_infinity, z.part[r]);
+        if (select)
+            z.part[r] = vec_select(visible.part[r], z.part[r], minus_infinity);
+    }
+    return z;
+}
+
+/* x with what is hidden, where z is -inf, replaced. */
+TH_INLINE lanes replace_hidden(lanes z, lanes x, vec replacement)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        x.part[r] = vec_select(z.part[r] == vec_broadcast((real)-INFINITY), replacement, x.part[r]);
+    return x;
+}
+
+/* Whether columns x .. x + 15 have one of the row's ends within them. */
+TH_INLINE bool at_edge(const score_row *row, int64_t x)
+{
+    return x < row->first || x + TH_LANES > row->past;
+}
+
+/* -- forward -- */
+
+/* Whether any key of the row is visible, one by one. */
+static bool any_visible(const score_row *row)
+{
+    for (int64_t x = row->first; x < row->past; x++)
+        if ((!row->keep || row->keep[x * row->keep_stride]) &&
+            (!row->additive || row->additive[x * row->additive_stride] != (real)-INFINITY))
+            return true;
+    return false;
+}
+
+/* Replaces the scores of first .. past-1 by logits, and returns the largest that is not NaN: -inf when no key is visible. Where all
+ * that is visible is -inf or NaN the answer is NaN, which then is what becomes of the row. */
+TH_INLINE real put_logits(const score_row *row, real *to, bool masked)
+{
+    lanes largest[CHAINS];
+    for (int c = 0; c < CHAINS; c++)
+        largest[c] = lanes_broadcast((real)-INFINITY);
+    for (int64_t x = lanes_down(row->first), step; x < row->past; x += step) {
+        step = TH_LANES;
+        if (at_edge(row, x)) {
+            const lanes z = logits(row, x, true, masked);
+            lanes_store(to + x, z);
+            largest[0] = lanes_max(z, largest[0]);
+        } else if (x + CHAINS * TH_LANES > row->past) {
+            const lanes z = logits(row, x, false, masked);
+            lanes_store(to + x, z);
+            largest[0] = lanes_max(z, largest[0]);
+        } else {
+            step = CHAINS * TH_LANES;
+            UNROLL
+            for (int c = 0; c < CHAINS; c++) {
+                const lanes z = logits(row, x + c * TH_LANES, false, masked);
+                lanes_store(to + x + c * TH_LANES, z);
+                largest[c] = lanes_max(z, largest[c]);
+            }
+        }
+    }
+    for (int c = 1; c < CHAINS; c++)
+        largest[0] = lanes_max(largest[c], largest[0]);
+    const real most = lanes_largest(largest[0]);
+    return most == (real)-INFINITY && any_visible(row) ? (real)NAN : most;
+}
+
+/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that. multiplier is that of
+ * column begin; NULL: all are 1. */
+TH_INLINE real put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift, const real *multiplier,
+                           bool masked)
+{
+    const lanes shifts = lanes_broadcast(shift);
+    const vec hidden = hidden_weight();
+    lanes sum = lanes_broadcast(0);
+    for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
+        lanes weight;
+        if (x + TH_LANES <= row->first || x >= row->past) {
+            for (int r = 0; r < TH_REGISTERS; r++)
+                weight.part[r] = hidden;
+        } else {
+            const lanes z = lanes_load(to + x);
+            weight = lanes_exp(lanes_sub(z, shifts));
+            if (masked || at_edge(row, x))
+                weight = replace_hidden(z, weight, hidden);
+            sum = lanes_add(sum, weight);
+            if (multiplier)
+                weight = lanes_mul(weight, lanes_load(multiplier + (x - b->begin)));
+        }
+        lanes_store(to + x, weight);
+    }
+    return lanes_sum(sum);
+}
+
+/* What attention_softmax goes on with from stripe to stripe. */
+typedef struct running {
+    real *maximum, *sum; /* (rows) */
+    real *output;        /* (rows, width) */
+    int64_t width, output_row;
+    bool fresh;
+} running;
+
+/* A larger maximum makes what has been summed up so far smaller by a factor. */
+TH_INLINE void rescale(const running *state, int64_t r, real most)
+{
+    const real was = state->maximum[r];
+    const real factor = was == (real)-INFINITY ? 0 : vec_exp(vec_broadcast(was - most))[0];
+    state->maximum[r] = most;
+    if (factor == 1)
+        return;
+    state->sum[r] *= factor;
+    const lanes factors = lanes_broadcast(factor);
+    real *output = state->output + r * state->output_row;
+    for (int64_t i = 0; i < state->width; i += TH_LANES)
+        lanes_store(output + i, lanes_mul(lanes_load(output + i), factors));
+}
+
+TH_INLINE void softmax_row(const th_attention_rows *b, const running *state, int64_t r, const real *multiplier, bool masked)
+{
+    const score_row row = row_of(b, r);
+    real *to = (real *)b->scores + r * b->stride;
+    const real largest = row.first < row.past ? put_logits(&row, to, masked) : (real)-INFINITY;
+    if (state->fresh) {
+        state->maximum[r] = largest;
+        state->sum[r] = put_weights(b, &row, to, largest, multiplier, masked);
+        return;
+    }
+    const real was = state->maximum[r];
+    rescale(state, r, was > largest || was != was ? was : largest);
+    const real sum = put_weights(b, &row, to, state->maximum[r], multiplier, masked);
+    state->sum[r] += sum;
+}
+
+/* The dropout multipliers of columns begin .. end-1 of a few rows from r on, into multiplier; returns how many rows. */
+static int64_t make_multipliers(const th_attention_rows *b, int64_t r, real *multiplier)
+{
+    const int64_t columns = b->end - b->begin, together = columns < MULTIPLIERS ? MULTIPLIERS / columns : 1;
+    const int64_t rows = b->rows - r < together ? b->rows - r : together;
+    dropout_multipliers(b->dropout, b->dropout_row + r, rows, b->dropout_column + b->begin, columns, multiplier, columns);
+    return rows;
+}
+
+TH_INLINE void softmax_rows(const th_attention_rows *b, const running *state, bool masked)
+{
+    if (!b->dropout) {
+        for (int64_t r = 0; r < b->rows; r++)
+            softmax_row(b, state, r, NULL, masked);
+        return;
+    }
+    real multiplier[MULTIPLIERS];
+    for (int64_t r = 0, together; r < b->rows; r += together) {
+        together = make_multipliers(b, r, multiplier);
+        for (int64_t i = 0; i < together; i++)
+            softmax_row(b, state, r + i, multiplier + i * (b->end - b->begin), masked);
+    }
+}
+
+/* Scores become weights relative to a running maximum: exp(logit - maximum), with dropout. maximum and sum (rows) are brought up
+ * to date, and output (rows, width) is brought to the new maximum; fresh: they do not exist yet. */
+void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *maximum, void *sum, int64_t width, void *output,
+                                  int64_t output_row)
+{
+    const running state = {maximum, sum, output, width, output_row, fresh};
+    if (b->keep || b->additive)
+        softmax_rows(b, &state, true);
+    else
+        softmax_rows(b, &state, false);
+}
+
+/* -- backward -- */
+
+/* What one row of the gradient needs besides its scores. */
+typedef struct gradient_row {
+    real log_sum_exp, delta, factor;
+    real *gradient;         /* dL/d weight, which dL/d logit * factor replaces; NULL: only the weights are wanted */
+    const real *multiplier; /* of column begin; NULL: all are 1 */
+} gradient_row;
+
+TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier, int64_t x, bool edge,
+                           bool masked)
+{
+    const lanes z = logits(row, x, edge, masked);
+    lanes weight = lanes_exp(lanes_sub(z, lanes_broadcast(g->log_sum_exp)));
+    lanes gradient = weight;
+    if (g->gradient) {
+        gradient = lanes_load(g->gradient + x);
+        if (multiplier)
+            gradient = lanes_mul(gradient, lanes_load(multiplier));
+        gradient = lanes_mul(weight, lanes_sub(gradient, lanes_broadcast(g->delta)));
+        gradient = lanes_mul(gradient, lanes_broadcast(g->factor));
+        if (edge || masked)
+            gradient = replace_hidden(z, gradient, vec_broadcast(0));
+        lanes_store(g->gradient + x, gradient);
+    }
+    if (edge || masked)
+        weight = replace_hidden(z, weight, hidden_weight());
+    if (multiplier)
+        weight = lanes_mul(weight, lanes_load(multiplier));
+    lanes_store(to + x, weight);
+}
+
+TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g, bool masked)
+{
+    lanes hidden;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        hidden.part[r] = hidden_weight();
+    for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
+        const real *multiplier = g->multiplier ? g->multiplier + (x - b->begin) : NULL;
+        if (x + TH_LANES <= row->first || x >= row->past) {
+            lanes_store(to + x, hidden);
+            if (g->gradient)
+                lanes_store(g->gradient + x, lanes_broadcast(0));
+        } else if (at_edge(row, x)) {
+            gradient_at(row, to, g, multiplier, x, true, masked);
+        } else {
+            gradient_at(row, to, g, multiplier, x, false, masked);
+        }
+    }
+}
+
+TH_INLINE void gradient_rows(const th_attention_rows *b, const real *log_sum_exp, const real *delta, real factor, real *gradient,
+                             bool masked)
+{
+    real multiplier[MULTIPLIERS];
+    for (int64_t r = 0, together; r < b->rows; r += together) {
+        together = b->dropout ? make_multipliers(b, r, multiplier) : b->rows;
+        for (int64_t i = 0; i < together; i++) {
+            const score_row row = row_of(b, r + i);
+            const gradient_row g = {.log_sum_exp = log_sum_exp[r + i],
+                                    .delta = gradient ? delta[r + i] : 0,
+                                    .factor = factor,
+                                    .gradient = gradient ? gradient + (r + i) * b->stride : NULL,
+                                    .multiplier = b->dropout ? multiplier + i * (b->end - b->begin) : NULL};
+            put_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, masked);
+        }
+    }
+}
+
+/* Scores become weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, holds what a product has made of
+ * the output's gradient, dP = dO vᵀ, and becomes weight (multiplier dP - delta) factor; 0 where hidden. */
+void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta, double factor,
+                                   void *gradient)
+{
+    if (b->keep || b->additive)
+        gradient_rows(b, log_sum_exp, delta, (real)factor, gradient, true);
+    else
+        gradient_rows(b, log_sum_exp, delta, (real)factor, gradient, false);
+}

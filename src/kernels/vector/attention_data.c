@@ -1,0 +1,128 @@
+/* What surrounds the products of attention: rows brought in from strided memory and out to it, and the product that knows hidden
+ * pairs. Buffers have rows of whole lanes, filled up with zeros. */
+#include "kernels/vector/product.h"
+#include "kernels/vector/row.h"
+
+/* Elements i .. i + 15 of a row of n that lie `stride` apart; past the end 0. */
+TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n)
+{
+    if (stride == 1)
+        return row_load(x, i, n, 0);
+    real part[TH_LANES];
+    for (int j = 0; j < TH_LANES; j++)
+        part[j] = i + j < n ? x[(i + j) * stride] : 0;
+    return lanes_load(part);
+}
+
+TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes value)
+{
+    if (stride == 1) {
+        row_store(x, i, n, value);
+        return;
+    }
+    real part[TH_LANES];
+    lanes_store(part, value);
+    for (int j = 0; j < TH_LANES && i + j < n; j++)
+        x[(i + j) * stride] = part[j];
+}
+
+/* to (rows, columns), rows to_row apart, = from. *finite: no element of it is infinite or NaN. */
+void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column, void *to,
+                               int64_t to_row, bool *finite)
+{
+    lanes check = lanes_broadcast(0); /* becomes NaN with the first of those */
+    const lanes zero = check;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes x = gather((const real *)from + r * from_row, from_column, i, columns);
+            check = lanes_mul_add(x, zero, check);
+            lanes_store((real *)to + r * to_row + i, x);
+        }
+    vec_int bad = {0};
+    for (int r = 0; r < TH_REGISTERS; r++)
+        bad |= check.part[r] != check.part[r];
+    *finite = !vec_any(bad);
+}
+
+/* to (rows, columns) = from, or += from. -0 counts as 0: the sign of a sum of zeros depends on how many hidden ones there are. */
+void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to, int64_t to_row,
+                                int64_t to_column, bool add)
+{
+    const lanes zero = lanes_broadcast(0);
+    for (int64_t r = 0; r < rows; r++) {
+        real *x = (real *)to + r * to_row;
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes value = lanes_add(lanes_load((const real *)from + r * from_row + i), zero);
+            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns), value) : value);
+        }
+    }
+}
+
+/* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without keys. */
+void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximum, const void *sum, const void *output,
+                                 int64_t output_row, void *o, int64_t o_row, int64_t o_column, void *log_sum_exp,
+                                 int64_t log_sum_exp_row)
+{
+    const lanes zero = lanes_broadcast(0);
+    for (int64_t r = 0; r < rows; r++) {
+        const real total = ((const real *)sum)[r];
+        const bool without_keys = total == 0;
+        if (log_sum_exp)
+            ((real *)log_sum_exp)[r * log_sum_exp_row] =
+                without_keys ? (real)-INFINITY : ((const real *)maximum)[r] + real_log(total);
+        const lanes factor = lanes_broadcast(1 / total);
+        const real *from = (const real *)output + r * output_row;
+        for (int64_t i = 0; i < width; i += TH_LANES)
+            scatter((real *)o + r * o_row, o_column, i, width,
+                    without_keys ? zero : lanes_mul_add(lanes_load(from + i), factor, zero)); /* (not -0, as above) */
+    }
+}
+
+/* delta (rows) = sum over width of o * o_gradient, less the gradient of the log-sum-exp, which may be NULL. */
+void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int64_t o_row, const void *o_gradient,
+                                int64_t o_gradient_row, const void *log_sum_exp_gradient, int64_t log_sum_exp_gradient_row,
+                                void *delta)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *x = (const real *)o + r * o_row, *y = (const real *)o_gradient + r * o_gradient_row;
+        lanes sum = lanes_broadcast(0);
+        for (int64_t i = 0; i < width; i += TH_LANES)
+            sum = lanes_mul_add(lanes_load(x + i), lanes_load(y + i), sum);
+        const real other = log_sum_exp_gradient ? ((const real *)log_sum_exp_gradient)[r * log_sum_exp_gradient_row] : 0;
+        ((real *)delta)[r] = lanes_sum(sum) - other;
+    }
+}
+
+/* product_block for the one case that B's rows are contiguous and whole lanes wide, without the terms whose weight is hidden (-0),
+ * so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A. Where all is finite this
+ * has the same bits as the product, up to the sign of zeros. */
+void TH_KERNEL(attention_visible_product)(const th_product_block *block, const void *weights)
+{
+    const real hidden = (real)-0.0;
+    for (int64_t i = 0; i < block->m; i++)
+        for (int64_t j = 0; j < block->n; j += TH_LANES) {
+            lanes sum = lanes_broadcast(0);
+            for (int64_t k = 0; k < block->k; k++) {
+                const int64_t at = i * block->a_row + k * block->a_col;
+                if (memcmp((const real *)weights + at, &hidden, sizeof hidden) == 0)
+                    continue;
+                const lanes a = lanes_broadcast(((const real *)block->a)[at]);
+                sum = lanes_mul_add(a, lanes_load((const real *)block->b + k * block->b_row + j), sum);
+            }
+            if (block->init)
+                sum = lanes_add(lanes_load((const real *)block->init + i * block->init_row + j), sum);
+            lanes_store((real *)block->c + i * block->c_row + j, sum);
+        }
+}
+
+/* to (rows, columns) += from for columns first[r] .. past[r]-1 of each row r; steps of 0 in `to` sum up. */
+void TH_KERNEL(attention_accumulate)(int64_t rows, const int64_t *first, const int64_t *past, const void *from, int64_t from_row,
+                                     void *to, int64_t to_row, int64_t to_column)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *x = (const real *)from + r * from_row;
+        real *y = (real *)to + r * to_row;
+        for (int64_t i = first[r]; i < past[r]; i++)
+            y[i * to_column] += x[i];
+    }
+}

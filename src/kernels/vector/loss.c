@@ -1,0 +1,94 @@
+/* Losses: cross entropy on rows of logits, and the maps of the mean squared error. */
+#include "kernels/vector/row.h"
+
+/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log sum exp(x) = m + log(sum).
+ * A row's loss is a double: m - x[target] of finite logits can be twice the largest float. target < 0: the row does not count. */
+void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x, int64_t x_row, double *loss, void *kept)
+{
+    const lanes half = lanes_broadcast((real)0.5), share = lanes_broadcast((real)(2 * smoothing / (double)n));
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        if (target[r] < 0) {
+            loss[r] = 0;
+            if (kept)
+                ((real *)kept)[2 * r] = ((real *)kept)[2 * r + 1] = 0;
+            continue;
+        }
+        const real largest = row_largest(from, n);
+        const real sum = row_exp_sum(from, n, largest, NULL);
+        double result = (double)real_log(sum);
+        if (smoothing < 1)
+            result += (1 - smoothing) * ((double)largest - (double)from[target[r]]);
+        if (smoothing > 0) {
+            /* smoothing / n sum (m - x), halved inside so that no difference overflows */
+            const lanes top = lanes_mul(lanes_broadcast(largest), half);
+            lanes spread = lanes_broadcast(0);
+            for (int64_t i = 0; i < n; i += TH_LANES) {
+                const lanes below = lanes_sub(top, lanes_mul(row_load(from, i, n, largest), half));
+                spread = lanes_mul_add(below, share, spread);
+            }
+            result += (double)lanes_sum(spread);
+        }
+        loss[r] = result;
+        if (kept) {
+            ((real *)kept)[2 * r] = largest;
+            ((real *)kept)[2 * r + 1] = 1 / sum;
+        }
+    }
+}
+
+/* dx = factor (softmax(x) - smoothing / n - (1 - smoothing) [target]); a row that does not count: 0. */
+void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double smoothing, double factor, const int64_t *target, const void *x, int64_t x_row,
+                                       const void *kept, void *dx, int64_t dx_row, bool add)
+{
+    const lanes factors = lanes_broadcast((real)factor), share = lanes_broadcast((real)(smoothing / (double)n));
+    const real at_target = (real)(factor * (1 - smoothing));
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        real *to = (real *)dx + r * dx_row;
+        if (target[r] < 0) {
+            if (!add)
+                row_fill(to, n, 0);
+            continue;
+        }
+        const lanes largest = lanes_broadcast(((const real *)kept)[2 * r]), scale = lanes_broadcast(((const real *)kept)[2 * r + 1]);
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            const lanes softmax = lanes_mul(lanes_exp(lanes_sub(row_load(from, i, n, 0), largest)), scale);
+            row_put(to, i, n, lanes_mul(lanes_sub(softmax, share), factors), add);
+        }
+        to[target[r]] -= at_target;
+    }
+}
+
+void TH_KERNEL(divide_by)(int64_t n, void *const *operands, const void *parameters)
+{
+    real *y = operands[0];
+    const real *x = operands[1];
+    const real number = (real) * (const double *)parameters;
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        lanes value = row_load(x, i, n, 0);
+        for (int r = 0; r < TH_REGISTERS; r++)
+            value.part[r] /= number;
+        row_store(y, i, n, value);
+    }
+}
+
+void TH_KERNEL(squared_difference)(int64_t n, void *const *operands, const void *parameters)
+{
+    (void)parameters;
+    real *y = operands[0];
+    const real *a = operands[1], *b = operands[2];
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        const lanes d = lanes_sub(row_load(a, i, n, 0), row_load(b, i, n, 0));
+        row_store(y, i, n, lanes_mul(d, d));
+    }
+}
+
+void TH_KERNEL(scaled_difference)(int64_t n, void *const *operands, const void *parameters)
+{
+    real *y = operands[0];
+    const real *a = operands[1], *b = operands[2];
+    const lanes number = lanes_broadcast((real) * (const double *)parameters);
+    for (int64_t i = 0; i < n; i += TH_LANES)
+        row_store(y, i, n, lanes_mul(lanes_sub(row_load(a, i, n, 0), row_load(b, i, n, 0)), number));
+}

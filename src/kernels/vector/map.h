@@ -1,0 +1,37 @@
+/* The loop of elementwise kernels: contiguous operands, destination first, a function on registers in the middle.
+ * The last register is filled up with ones, runs through the same function, and is stored in part. */
+#ifndef TH_KERNELS_VECTOR_MAP_H
+#define TH_KERNELS_VECTOR_MAP_H
+
+#include "kernels/vector/vector_math.h"
+
+enum { TH_MAP_VALUES = 6 };
+
+/* What a map computes from one register of each source, in the order of its operands, followed by its numbers spread
+ * over registers. Inlined into the loop. */
+typedef vec map_function(const vec v[TH_MAP_VALUES]);
+
+/* operands[0] = f(operands[1], ..., operands[sources], number[0], ..., number[numbers - 1]) */
+TH_INLINE void th_map(int64_t n, void *const *operands, int sources, int numbers, const double *number, map_function *f)
+{
+    vec v[TH_MAP_VALUES];
+    for (int k = 0; k < numbers; k++)
+        v[sources + k] = vec_broadcast((real)number[k]);
+    real *y = operands[0];
+    const real *x[TH_MAP_VALUES];
+    for (int k = 0; k < sources; k++)
+        x[k] = operands[k + 1];
+    int64_t i = 0;
+    for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
+        for (int k = 0; k < sources; k++)
+            v[k] = vec_load(x[k] + i);
+        vec_store(y + i, f(v));
+    }
+    if (i < n) {
+        for (int k = 0; k < sources; k++)
+            v[k] = vec_load_part(x[k] + i, n - i, 1);
+        vec_store_part(y + i, n - i, f(v));
+    }
+}
+
+#endif

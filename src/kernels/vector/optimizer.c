@@ -1,0 +1,106 @@
+/* One pass over parameters, gradients and moments per step; every element by itself. Formulas:
+ * kernels/optimizer_kernels.h. */
+#include "kernels/optimizer_kernels.h"
+#include "kernels/vector/vector_math.h"
+
+/* The numbers of an update in a kernel's own type. The gradient is (gradient + p * decay) * scale: a sum with one
+ * product. */
+typedef struct adam_numbers {
+    real scale, decay, rate1, rate2, shrink, step, second, inside, outside;
+} adam_numbers;
+
+TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m, vec *v, vec *largest)
+{
+    const vec g = (gradient + *p * a->decay) * a->scale;
+    *m = *m + (g - *m) * a->rate1;
+    *v = *v + (g * g - *v) * a->rate2;
+    *largest = vec_maximum(*largest, *v);
+    const vec root = vec_sqrt(*largest * a->second + a->inside) + a->outside;
+    const vec shrunk = *p - *p * a->shrink;
+    *p = shrunk - (*m / root) * a->step;
+}
+
+void TH_KERNEL(adam)(int64_t n, void *parameter, const void *gradient, void *first_moment, void *second_moment,
+                     void *largest, const struct th_adam_update *update)
+{
+    const adam_numbers numbers = {.scale = (real)update->gradient_scale,
+                                  .decay = (real)(update->weight_decay / update->gradient_scale),
+                                  .rate1 = (real)(1 - update->beta1),
+                                  .rate2 = (real)(1 - update->beta2),
+                                  .shrink = (real)update->shrink,
+                                  .step = (real)update->step_size,
+                                  .second = (real)update->second_scale,
+                                  .inside = (real)update->eps_inside,
+                                  .outside = (real)update->eps_outside};
+    real *ps = parameter, *ms = first_moment, *vs = second_moment, *ls = largest;
+    const real *gs = gradient;
+    int64_t i = 0;
+    for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
+        vec p = vec_load(ps + i), m = vec_load(ms + i), v = vec_load(vs + i);
+        vec l = ls ? vec_load(ls + i) : (vec){0}; /* (v is not negative) */
+        adam_register(&numbers, vec_load(gs + i), &p, &m, &v, &l);
+        vec_store(ps + i, p);
+        vec_store(ms + i, m);
+        vec_store(vs + i, v);
+        if (ls)
+            vec_store(ls + i, l);
+    }
+    if (i < n) {
+        const int64_t rest = n - i;
+        vec p = vec_load_part(ps + i, rest, 1), m = vec_load_part(ms + i, rest, 1), v = vec_load_part(vs + i, rest, 1);
+        vec l = ls ? vec_load_part(ls + i, rest, 1) : (vec){0};
+        adam_register(&numbers, vec_load_part(gs + i, rest, 1), &p, &m, &v, &l);
+        vec_store_part(ps + i, rest, p);
+        vec_store_part(ms + i, rest, m);
+        vec_store_part(vs + i, rest, v);
+        if (ls)
+            vec_store_part(ls + i, rest, l);
+    }
+}
+
+typedef struct sgd_numbers {
+    real scale, decay, forget, rate;
+    bool nesterov;
+} sgd_numbers;
+
+/* forget = 1 - momentum */
+TH_INLINE void sgd_register(const sgd_numbers *s, vec gradient, vec *p, vec *velocity)
+{
+    const vec g = gradient + *p * s->decay;
+    const vec kept = *velocity - *velocity * s->forget;
+    *velocity = kept + g * s->scale;
+    vec u = *velocity;
+    if (s->nesterov) {
+        const vec again = u - u * s->forget;
+        u = again + g * s->scale;
+    }
+    *p = *p - u * s->rate;
+}
+
+void TH_KERNEL(sgd)(int64_t n, void *parameter, const void *gradient, void *velocity,
+                    const struct th_sgd_update *update)
+{
+    const sgd_numbers numbers = {.scale = (real)update->gradient_scale,
+                                 .decay = (real)(update->weight_decay / update->gradient_scale),
+                                 .forget = (real)(1 - update->momentum),
+                                 .rate = (real)update->learning_rate,
+                                 .nesterov = velocity && update->nesterov};
+    real *ps = parameter, *us = velocity;
+    const real *gs = gradient;
+    int64_t i = 0;
+    for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
+        vec p = vec_load(ps + i), u = us ? vec_load(us + i) : (vec){0};
+        sgd_register(&numbers, vec_load(gs + i), &p, &u);
+        vec_store(ps + i, p);
+        if (us)
+            vec_store(us + i, u);
+    }
+    if (i < n) {
+        const int64_t rest = n - i;
+        vec p = vec_load_part(ps + i, rest, 1), u = us ? vec_load_part(us + i, rest, 1) : (vec){0};
+        sgd_register(&numbers, vec_load_part(gs + i, rest, 1), &p, &u);
+        vec_store_part(ps + i, rest, p);
+        if (us)
+            vec_store_part(us + i, rest, u);
+    }
+}

@@ -1,0 +1,154 @@
+/* Philox 4x32-10 for 16 counters at a time, and the dropout multipliers made from it (kernels/philox.h says what they
+ * are). Integers only: the same words for both element types and on every instruction set. */
+#ifndef TH_KERNELS_VECTOR_PHILOX_H
+#define TH_KERNELS_VECTOR_PHILOX_H
+
+#include "kernels/philox.h"
+#include "kernels/vector/vector_math.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+enum {
+    TH_PHILOX_COUNTERS = 16,
+    TH_PHILOX_WORDS = 4 * TH_PHILOX_COUNTERS,
+    TH_COUNTER_LANES = TH_VECTOR_BYTES / 8 /* counters in one register */
+};
+
+/* Words in the low halves of 64-bit lanes, where products of two words have room; the high halves are left as they
+ * come. */
+typedef uint64_t vec_word __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
+
+/* Products of the low halves. Compilers do not find this instruction by themselves. */
+TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
+{
+#if defined(__AVX512F__) && TH_VECTOR_BYTES == 64
+    return (vec_word)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__) && TH_VECTOR_BYTES == 32
+    return (vec_word)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__) && TH_VECTOR_BYTES == 16
+    return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+    return (a & 0xffffffff) * (b & 0xffffffff);
+#endif
+}
+
+TH_INLINE vec_word words_broadcast(uint64_t s)
+{
+    return s - (vec_word){0};
+}
+
+/* words[4 i + j] = word j of counter (c0[i], c1[i], call, step). */
+TH_INLINE void philox_words(const th_philox *random, const uint64_t c0[TH_PHILOX_COUNTERS],
+                            const uint64_t c1[TH_PHILOX_COUNTERS], uint32_t words[TH_PHILOX_WORDS])
+{
+    enum { TOGETHER = 2 }; /* registers worked on in turn, so that they do not wait for their own products */
+    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TOGETHER * TH_COUNTER_LANES) {
+        vec_word x0[TOGETHER], x1[TOGETHER], x2[TOGETHER], x3[TOGETHER];
+        for (int k = 0; k < TOGETHER; k++) {
+            x0[k] = *(const vec_word *)(c0 + i + k * TH_COUNTER_LANES);
+            x1[k] = *(const vec_word *)(c1 + i + k * TH_COUNTER_LANES);
+            x2[k] = words_broadcast(random->call);
+            x3[k] = words_broadcast(random->step);
+        }
+        uint32_t key0 = random->key[0], key1 = random->key[1];
+#pragma GCC unroll 10
+        for (int round = 0; round < 10; round++) {
+            for (int k = 0; k < TOGETHER; k++) {
+                const vec_word p0 = words_multiply(x0[k], words_broadcast(0xd2511f53));
+                const vec_word p1 = words_multiply(x2[k], words_broadcast(0xcd9e8d57));
+                x0[k] = (p1 >> 32) ^ x1[k] ^ words_broadcast(key0);
+                x1[k] = p1;
+                x2[k] = (p0 >> 32) ^ x3[k] ^ words_broadcast(key1);
+                x3[k] = p0;
+            }
+            key0 += 0x9e3779b9;
+            key1 += 0xbb67ae85;
+        }
+        for (int k = 0; k < TOGETHER; k++) {
+            const vec_word first = (x0[k] & 0xffffffff) | (x1[k] << 32), second = (x2[k] & 0xffffffff) | (x3[k] << 32);
+            uint64_t pair[2 * TH_COUNTER_LANES];
+            for (int j = 0; j < TH_COUNTER_LANES; j++) {
+                pair[2 * j] = first[j];
+                pair[2 * j + 1] = second[j];
+            }
+            memcpy(words + 4 * (i + k * TH_COUNTER_LANES), pair, sizeof pair);
+        }
+    }
+}
+
+/* The same for 16 counters (first, c1), (first + 1, c1), ... */
+TH_INLINE void philox_run(const th_philox *random, uint64_t first, uint64_t c1, uint32_t words[TH_PHILOX_WORDS])
+{
+    uint64_t low[TH_PHILOX_COUNTERS], high[TH_PHILOX_COUNTERS];
+    for (uint64_t i = 0; i < TH_PHILOX_COUNTERS; i++) {
+        low[i] = first + i;
+        high[i] = c1;
+    }
+    philox_words(random, low, high, words);
+}
+
+/* multiplier = word >= threshold ? scale : 0 */
+TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t words[TH_PHILOX_WORDS],
+                                  real multiplier[TH_PHILOX_WORDS])
+{
+    const real scale = (real)dropout->scale;
+    for (int i = 0; i < TH_PHILOX_WORDS; i++)
+        multiplier[i] = words[i] >= dropout->threshold ? scale : 0;
+}
+
+/* The multipliers, 0 or scale, of columns [first_column, first_column + columns) of rows [first_row, first_row + rows)
+ * of the logical matrix into multiplier (rows, columns), rows `stride` elements apart. */
+TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first_row, int64_t rows,
+                                   int64_t first_column, int64_t columns, real *multiplier, int64_t stride)
+{
+    if (rows <= 0 || columns <= 0)
+        return;
+    const int64_t first_block = first_column / 4, skip = first_column % 4;
+    const int64_t blocks = (skip + columns + 3) / 4; /* counters per row */
+    uint32_t words[TH_PHILOX_WORDS];
+    int64_t row = 0, block = 0;
+    while (row < rows) {
+        const int64_t column = 4 * block - skip; /* of the next word, from first_column */
+        if (column >= 0 && column + TH_PHILOX_WORDS <= columns) {
+            philox_run(&dropout->random, (uint64_t)(first_block + block), (uint64_t)(first_row + row), words);
+            dropout_from_words(dropout, words, multiplier + row * stride + column);
+            block += TH_PHILOX_COUNTERS;
+            if (block == blocks) {
+                block = 0;
+                row++;
+            }
+            continue;
+        }
+        /* rows' ends and short rows: 16 counters from here, running on into the next rows */
+        uint64_t c0[TH_PHILOX_COUNTERS], c1[TH_PHILOX_COUNTERS];
+        int64_t next_row = row, next_block = block;
+        for (int i = 0; i < TH_PHILOX_COUNTERS; i++) {
+            c0[i] = (uint64_t)(first_block + next_block);
+            c1[i] = (uint64_t)(first_row + next_row);
+            if (++next_block == blocks) {
+                next_block = 0;
+                next_row++;
+            }
+        }
+        philox_words(&dropout->random, c0, c1, words);
+        real part[TH_PHILOX_WORDS];
+        dropout_from_words(dropout, words, part);
+        for (int i = 0; i < TH_PHILOX_COUNTERS && row < rows; i++) {
+            const int64_t at = 4 * block - skip;
+            real *to = multiplier + row * stride;
+            if (at >= 0 && at + 4 <= columns)
+                memcpy(to + at, part + 4 * i, 4 * sizeof(real));
+            else
+                for (int64_t j = at < 0 ? -at : 0; j < 4 && at + j < columns; j++)
+                    to[at + j] = part[4 * i + j];
+            if (++block == blocks) {
+                block = 0;
+                row++;
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* Transposing as many registers as one has elements, in registers. */
+#ifndef TH_KERNELS_VECTOR_PRODUCT_TRANSPOSE_H
+#define TH_KERNELS_VECTOR_PRODUCT_TRANSPOSE_H
+
+#include "kernels/vector/product.h"
+
+enum {
+    QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles inside of those are the cheap ones */
+    QUADS = TH_VECTOR_BYTES / 16   /* in a register */
+};
+
+/* Lists of places in two registers taken together, for __builtin_shufflevector. LOW and HIGH interleave the halves of
+ * every 16 bytes of both; EVEN and ODD collect every other 16 bytes of both. */
+#if TH_REAL_BITS == 32
+#define LOW_OF(quad) 4 * (quad), 4 * (quad + QUADS), 4 * (quad) + 1, 4 * (quad + QUADS) + 1
+#define HIGH_OF(quad) 4 * (quad) + 2, 4 * (quad + QUADS) + 2, 4 * (quad) + 3, 4 * (quad + QUADS) + 3
+#define WHOLE(quad) 4 * (quad), 4 * (quad) + 1, 4 * (quad) + 2, 4 * (quad) + 3
+#else
+#define LOW_OF(quad) 2 * (quad), 2 * (quad + QUADS)
+#define HIGH_OF(quad) 2 * (quad) + 1, 2 * (quad + QUADS) + 1
+#define WHOLE(quad) 2 * (quad), 2 * (quad) + 1
+#endif
+#if TH_VECTOR_BYTES == 64
+#define LOW LOW_OF(0), LOW_OF(1), LOW_OF(2), LOW_OF(3)
+#define HIGH HIGH_OF(0), HIGH_OF(1), HIGH_OF(2), HIGH_OF(3)
+#define EVEN WHOLE(0), WHOLE(2), WHOLE(4), WHOLE(6)
+#define ODD WHOLE(1), WHOLE(3), WHOLE(5), WHOLE(7)
+#elif TH_VECTOR_BYTES == 32
+#define LOW LOW_OF(0), LOW_OF(1)
+#define HIGH HIGH_OF(0), HIGH_OF(1)
+#define EVEN WHOLE(0), WHOLE(2)
+#define ODD WHOLE(1), WHOLE(3)
+#else
+#define LOW LOW_OF(0)
+#define HIGH HIGH_OF(0)
+#endif
+
+/* Transposes every QUAD x QUAD corner: afterwards quad q of row g * QUAD + s holds element q * QUAD + s of rows g *
+ * QUAD ... */
+TH_INLINE void transpose_inside_quads(vec *row)
+{
+    UNROLL
+    for (int g = 0; g < TH_REGISTER_LANES; g += QUAD) {
+#if TH_REAL_BITS == 32
+        const vec low02 = __builtin_shufflevector(row[g], row[g + 2], LOW);
+        const vec high02 = __builtin_shufflevector(row[g], row[g + 2], HIGH);
+        const vec low13 = __builtin_shufflevector(row[g + 1], row[g + 3], LOW);
+        const vec high13 = __builtin_shufflevector(row[g + 1], row[g + 3], HIGH);
+        row[g] = __builtin_shufflevector(low02, low13, LOW);
+        row[g + 1] = __builtin_shufflevector(low02, low13, HIGH);
+        row[g + 2] = __builtin_shufflevector(high02, high13, LOW);
+        row[g + 3] = __builtin_shufflevector(high02, high13, HIGH);
+#else
+        const vec low = __builtin_shufflevector(row[g], row[g + 1], LOW);
+        row[g + 1] = __builtin_shufflevector(row[g], row[g + 1], HIGH);
+        row[g] = low;
+#endif
+    }
+}
+
+/* row[i] element j becomes row[j] element i. */
+TH_INLINE void transpose_registers(vec *row)
+{
+    transpose_inside_quads(row);
+#if TH_VECTOR_BYTES == 64
+    UNROLL
+    for (int s = 0; s < QUAD; s++) {
+        const vec even01 = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
+        const vec odd01 = __builtin_shufflevector(row[s], row[QUAD + s], ODD);
+        const vec even23 = __builtin_shufflevector(row[2 * QUAD + s], row[3 * QUAD + s], EVEN);
+        const vec odd23 = __builtin_shufflevector(row[2 * QUAD + s], row[3 * QUAD + s], ODD);
+        row[s] = __builtin_shufflevector(even01, even23, EVEN);
+        row[QUAD + s] = __builtin_shufflevector(odd01, odd23, EVEN);
+        row[2 * QUAD + s] = __builtin_shufflevector(even01, even23, ODD);
+        row[3 * QUAD + s] = __builtin_shufflevector(odd01, odd23, ODD);
+    }
+#elif TH_VECTOR_BYTES == 32
+    UNROLL
+    for (int s = 0; s < QUAD; s++) {
+        const vec even = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
+        row[QUAD + s] = __builtin_shufflevector(row[s], row[QUAD + s], ODD);
+        row[s] = even;
+    }
+#endif
+}
+
+#undef LOW_OF
+#undef HIGH_OF
+#undef WHOLE
+#undef LOW
+#undef HIGH
+#undef EVEN
+#undef ODD
+
+#endif

@@ -1,0 +1,98 @@
+/* Whole runs of numbers reduced to one: over 16 virtual lanes, combined in a fixed order. */
+#include "kernels/vector/vector_math.h"
+
+enum { SUM_BLOCK = 4096 };
+
+/* Lane i holds the sum of elements i, i + 16, ... of at most SUM_BLOCK elements. */
+TH_INLINE lanes sum_block(int64_t n, const real *x)
+{
+    lanes sum = lanes_broadcast(0);
+    int64_t i = 0;
+    for (; i + TH_LANES <= n; i += TH_LANES)
+        sum = lanes_add(sum, lanes_load(x + i));
+    if (i < n)
+        sum = lanes_add(sum, lanes_load_part(x + i, n - i, 0));
+    return sum;
+}
+
+void TH_KERNEL(sum)(int64_t n, const void *x, void *result)
+{
+    const real *from = x;
+    real *to = result;
+    lanes sum = lanes_broadcast(0);
+    for (int64_t i = 0; i < n; i += SUM_BLOCK) /* (blocks, so that rounding errors grow with their number only) */
+        sum = lanes_add(sum, sum_block(n - i < SUM_BLOCK ? n - i : SUM_BLOCK, from + i));
+    *to = lanes_sum(sum);
+}
+
+/* 16 lanes of float64. */
+typedef struct wide_lanes {
+    wide part[TH_REGISTERS];
+} wide_lanes;
+
+TH_INLINE wide_lanes add_squares(wide_lanes sum, lanes x)
+{
+    for (int r = 0; r < TH_REGISTERS; r++) {
+        const wide w = vec_widen(x.part[r]);
+        sum.part[r] += w * w;
+    }
+    return sum;
+}
+
+void TH_KERNEL(sum_squares)(int64_t n, const void *x, double *result)
+{
+    const real *from = x;
+    wide_lanes sum;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        sum.part[r] = (wide){0};
+    int64_t i = 0;
+    for (; i + TH_LANES <= n; i += TH_LANES)
+        sum = add_squares(sum, lanes_load(from + i));
+    if (i < n)
+        sum = add_squares(sum, lanes_load_part(from + i, n - i, 0));
+    double lane[TH_LANES];
+    memcpy(lane, &sum, sizeof lane);
+    for (int width = TH_LANES / 2; width > 0; width /= 2)
+        for (int k = 0; k < width; k++)
+            lane[k] += lane[k + width];
+    *result = lane[0];
+}
+
+void TH_KERNEL(all_finite)(int64_t n, const void *x, bool *result)
+{
+    const real *from = x;
+    vec_int bad = {0};
+    int64_t i = 0;
+    for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES)
+        bad |= ~vec_is_finite(vec_load(from + i));
+    if (i < n)
+        bad |= ~vec_is_finite(vec_load_part(from + i, n - i, 0));
+    *result = !vec_any(bad);
+}
+
+void TH_KERNEL(value_range)(int64_t n, const void *x, double *low, double *high, int64_t *not_finite)
+{
+    const real *from = x;
+    const vec infinity = vec_broadcast((real)INFINITY);
+    vec least = infinity, most = -infinity;
+    vec_int bad = {0};
+    int64_t bad_count = 0;
+    for (int64_t i = 0; i < n; i += TH_REGISTER_LANES) {
+        const int64_t count = n - i < TH_REGISTER_LANES ? n - i : TH_REGISTER_LANES;
+        const vec v = count == TH_REGISTER_LANES ? vec_load(from + i) : vec_load_part(from + i, count, from[i]);
+        const vec_int finite = vec_is_finite(v);
+        least = vec_min(vec_select(finite, v, infinity), least);
+        most = vec_max(vec_select(finite, v, -infinity), most);
+        bad = ~finite;
+        if (vec_any(bad))
+            for (int k = 0; k < count; k++)
+                bad_count += bad[k] != 0;
+    }
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (int k = 0; k < TH_REGISTER_LANES; k++) {
+        *low = least[k] < *low ? least[k] : *low;
+        *high = most[k] > *high ? most[k] : *high;
+    }
+    *not_finite = bad_count;
+}

@@ -1,0 +1,185 @@
+/* The softmax family on rows: softmax, log-softmax, log-sum-exp, masked softmax, with their gradients.
+ * Everything is computed relative to the largest element, so that any finite row is safe: x - max may overflow to -inf, whose exp is 0. */
+#include "kernels/vector/row.h"
+
+void TH_KERNEL(softmax)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        real *to = (real *)y + r * y_row;
+        const real sum = row_exp_sum(from, n, row_largest(from, n), to);
+        row_scale(to, n, 1 / sum);
+    }
+}
+
+/* mask ? a : 0, per lane, with mask = (y != 0) */
+TH_INLINE lanes keep_where_not_0(lanes y, lanes a)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        a.part[r] = vec_keep(y.part[r] != (real)0, a.part[r]);
+    return a;
+}
+
+/* dx = y (dy - sum dy y). masked: elements with y = 0 count as hidden, so that nothing of dy is read there. */
+TH_INLINE void softmax_gradient(int64_t n, const real *y, const real *dy, real *dx, bool add, bool masked)
+{
+    lanes sum = lanes_broadcast(0);
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        const lanes weight = row_load(y, i, n, 0);
+        lanes gradient = row_load(dy, i, n, 0);
+        if (masked)
+            gradient = keep_where_not_0(weight, gradient);
+        sum = lanes_mul_add(weight, gradient, sum);
+    }
+    const lanes dot = lanes_broadcast(lanes_sum(sum));
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        const lanes weight = row_load(y, i, n, 0);
+        lanes gradient = lanes_mul(weight, lanes_sub(row_load(dy, i, n, 0), dot));
+        if (masked)
+            gradient = keep_where_not_0(weight, gradient);
+        row_put(dx, i, n, gradient, add);
+    }
+}
+
+void TH_KERNEL(softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
+                                 bool add)
+{
+    for (int64_t r = 0; r < rows; r++)
+        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add, false);
+}
+
+void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row, void *dx,
+                                        int64_t dx_row, bool add)
+{
+    for (int64_t r = 0; r < rows; r++)
+        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add, true);
+}
+
+void TH_KERNEL(log_softmax)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        real *to = (real *)y + r * y_row;
+        const real largest = row_largest(from, n);
+        const lanes shift = lanes_broadcast(largest), log_sum = lanes_broadcast(real_log(row_exp_sum(from, n, largest, NULL)));
+        for (int64_t i = 0; i < n; i += TH_LANES)
+            row_store(to, i, n, lanes_sub(lanes_sub(row_load(from, i, n, 0), shift), log_sum));
+    }
+}
+
+void TH_KERNEL(log_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row, void *dx,
+                                     int64_t dx_row, bool add)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *value = (const real *)y + r * y_row, *gradient = (const real *)dy + r * dy_row;
+        real *to = (real *)dx + r * dx_row;
+        const lanes minus_sum = lanes_broadcast(-row_sum(gradient, n));
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            const lanes softmax = lanes_exp(row_load(value, i, n, 0));
+            row_put(to, i, n, lanes_mul_add(softmax, minus_sum, row_load(gradient, i, n, 0)), add);
+        }
+    }
+}
+
+void TH_KERNEL(log_sum_exp)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        const real largest = row_largest(from, n);
+        const real shift = largest - largest == 0 ? largest : 0; /* infinities come out of exp and log by themselves */
+        ((real *)y)[r * y_row] = shift + real_log(row_exp_sum(from, n, shift, NULL));
+    }
+}
+
+void TH_KERNEL(log_sum_exp_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *y, int64_t y_row, const void *dy,
+                                     int64_t dy_row, void *dx, int64_t dx_row, bool add)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        real *to = (real *)dx + r * dx_row;
+        const real value = ((const real *)y)[r * y_row];
+        if (value == (real)-INFINITY) {
+            if (!add)
+                row_fill(to, n, 0);
+            continue;
+        }
+        const lanes shift = lanes_broadcast(value), factor = lanes_broadcast(((const real *)dy)[r * dy_row]);
+        for (int64_t i = 0; i < n; i += TH_LANES)
+            row_put(to, i, n, lanes_mul(lanes_exp(lanes_sub(row_load(from, i, n, 0), shift)), factor), add);
+    }
+}
+
+/* -- masked -- */
+
+typedef struct lane_mask {
+    vec_int part[TH_REGISTERS];
+} lane_mask;
+
+/* Which of the keys i .. i + 15 are visible: first <= key < end, keep is true and additive is not -inf. Reads nothing at or past end. */
+TH_INLINE lane_mask visible_lanes(int64_t i, int64_t first, int64_t end, const bool *keep, const real *additive)
+{
+    lane_mask mask;
+    const bool inside = i >= first && i + TH_LANES <= end;
+    if (inside && !keep) {
+        for (int r = 0; r < TH_REGISTERS; r++)
+            mask.part[r] = vec_int_broadcast(-1);
+    } else {
+        real_int visible[TH_LANES];
+        if (inside)
+            for (int l = 0; l < TH_LANES; l++)
+                visible[l] = -(real_int)keep[i + l];
+        else
+            for (int l = 0; l < TH_LANES; l++)
+                visible[l] = i + l >= first && i + l < end && (!keep || keep[i + l]) ? -1 : 0;
+        memcpy(&mask, visible, sizeof mask);
+    }
+    if (additive) {
+        const lanes a = row_load(additive, i, end, 0);
+        for (int r = 0; r < TH_REGISTERS; r++)
+            mask.part[r] &= a.part[r] != (real)-INFINITY;
+    }
+    return mask;
+}
+
+TH_INLINE lanes lanes_where(lane_mask mask, lanes a, real otherwise)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        a.part[r] = vec_select(mask.part[r], a.part[r], vec_broadcast(otherwise));
+    return a;
+}
+
+/* One row. Blocks are counted from key 0 whatever `first` is, so that a mask gives the same bits in whichever form it comes. */
+void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void *x, const bool *keep, const void *additive, void *y)
+{
+    const real *from = x, *term = additive;
+    real *to = y;
+    const int64_t start = first / TH_LANES * TH_LANES;
+    row_fill(to, start, 0);
+    row_fill(to + end, n - end, 0);
+
+    lanes largest = lanes_broadcast((real)-INFINITY);
+    for (int64_t i = start; i < end; i += TH_LANES) {
+        lanes score = row_load(from, i, end, 0);
+        if (term)
+            score = lanes_add(score, row_load(term, i, end, 0));
+        score = lanes_where(visible_lanes(i, first, end, keep, term), score, (real)-INFINITY);
+        largest = lanes_max(score, largest);
+        row_store(to, i, end, score);
+    }
+    const real sum = row_exp_sum(to + start, end - start, lanes_largest(largest), to + start);
+    if (sum - sum == 0 && sum > 0) {
+        row_scale(to + start, end - start, 1 / sum);
+        return;
+    }
+    /* Nothing is visible: all 0. Or a visible score is +inf or NaN, or all of them are -inf: as softmax, NaN where visible. */
+    for (int64_t i = start; i < end; i += TH_LANES)
+        row_store(to, i, end, lanes_where(visible_lanes(i, first, end, keep, term), lanes_broadcast((real)NAN), 0));
+}
+
+void TH_KERNEL(visible_keys)(int64_t n, int64_t first, int64_t end, const bool *keep, int64_t keep_stride, const void *additive,
+                             int64_t additive_stride, bool *visible)
+{
+    const real *term = additive;
+    for (int64_t s = 0; s < n; s++)
+        visible[s] = s >= first && s < end && (!keep || keep[s * keep_stride]) && (!term || term[s * additive_stride] != (real)-INFINITY);
+}

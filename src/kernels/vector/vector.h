@@ -1,0 +1,52 @@
+/* What every file in this folder starts with: the element type, the vector type and the name of the instance.
+ *
+ * The folder is compiled once per element type and instruction set, with TH_REAL_BITS (32, 64), TH_VECTOR_BYTES (16, 32, 64)
+ * and TH_INSTANCE (such as f32_avx512) given by the build. All instances work on TH_LANES virtual lanes (a `lanes` is one
+ * or more registers), so that sums are the same additions in the same order, and thus the same bits, everywhere. */
+#ifndef TH_KERNELS_VECTOR_H
+#define TH_KERNELS_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if TH_REAL_BITS == 32
+typedef float real;
+typedef int32_t real_int; /* an integer as wide as an element: comparison masks, exponent arithmetic */
+#else
+typedef double real;
+typedef int64_t real_int;
+#endif
+
+enum {
+    TH_LANES = 16,
+    TH_REGISTER_LANES = TH_VECTOR_BYTES / (int)sizeof(real), /* elements in one register */
+    TH_REGISTERS = TH_LANES / TH_REGISTER_LANES              /* registers that make TH_LANES lanes */
+};
+
+/* One register. Unaligned and may_alias: kernels read and write plain arrays through it. */
+typedef real vec __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH_REAL_BITS / 8), may_alias));
+typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH_REAL_BITS / 8), may_alias));
+
+#define TH_INLINE static inline __attribute__((always_inline))
+
+#define TH_PASTE_(a, b) a##_##b
+#define TH_PASTE(a, b) TH_PASTE_(a, b)
+/* The name of this instance's `name`: th_exp_f32_avx2 for TH_KERNEL(exp). */
+#define TH_KERNEL(name) TH_PASTE(th_##name, TH_INSTANCE)
+
+struct th_philox;        /* kernels/philox.h */
+struct th_dropout_mask;
+struct th_adam_update;   /* kernels/optimizer_kernels.h */
+struct th_sgd_update;
+struct th_product_block; /* kernels/product_block.h */
+struct th_attention_rows; /* kernels/attention_rows.h */
+
+#define MAP(name) void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters);
+#define KERNEL(name, ...) void TH_KERNEL(name)(__VA_ARGS__);
+#include "kernels/kernels.def"
+#undef MAP
+#undef KERNEL
+
+#endif

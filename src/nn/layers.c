@@ -1,0 +1,178 @@
+/* Dense, Embedding, LayerNorm, RMSNorm, Dropout: parameters around one operation each. */
+#include <math.h>
+
+#include "tapehead/layers.h"
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+#include "tensor/context.h"
+
+/* With an error pending every call below does nothing, so a constructor looks at its own memory only; this throws a half-made layer away. */
+static th_module *finished(th_module *m)
+{
+    if (m == NULL || !th_failed(m->ctx))
+        return m;
+    th_module_free(m);
+    return NULL;
+}
+
+static bool positive(th_context *ctx, const char *layer, const char *what, int64_t size)
+{
+    if (ctx == NULL || th_failed(ctx))
+        return false;
+    if (size > 0)
+        return true;
+    th_fail(ctx, TH_ERROR_ARGUMENT, layer, "%s must be positive, it is %lld", what, (long long)size);
+    return false;
+}
+
+/* -- dense -- */
+
+typedef struct dense_layer {
+    th_module base;
+    th_tensor *weight, *bias; /* (out, in), (out) or NULL */
+} dense_layer;
+
+static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
+{
+    const dense_layer *l = (const dense_layer *)m;
+    return (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias});
+}
+
+th_module *(th_dense_new)(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options)
+{
+    if (!positive(ctx, "dense", "the input width", in) || !positive(ctx, "dense", "the output width", out))
+        return NULL;
+    dense_layer *l = (th_module_new)(ctx, sizeof *l, "dense", dense_layer_forward);
+    if (l == NULL)
+        return NULL;
+    const double bound = 1.0 / sqrt((double)in);
+    l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(out, in));
+    if (l->weight == NULL || (th_fill_uniform)(l->weight, -bound, bound) != TH_OK)
+        return finished(&l->base);
+    if (!options || !options->no_bias) {
+        l->bias = (th_module_add_parameter)(&l->base, "bias", TH_SHAPE(out));
+        if (l->bias == NULL || (th_fill_uniform)(l->bias, -bound, bound) != TH_OK)
+            return finished(&l->base);
+    }
+    return finished(&l->base);
+}
+
+/* -- embedding -- */
+
+typedef struct embedding_layer {
+    th_module base;
+    th_tensor *weight; /* (count, width) */
+} embedding_layer;
+
+static th_tensor *embedding_layer_forward(th_module *m, th_tensor *indices)
+{
+    return (th_embedding)(((const embedding_layer *)m)->weight, indices);
+}
+
+th_module *(th_embedding_new)(th_context *ctx, int64_t count, int64_t width)
+{
+    if (!positive(ctx, "embedding", "the number of rows", count) || !positive(ctx, "embedding", "the width", width))
+        return NULL;
+    embedding_layer *l = (th_module_new)(ctx, sizeof *l, "embedding", embedding_layer_forward);
+    if (l == NULL)
+        return NULL;
+    l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(count, width));
+    if (l->weight == NULL || (th_fill_normal)(l->weight, 0, 1) != TH_OK)
+        return finished(&l->base);
+    return finished(&l->base);
+}
+
+/* -- norms -- */
+
+typedef struct norm_layer {
+    th_module base;
+    th_tensor *weight, *bias; /* (width) or NULL */
+    int64_t width;
+    double eps;
+} norm_layer;
+
+/* Without a weight the operation takes any width; the layer does not. */
+static bool fits(const norm_layer *l, th_tensor *x)
+{
+    if (th_ndim(x) > 0 && (th_size)(x, -1) == l->width)
+        return true;
+    th_fail(l->base.ctx, TH_ERROR_SHAPE, l->base.type, "the last axis of x must have size %lld, the layer's width", (long long)l->width);
+    return false;
+}
+
+static th_tensor *layer_norm_layer_forward(th_module *m, th_tensor *x)
+{
+    const norm_layer *l = (const norm_layer *)m;
+    if (!fits(l, x))
+        return NULL;
+    return (th_layer_norm)(x, &(th_norm_options){.weight = l->weight, .bias = l->bias, .eps = l->eps});
+}
+
+static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
+{
+    const norm_layer *l = (const norm_layer *)m;
+    if (!fits(l, x))
+        return NULL;
+    return (th_rms_norm)(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
+}
+
+static th_module *norm_new(th_context *ctx, const char *type, th_forward_function *forward, int64_t width, const th_norm_layer_options *options, bool bias)
+{
+    const th_norm_layer_options given = options ? *options : (th_norm_layer_options){0};
+    if (!positive(ctx, type, "the width", width))
+        return NULL;
+    if (!(given.eps >= 0)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, type, "eps must not be negative, it is %g", given.eps);
+        return NULL;
+    }
+    norm_layer *l = (th_module_new)(ctx, sizeof *l, type, forward);
+    if (l == NULL)
+        return NULL;
+    l->width = width;
+    l->eps = given.eps;
+    if (!given.no_weight) {
+        l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(width));
+        if (l->weight == NULL || (th_fill)(l->weight, 1) != TH_OK)
+            return finished(&l->base);
+    }
+    if (bias && !given.no_weight && !given.no_bias)
+        l->bias = (th_module_add_parameter)(&l->base, "bias", TH_SHAPE(width));
+    return finished(&l->base);
+}
+
+th_module *(th_layer_norm_new)(th_context *ctx, int64_t width, const th_norm_layer_options *options)
+{
+    return norm_new(ctx, "layer_norm", layer_norm_layer_forward, width, options, true);
+}
+
+th_module *(th_rms_norm_new)(th_context *ctx, int64_t width, const th_norm_layer_options *options)
+{
+    return norm_new(ctx, "rms_norm", rms_norm_layer_forward, width, options, false);
+}
+
+/* -- dropout -- */
+
+typedef struct dropout_layer {
+    th_module base;
+    double p;
+} dropout_layer;
+
+static th_tensor *dropout_layer_forward(th_module *m, th_tensor *x)
+{
+    return (th_dropout)(x, ((const dropout_layer *)m)->p);
+}
+
+th_module *(th_dropout_new)(th_context *ctx, double p)
+{
+    if (ctx == NULL || th_failed(ctx))
+        return NULL;
+    if (!(p >= 0 && p < 1)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "dropout", "p must be in [0, 1), it is %g", p);
+        return NULL;
+    }
+    dropout_layer *l = (th_module_new)(ctx, sizeof *l, "dropout", dropout_layer_forward);
+    if (l == NULL)
+        return NULL;
+    l->p = p;
+    return &l->base;
+}

@@ -1,0 +1,57 @@
+/* cast: the values converted to another element type, as C converts them. Between floating types the gradient is cast back. */
+#include "tapehead/op.h"
+#include "tapehead/ops.h"
+#include "tensor/elementwise.h"
+#include "tensor/tensor.h"
+
+typedef struct cast_attributes {
+    int32_t dtype;
+} cast_attributes;
+
+static th_status cast_shape(th_call *call)
+{
+    const cast_attributes *attributes = call->attributes;
+    const th_array *x = &call->input[0];
+    if (th_dtype_size((th_dtype)attributes->dtype) == 0)
+        return th_call_fail(call, TH_ERROR_TYPE, "%d is not an element type", (int)attributes->dtype);
+    th_call_output(call, 0, (th_dtype)attributes->dtype, x->ndim, x->size, x->axes);
+    return TH_OK;
+}
+
+static void cast_forward(const th_call *call)
+{
+    th_convert_array(call->ctx, &call->output[0], &call->input[0]);
+}
+
+/* y = x, rounded:  dx = dy, rounded to x's type */
+static void cast_backward(const th_call *call)
+{
+    th_convert_array(call->ctx, &call->input_gradient[0], &call->output_gradient[0]);
+}
+
+/* To the type that the gradient check computes in: through float32, a difference would only measure the rounding. */
+static const th_sample cast_samples[] = {
+    {"matrix", &(cast_attributes){TH_FLOAT64}, 1, {{.shape = {2, {3, 3}}}}, 0},
+    {"three dimensions", &(cast_attributes){TH_FLOAT64}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
+    {.name = NULL},
+};
+
+const th_op th_op_cast = {
+    .name = "cast",
+    .value = "y = x as another element type",
+    .gradient = "dx = dy as x's element type",
+    .n_inputs = 1,
+    .attributes_size = sizeof(cast_attributes),
+    .flags = TH_OP_CANNOT_ADD,
+    .shape = cast_shape,
+    .forward = cast_forward,
+    .backward = cast_backward,
+    .samples = cast_samples,
+};
+
+th_tensor *(th_cast)(th_tensor *x, th_dtype dtype)
+{
+    if (x && th_usable(x, NULL, "cast", "x") && x->dtype == dtype)
+        return x;
+    return th_apply(&th_op_cast, &(cast_attributes){(int32_t)dtype}, x);
+}

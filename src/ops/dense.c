@@ -1,0 +1,249 @@
+/* dense: y = x Wᵀ + b, a matrix product that starts each sum with the bias. The matrix product's own work is in kernels/product.h.
+ *
+ * One promise more than its composition makes: rows of x whose output gradient is exactly 0 take no part in dW. That a mask hid
+ * them must not depend on what they hold, and 0 * NaN is NaN. */
+#include <string.h>
+
+#include "ops/letters.h"
+#include "ops/product_call.h"
+#include "ops/scratch.h"
+#include "tapehead/op.h"
+#include "tapehead/ops.h"
+#include "tensor/elementwise.h"
+
+enum { X, WEIGHT, BIAS };
+
+static th_status dense_shape(th_call *call)
+{
+    const th_array *x = &call->input[X], *weight = &call->input[WEIGHT], *bias = &call->input[BIAS];
+    if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || (bias->given && th_call_floating(call, BIAS)) ||
+        th_call_same_type(call))
+        return TH_ERROR_TYPE;
+    if (weight->ndim != 2)
+        return th_call_fail(call, TH_ERROR_SHAPE, "the weight must have two dimensions, (out, in); it is %s", TH_TEXT(weight));
+    if (x->ndim == 0 || x->size[x->ndim - 1] != weight->size[1])
+        return th_call_fail(call, TH_ERROR_SHAPE, "x must end in the weight's inputs: x is %s, the weight (out, in) is %s", TH_TEXT(x),
+                            TH_TEXT(weight));
+    if (bias->given && (bias->ndim != 1 || bias->size[0] != weight->size[0]))
+        return th_call_fail(call, TH_ERROR_SHAPE, "the bias must be as long as the weight's outputs: bias is %s, the weight (out, in) is %s",
+                            TH_TEXT(bias), TH_TEXT(weight));
+    int64_t size[TH_MAX_DIMS];
+    char letters[TH_MAX_DIMS + 1];
+    for (int i = 0; i < x->ndim; i++) {
+        const bool last = i == x->ndim - 1;
+        size[i] = last ? weight->size[0] : x->size[i];
+        letters[i] = last ? th_letter(weight, 0) : th_letter(x, i);
+    }
+    th_call_output(call, 0, x->dtype, x->ndim, size, th_letters(letters, x->ndim));
+    return TH_OK;
+}
+
+static th_array as_rows(const th_array *array)
+{
+    return array->ndim == 1 ? th_array_as_row(array) : *array;
+}
+
+static th_product_call y_product(const th_call *call, const void *bias)
+{
+    const th_array x = as_rows(&call->input[X]), y = as_rows(&call->output[0]);
+    const th_array wt = th_array_transposed(&call->input[WEIGHT]);
+    return th_product_call_of(&x, &wt, &y, bias, false);
+}
+
+static th_product_call dx_product(const th_call *call)
+{
+    const th_array dx = as_rows(&call->input_gradient[X]), dy = as_rows(&call->output_gradient[0]);
+    return th_product_call_of(&dy, &call->input[WEIGHT], &dx, NULL, call->add[X]);
+}
+
+static th_product_call dw_product(const th_call *call)
+{
+    const th_array x = as_rows(&call->input[X]), dy = as_rows(&call->output_gradient[0]);
+    const th_array dyt = th_array_transposed(&dy);
+    return th_product_call_of(&dyt, &x, &call->input_gradient[WEIGHT], NULL, call->add[WEIGHT]);
+}
+
+/* Rows first .. first + count-1 of one term of dW, as a product of their own. */
+static th_product some_rows(const th_product *term, int64_t first, int64_t count, size_t element)
+{
+    th_product part = *term;
+    part.k = count;
+    if (first > 0) {
+        part.a = (const char *)term->a + first * term->a_col * (int64_t)element;
+        part.b = (const char *)term->b + first * term->b_row * (int64_t)element;
+        part.add = true;
+    }
+    return part;
+}
+
+/* The same with the rows of x from memory of their own, (count, n). */
+static th_product with_copied_rows(const th_product *part, void *copy)
+{
+    th_product copied = *part;
+    copied.b = copy;
+    copied.b_row = part->n;
+    copied.b_col = 1;
+    return copied;
+}
+
+static int64_t block_rows(const th_product *term)
+{
+    return term->k < TH_PRODUCT_BLOCK ? term->k : TH_PRODUCT_BLOCK;
+}
+
+/* Which rows of the block are idle (all of dy is 0) and not finite. */
+static bool find_idle(const th_kernels *kernels, const th_product *part, bool *idle)
+{
+    bool found = false;
+    kernels->idle_rows(part->k, part->m, part->a, part->a_col, part->a_row, part->n, part->b, part->b_row, part->b_col, idle, &found);
+    return found;
+}
+
+/* dW (+)= dyᵀ x, where idle rows of x that are not finite count as zeros. Blocks of TH_PRODUCT_BLOCK rows add up to the bits of one
+ * product, so that a block with such rows can be multiplied from a copy: workspace, then copy (block_rows, in). */
+static void add_weight_gradient(const th_context *ctx, const th_product_call *dw, void *workspace, void *copy)
+{
+    const th_kernels *kernels = th_context_kernels(ctx, dw->dtype);
+    const size_t element = th_dtype_size(dw->dtype);
+    bool idle[TH_PRODUCT_BLOCK];
+    for (int64_t t = 0, terms = th_product_call_terms(dw); t < terms; t++) {
+        const th_product term = th_product_call_term(dw, t);
+        bool found = false;
+        for (int64_t first = 0; first < term.k && !found; first += TH_PRODUCT_BLOCK) {
+            const int64_t left = term.k - first;
+            const th_product part = some_rows(&term, first, left < TH_PRODUCT_BLOCK ? left : TH_PRODUCT_BLOCK, element);
+            found = find_idle(kernels, &part, idle);
+        }
+        if (!found) {
+            th_product_run(&ctx->machine, dw->dtype, &term, ctx->threads, workspace);
+            continue;
+        }
+        for (int64_t first = 0; first < term.k; first += TH_PRODUCT_BLOCK) {
+            const int64_t left = term.k - first;
+            th_product part = some_rows(&term, first, left < TH_PRODUCT_BLOCK ? left : TH_PRODUCT_BLOCK, element);
+            if (find_idle(kernels, &part, idle)) {
+                kernels->product_copy(part.k, part.n, part.b, part.b_row, part.b_col, copy, part.n, 1);
+                for (int64_t i = 0; i < part.k; i++)
+                    if (idle[i])
+                        memset((char *)copy + i * part.n * (int64_t)element, 0, (size_t)part.n * element);
+                part = with_copied_rows(&part, copy);
+            }
+            th_product_run(&ctx->machine, dw->dtype, &part, ctx->threads, workspace);
+        }
+    }
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Forward: the bias, where it is not contiguous, and a workspace. Backward: a block of x's rows and a workspace. */
+static size_t dense_scratch(const th_call *call, bool backward)
+{
+    const th_context *ctx = call->ctx;
+    const size_t element = th_dtype_size(call->input[X].dtype);
+    if (!backward) {
+        const th_product_call y = y_product(call, NULL);
+        return th_scratch_add(th_product_call_workspace(ctx, &y), call->input[BIAS].given ? call->input[BIAS].size[0] : 0, element);
+    }
+    size_t workspace = 0;
+    int64_t copied = 0;
+    if (call->input_gradient[X].given) {
+        const th_product_call dx = dx_product(call);
+        workspace = th_product_call_workspace(ctx, &dx);
+    }
+    if (call->input_gradient[WEIGHT].given) {
+        const th_product_call dw = dw_product(call);
+        const th_product part = some_rows(&dw.product, 0, block_rows(&dw.product), element);
+        const th_product copy = with_copied_rows(&part, NULL);
+        workspace = larger(workspace, th_product_call_workspace(ctx, &dw));
+        workspace = larger(workspace, th_product_workspace(&ctx->machine, dw.dtype, &part, ctx->threads));
+        workspace = larger(workspace, th_product_workspace(&ctx->machine, dw.dtype, &copy, ctx->threads));
+        copied = part.k * part.n;
+    }
+    return th_scratch_add(workspace, copied, element);
+}
+
+static void dense_forward(const th_call *call)
+{
+    const th_array *bias = &call->input[BIAS];
+    char *workspace = call->scratch;
+    const void *row = NULL;
+    if (bias->given) {
+        row = bias->data;
+        th_array copy = *bias;
+        copy.data = th_scratch_take(&workspace, bias->size[0], th_dtype_size(bias->dtype));
+        copy.stride[0] = 1;
+        if (!th_array_contiguous(bias)) {
+            th_copy_array(call->ctx, &copy, bias, false);
+            row = copy.data;
+        }
+    }
+    const th_product_call y = y_product(call, row);
+    th_product_call_run(call->ctx, &y, workspace);
+}
+
+/* y_no = sum_i x_ni w_oi + b_o:  dL/dx_ni = sum_o dL/dy_no w_oi      dx = dy W
+ *                                dL/dw_oi = sum_n dL/dy_no x_ni      dW = dyᵀ x, over the n with dy_n not all 0
+ *                                dL/db_o  = sum_n dL/dy_no           column sums of dy */
+static void dense_backward(const th_call *call)
+{
+    char *workspace = call->scratch;
+    void *copy = NULL;
+    if (call->input_gradient[WEIGHT].given) {
+        const th_product_call dw = dw_product(call);
+        copy = th_scratch_take(&workspace, block_rows(&dw.product) * dw.product.n, th_dtype_size(dw.dtype));
+        add_weight_gradient(call->ctx, &dw, workspace, copy);
+    }
+    if (call->input_gradient[X].given) {
+        const th_product_call dx = dx_product(call);
+        th_product_call_run(call->ctx, &dx, workspace);
+    }
+    if (call->input_gradient[BIAS].given)
+        th_sum_to_array(call->ctx, &call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS]);
+}
+
+static int64_t dense_multiply_adds(const th_call *call)
+{
+    return th_multiply_adds(&call->output[0], call->input[WEIGHT].size[1]);
+}
+
+static th_tensor *dense_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)
+{
+    (void)attributes, (void)n_inputs;
+    th_tensor *product = (th_matmul)(inputs[X], (th_swap_axes)(inputs[WEIGHT], 0, 1));
+    return inputs[BIAS] ? (th_add)(product, inputs[BIAS]) : product;
+}
+
+static const th_sample dense_samples[] = {
+    {"rows", NULL, 3, {{.shape = {2, {3, 2}}}, {.shape = {2, {4, 2}}}, {.shape = {1, {4}}}}, 0},
+    {"no bias", NULL, 3, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}, {.kind = TH_SAMPLE_ABSENT}}, 0},
+    {"sequence", NULL, 3, {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}}, 0},
+    {"one row", NULL, 3, {{.shape = {1, {3}}}, {.shape = {2, {2, 3}}}, {.shape = {1, {2}}}}, 0},
+    {"one output", NULL, 3, {{.shape = {3, {2, 2, 2}}}, {.shape = {2, {1, 2}}}, {.shape = {1, {1}}}}, 0},
+    {"no inputs", NULL, 3, {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}}, 0},
+    {"no rows", NULL, 3, {{.shape = {2, {0, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}}, 0},
+    {.name = NULL},
+};
+
+const th_op th_op_dense = {
+    .name = "dense",
+    .value = "y = x Wᵀ + b",
+    .gradient = "dx = dy W, dW = dyᵀ x, db = column sums of dy",
+    .n_inputs = 3,
+    .optional = TH_SAVE_INPUT(BIAS),
+    .saves_for = {[X] = TH_SAVE_INPUT(WEIGHT), [WEIGHT] = TH_SAVE_INPUT(X)},
+    .shape = dense_shape,
+    .forward = dense_forward,
+    .backward = dense_backward,
+    .scratch = dense_scratch,
+    .multiply_adds = dense_multiply_adds,
+    .composed = dense_composed,
+    .samples = dense_samples,
+};
+
+th_tensor *(th_dense)(th_tensor *x, th_tensor *weight, const th_dense_options *options)
+{
+    return th_apply(&th_op_dense, NULL, x, weight, options ? options->bias : NULL);
+}

@@ -1,0 +1,44 @@
+/* Index operands: reading and checking. The only errors that a forward can find are here: they depend on data. */
+#include "ops/indices.h"
+
+#include "tensor/elementwise.h"
+#include "tensor/tensor.h"
+
+void th_indices_read(const th_call *call, int input, int64_t *index)
+{
+    th_array plain = call->input[input];
+    plain.data = index;
+    plain.dtype = TH_INT64;
+    th_contiguous_strides(plain.ndim, plain.size, plain.stride);
+    th_convert_array(call->ctx, &plain, &call->input[input]);
+}
+
+/* "[1, 3]": where element `number`, row-major, stands; "" in a tensor without dimensions. */
+static const char *position_text(const th_array *array, int64_t number, char *text)
+{
+    int64_t position[TH_MAX_DIMS];
+    for (int i = array->ndim - 1; i >= 0; i--) {
+        position[i] = number % array->size[i];
+        number /= array->size[i];
+    }
+    int used = 0;
+    text[0] = 0;
+    for (int i = 0; i < array->ndim; i++)
+        used += snprintf(text + used, TH_SHAPE_TEXT - (size_t)used, "%s%lld%s", i ? ", " : "[", (long long)position[i],
+                         i == array->ndim - 1 ? "]" : ""); /* at most 8 times 21 characters */
+    return text;
+}
+
+bool th_indices_check(const th_call *call, int input, const char *name, int64_t limit, const int64_t *index)
+{
+    const th_array *array = &call->input[input];
+    for (int64_t i = 0, count = th_array_numel(array); i < count; i++) {
+        if (index[i] >= 0 && index[i] < limit)
+            continue;
+        char text[TH_SHAPE_TEXT];
+        th_fail(call->ctx, TH_ERROR_INDEX, call->op->name, "%s%s = %lld is outside [0, %lld)", name, position_text(array, i, text),
+                (long long)index[i], (long long)limit);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,168 @@
+/* matmul: matrix products over broadcast leading dimensions, read through strides: transposed views cost nothing.
+ * One-dimensional operands are a row on the left and a column on the right, as NumPy has it. This file copies nothing. */
+#include "ops/letters.h"
+#include "ops/product_call.h"
+#include "tapehead/op.h"
+#include "tapehead/ops.h"
+#include "tensor/shape.h"
+
+static th_status matmul_shape(th_call *call)
+{
+    const th_array *a = &call->input[0], *b = &call->input[1];
+    if (th_call_floating(call, 0) || th_call_floating(call, 1) || th_call_same_type(call))
+        return TH_ERROR_TYPE;
+    if (a->ndim == 0 || b->ndim == 0)
+        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need a dimension: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+    const int64_t inner = b->size[b->ndim > 1 ? b->ndim - 2 : 0];
+    if (a->size[a->ndim - 1] != inner)
+        return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+    const int a_outer = a->ndim > 1 ? a->ndim - 2 : 0, b_outer = b->ndim > 1 ? b->ndim - 2 : 0;
+    int64_t size[TH_MAX_DIMS];
+    int ndim;
+    if (!th_broadcast_sizes(a_outer, a->size, b_outer, b->size, &ndim, size))
+        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+
+    char letters[TH_MAX_DIMS + 1];
+    for (int i = 0; i < ndim; i++) {
+        const int in_a = i - (ndim - a_outer), in_b = i - (ndim - b_outer);
+        letters[i] = in_a >= 0 ? th_letter(a, in_a) : ' ';
+        if (letters[i] == ' ' && in_b >= 0)
+            letters[i] = th_letter(b, in_b);
+    }
+    if (a->ndim > 1) {
+        letters[ndim] = th_letter(a, a->ndim - 2);
+        size[ndim++] = a->size[a->ndim - 2];
+    }
+    if (b->ndim > 1) {
+        letters[ndim] = th_letter(b, b->ndim - 1);
+        size[ndim++] = b->size[b->ndim - 1];
+    }
+    th_call_output(call, 0, a->dtype, ndim, size, th_letters(letters, ndim));
+    return TH_OK;
+}
+
+/* a, b and c, or gradients in their places, as matrices: what is one-dimensional gets the axis that the result lacks. */
+typedef struct matmul_matrices {
+    th_array a, b, c; /* (.., m, k), (.., k, n), (.., m, n) */
+} matmul_matrices;
+
+static matmul_matrices matrices_of(const th_array *a, const th_array *b, const th_array *c)
+{
+    matmul_matrices all = {*a, *b, *c};
+    if (a->ndim == 1) {
+        all.a = th_array_as_row(a);
+        all.c.ndim++; /* (.., n) to (.., 1, n) */
+        const int last = all.c.ndim - 1;
+        const bool scalar = b->ndim == 1;
+        all.c.size[last] = scalar ? 1 : c->size[last - 1];
+        all.c.stride[last] = scalar ? 1 : c->stride[last - 1];
+        if (!scalar) {
+            all.c.size[last - 1] = 1;
+            all.c.stride[last - 1] = 0;
+        }
+    }
+    if (b->ndim == 1) {
+        all.b = th_array_as_column(b);
+        all.c.size[all.c.ndim] = 1; /* (.., m) to (.., m, 1) */
+        all.c.stride[all.c.ndim] = 1;
+        all.c.ndim++;
+    }
+    return all;
+}
+
+static th_product_call forward_product(const th_call *call)
+{
+    const matmul_matrices all = matrices_of(&call->input[0], &call->input[1], &call->output[0]);
+    return th_product_call_of(&all.a, &all.b, &all.c, NULL, false);
+}
+
+static th_product_call da_product(const th_call *call)
+{
+    const matmul_matrices all = matrices_of(&call->input_gradient[0], &call->input[1], &call->output_gradient[0]);
+    const th_array bt = th_array_transposed(&all.b);
+    return th_product_call_of(&all.c, &bt, &all.a, NULL, call->add[0]);
+}
+
+static th_product_call db_product(const th_call *call)
+{
+    const matmul_matrices all = matrices_of(&call->input[0], &call->input_gradient[1], &call->output_gradient[0]);
+    const th_array at = th_array_transposed(&all.a);
+    return th_product_call_of(&at, &all.c, &all.b, NULL, call->add[1]);
+}
+
+static size_t matmul_scratch(const th_call *call, bool backward)
+{
+    if (!backward) {
+        const th_product_call product = forward_product(call);
+        return th_product_call_workspace(call->ctx, &product);
+    }
+    size_t most = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!call->input_gradient[i].given)
+            continue;
+        const th_product_call product = i == 0 ? da_product(call) : db_product(call);
+        const size_t bytes = th_product_call_workspace(call->ctx, &product);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void matmul_forward(const th_call *call)
+{
+    const th_product_call product = forward_product(call);
+    th_product_call_run(call->ctx, &product, call->scratch);
+}
+
+/* c_ij = sum_p a_ip b_pj:  dL/da_ip = sum_j dL/dc_ij b_pj      da = dc bᵀ
+ *                          dL/db_pj = sum_i a_ip dL/dc_ij      db = aᵀ dc
+ * both summed over the leading dimensions in which a or b was broadcast, and written straight to where they belong. */
+static void matmul_backward(const th_call *call)
+{
+    if (call->input_gradient[0].given) {
+        const th_product_call da = da_product(call);
+        th_product_call_run(call->ctx, &da, call->scratch);
+    }
+    if (call->input_gradient[1].given) {
+        const th_product_call db = db_product(call);
+        th_product_call_run(call->ctx, &db, call->scratch);
+    }
+}
+
+static int64_t matmul_multiply_adds(const th_call *call)
+{
+    return th_multiply_adds(&call->output[0], call->input[0].size[call->input[0].ndim - 1]);
+}
+
+static const th_sample matmul_samples[] = {
+    {"matrices", NULL, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 4}}}}, 0},
+    {"square", NULL, 2, {{.shape = {2, {3, 3}}}, {.shape = {2, {3, 3}}}}, 0},
+    {"batch", NULL, 2, {{.shape = {3, {2, 2, 3}}}, {.shape = {3, {2, 3, 2}}}}, 0},
+    {"weight shared by a batch", NULL, 2, {{.shape = {3, {2, 2, 3}}}, {.shape = {2, {3, 2}}}}, 0},
+    {"left operand shared", NULL, 2, {{.shape = {2, {2, 3}}}, {.shape = {3, {3, 3, 2}}}}, 0},
+    {"both broadcast", NULL, 2, {{.shape = {4, {2, 1, 2, 3}}}, {.shape = {3, {3, 3, 2}}}}, 0},
+    {"row by matrix", NULL, 2, {{.shape = {1, {3}}}, {.shape = {2, {3, 2}}}}, 0},
+    {"row by batch", NULL, 2, {{.shape = {1, {3}}}, {.shape = {3, {2, 3, 2}}}}, 0},
+    {"batch by column", NULL, 2, {{.shape = {3, {2, 2, 3}}}, {.shape = {1, {3}}}}, 0},
+    {"row by column", NULL, 2, {{.shape = {1, {4}}}, {.shape = {1, {4}}}}, 0},
+    {"nothing to sum", NULL, 2, {{.shape = {2, {2, 0}}}, {.shape = {2, {0, 3}}}}, 0},
+    {.name = NULL},
+};
+
+const th_op th_op_matmul = {
+    .name = "matmul",
+    .value = "c = a b",
+    .gradient = "da = dc bᵀ, db = aᵀ dc",
+    .n_inputs = 2,
+    .saves_for = {TH_SAVE_INPUT(1), TH_SAVE_INPUT(0)},
+    .shape = matmul_shape,
+    .forward = matmul_forward,
+    .backward = matmul_backward,
+    .scratch = matmul_scratch,
+    .multiply_adds = matmul_multiply_adds,
+    .samples = matmul_samples,
+};
+
+th_tensor *(th_matmul)(th_tensor *a, th_tensor *b)
+{
+    return th_apply(&th_op_matmul, NULL, a, b);
+}

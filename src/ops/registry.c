@@ -1,0 +1,32 @@
+/* The built-in operations, from the one list. */
+#include <string.h>
+
+#include "tapehead/op.h"
+
+#define OP(name) extern const th_op th_op_##name;
+#include "ops/ops.def"
+#undef OP
+
+static const th_op *const operations[] = {
+#define OP(name) &th_op_##name,
+#include "ops/ops.def"
+#undef OP
+};
+
+int th_op_count(void)
+{
+    return (int)(sizeof operations / sizeof operations[0]);
+}
+
+const th_op *th_op_at(int index)
+{
+    return index >= 0 && index < th_op_count() ? operations[index] : NULL;
+}
+
+const th_op *th_op_find(const char *name)
+{
+    for (int i = 0; name && i < th_op_count(); i++)
+        if (strcmp(operations[i]->name, name) == 0)
+            return operations[i];
+    return NULL;
+}

@@ -1,0 +1,228 @@
+/* Rows along axes (rows.h): merging axes, gathering strided rows, scattering results. */
+#include "ops/rows.h"
+
+#include <string.h>
+
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+
+enum {
+    BLOCK = 16,             /* rows gathered together: neighbours share cache lines when the row axis is the fast one */
+    LEAST_BLOCK = 4,
+    BLOCK_ELEMENTS = 1 << 18 /* longer rows are gathered fewer at a time */
+};
+
+void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
+{
+    *rows = (th_rows){.ndim = shape->ndim, .along = along};
+    for (int i = 0; i < shape->ndim; i++) {
+        if (along >> i & 1)
+            rows->inner[rows->inner_dims++] = shape->size[i];
+        else
+            rows->outer[rows->outer_dims++] = shape->size[i];
+    }
+    /* A product can only overflow when the other one is 0: then there is nothing to do. */
+    if (!th_checked_numel(rows->outer_dims, rows->outer, &rows->rows))
+        rows->rows = 0;
+    if (!th_checked_numel(rows->inner_dims, rows->inner, &rows->length))
+        rows->length = 0;
+}
+
+void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access)
+{
+    struct th_rows_operand *operand = &rows->operand[rows->operands++];
+    *operand = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = access};
+    int outer = 0, inner = 0;
+    for (int i = 0; i < array->ndim; i++) {
+        if (rows->along >> i & 1)
+            operand->inner[inner++] = array->stride[i];
+        else
+            operand->outer[outer++] = array->stride[i];
+    }
+}
+
+void th_rows_add_values(th_rows *rows, const th_array *array)
+{
+    struct th_rows_operand *operand = &rows->operand[rows->operands++];
+    *operand = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
+    const bool kept = array->ndim == rows->ndim;
+    int outer = 0;
+    for (int i = 0; i < array->ndim; i++)
+        if (!kept || !(rows->along >> i & 1))
+            operand->outer[outer++] = array->stride[i];
+}
+
+/* Drops axes of size 1 and merges neighbours that every operand walks as one. */
+static int merge_axes(th_rows *rows, int dims, int64_t *size, bool inner)
+{
+    int merged = 0;
+    for (int i = 0; i < dims; i++) {
+        if (size[i] == 1)
+            continue;
+        bool one = merged > 0;
+        for (int j = 0; j < rows->operands && one; j++) {
+            const int64_t *stride = inner ? rows->operand[j].inner : rows->operand[j].outer;
+            one = (inner && rows->operand[j].value) || stride[merged - 1] == stride[i] * size[i];
+        }
+        if (!one)
+            merged++;
+        size[merged - 1] = one ? size[merged - 1] * size[i] : size[i];
+        for (int j = 0; j < rows->operands; j++) {
+            int64_t *stride = inner ? rows->operand[j].inner : rows->operand[j].outer;
+            stride[merged - 1] = stride[i];
+        }
+    }
+    return merged;
+}
+
+static bool contiguous_rows(const th_rows *rows, const struct th_rows_operand *operand)
+{
+    int64_t expected = 1;
+    for (int i = rows->inner_dims - 1; i >= 0; i--) {
+        if (operand->inner[i] != expected)
+            return false;
+        expected *= rows->inner[i];
+    }
+    return true;
+}
+
+void th_rows_finish(th_rows *rows)
+{
+    if (rows->rows == 0 || rows->length == 0) {
+        /* Nothing is read: rows without elements need no walk within, and no rows none at all. */
+        rows->inner_dims = 0;
+        if (rows->rows == 0)
+            rows->outer_dims = 0;
+    }
+    rows->outer_dims = merge_axes(rows, rows->outer_dims, rows->outer, false);
+    rows->inner_dims = merge_axes(rows, rows->inner_dims, rows->inner, true);
+    rows->block = 0;
+    for (int i = 0; i < rows->operands; i++) {
+        struct th_rows_operand *operand = &rows->operand[i];
+        operand->direct = operand->value || contiguous_rows(rows, operand);
+        if (operand->direct)
+            continue;
+        if (rows->block == 0) {
+            rows->block = BLOCK_ELEMENTS / rows->length;
+            rows->block = rows->block > BLOCK ? BLOCK : rows->block < LEAST_BLOCK ? LEAST_BLOCK : rows->block;
+            if (rows->block > rows->rows)
+                rows->block = rows->rows;
+        }
+        operand->buffer = rows->scratch;
+        rows->scratch += ((size_t)(rows->block * rows->length) * operand->element + 63) / 64 * 64;
+    }
+}
+
+size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
+{
+    return rows->scratch * (size_t)ctx->threads;
+}
+
+/* -- moving a block between an operand and scratch memory -- */
+
+/* A two-dimensional strided copy; strides in bytes. The inner loop is the second dimension. */
+static inline void move_elements(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from, int64_t from_m,
+                                 int64_t from_n)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            memcpy(to + i * to_m + j * to_n, from + i * from_m + j * from_n, element);
+}
+
+static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from, int64_t from_m, int64_t from_n)
+{
+    if (element == 4)
+        move_elements(4, m, n, to, to_m, to_n, from, from_m, from_n);
+    else if (element == 8)
+        move_elements(8, m, n, to, to_m, to_n, from, from_m, from_n);
+    else
+        move_elements(element, m, n, to, to_m, to_n, from, from_m, from_n);
+}
+
+/* `count` rows between operand memory at `memory`, row_stride elements apart, and the packed rows at `buffer`. */
+static void move_rows(const th_rows *rows, const struct th_rows_operand *operand, bool gather, int64_t count, char *memory, int64_t row_stride,
+                      char *buffer)
+{
+    const int64_t element = (int64_t)operand->element;
+    const int last = rows->inner_dims - 1;
+    const int64_t length = rows->inner[last], packed_row = rows->length * element;
+    const int64_t row = row_stride * element, column = operand->inner[last] * element;
+    const bool rows_inside = (row < 0 ? -row : row) < (column < 0 ? -column : column);
+    int64_t index[TH_MAX_DIMS] = {0};
+    for (int64_t done = 0; done < rows->length; done += length) {
+        char *at = memory, *packed = buffer + done * element;
+        for (int i = 0; i < last; i++)
+            at += index[i] * operand->inner[i] * element;
+        if (gather && rows_inside)
+            move(operand->element, length, count, packed, element, packed_row, at, column, row);
+        else if (gather)
+            move(operand->element, count, length, packed, packed_row, element, at, row, column);
+        else if (rows_inside)
+            move(operand->element, length, count, at, column, row, packed, element, packed_row);
+        else
+            move(operand->element, count, length, at, row, column, packed, packed_row, element);
+        for (int i = last - 1; i >= 0 && ++index[i] == rows->inner[i]; i--)
+            index[i] = 0;
+    }
+}
+
+void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratch, th_rows_body *body, void *shared)
+{
+    const int last = rows->outer_dims - 1;
+    for (int64_t row = first; row < end;) {
+        int64_t index[TH_MAX_DIMS] = {0}, rest = row;
+        for (int i = last; i >= 0; i--) {
+            index[i] = rest % rows->outer[i];
+            rest /= rows->outer[i];
+        }
+        th_rows_block block = {.first = row, .count = end - row, .length = rows->length};
+        if (last >= 0 && rows->outer[last] - index[last] < block.count)
+            block.count = rows->outer[last] - index[last];
+        if (rows->block > 0 && rows->block < block.count)
+            block.count = rows->block;
+        char *memory[TH_ROWS_OPERANDS] = {0};
+        for (int i = 0; i < rows->operands; i++) {
+            const struct th_rows_operand *operand = &rows->operand[i];
+            memory[i] = operand->data;
+            for (int j = 0; j <= last; j++)
+                memory[i] += index[j] * operand->outer[j] * (int64_t)operand->element;
+            block.operand[i] = memory[i];
+            block.stride[i] = last >= 0 ? operand->outer[last] : 0;
+            if (operand->direct)
+                continue;
+            block.operand[i] = (char *)scratch + operand->buffer;
+            if (operand->access != TH_ROWS_WRITE)
+                move_rows(rows, operand, true, block.count, memory[i], block.stride[i], block.operand[i]);
+            block.stride[i] = rows->length;
+        }
+        body(shared, &block);
+        for (int i = 0; i < rows->operands; i++) {
+            const struct th_rows_operand *operand = &rows->operand[i];
+            if (!operand->direct && operand->access != TH_ROWS_READ)
+                move_rows(rows, operand, false, block.count, memory[i], last >= 0 ? operand->outer[last] : 0, block.operand[i]);
+        }
+        row += block.count;
+    }
+}
+
+typedef struct rows_run {
+    const th_rows *rows;
+    char *scratch;
+    th_rows_body *body;
+    void *shared;
+} rows_run;
+
+static void rows_task(void *shared, int64_t first, int64_t end, int worker)
+{
+    const rows_run *run = shared;
+    th_rows_range(run->rows, first, end, run->scratch + (size_t)worker * run->rows->scratch, run->body, run->shared);
+}
+
+void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_body *body, void *shared)
+{
+    rows_run run = {.rows = rows, .scratch = scratch, .body = body, .shared = shared};
+    int64_t row_cost;
+    if (!th_checked_multiply(rows->length, cost, &row_cost))
+        row_cost = INT64_MAX;
+    th_for_rows(ctx, rows->rows, row_cost > 0 ? row_cost : 1, rows_task, &run);
+}

@@ -1,0 +1,57 @@
+/* select: what stands at one index of an axis, without that axis. A view; this file moves no elements. */
+#include "ops/letters.h"
+#include "tapehead/op.h"
+#include "tapehead/ops.h"
+
+typedef struct select_attributes {
+    int32_t axis;
+    int64_t index; /* negative: from the end */
+} select_attributes;
+
+static th_status select_shape(th_call *call)
+{
+    const select_attributes *attributes = call->attributes;
+    const th_array *x = &call->input[0];
+    int axis = attributes->axis;
+    if (th_call_axis(call, &axis, x->ndim))
+        return TH_ERROR_SHAPE;
+    const int64_t length = x->size[axis];
+    const int64_t index = attributes->index + (attributes->index < 0 ? length : 0);
+    if (index < 0 || index >= length)
+        return th_call_fail(call, TH_ERROR_INDEX, "index %lld is outside axis %d of x, %s", (long long)attributes->index, axis, TH_TEXT(x));
+    int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
+    char letters[TH_MAX_DIMS + 1];
+    int ndim = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        if (i == axis)
+            continue;
+        size[ndim] = x->size[i];
+        stride[ndim] = x->stride[i];
+        letters[ndim++] = th_letter(x, i);
+    }
+    th_call_view(call, ndim, size, stride, index * x->stride[axis], th_letters(letters, ndim));
+    return TH_OK;
+}
+
+static const th_sample select_samples[] = {
+    {"row", &(select_attributes){0, 1}, 1, {{.shape = {2, {3, 2}}}}, 0},
+    {"last column", &(select_attributes){-1, -1}, 1, {{.shape = {3, {2, 2, 3}}}}, 0},
+    {"scalar", &(select_attributes){0, 2}, 1, {{.shape = {1, {3}}}}, 0},
+    {.name = NULL},
+};
+
+const th_op th_op_select = {
+    .name = "select",
+    .value = "y = x[index] along one axis",
+    .gradient = "dx[index] = dy, 0 elsewhere",
+    .n_inputs = 1,
+    .attributes_size = sizeof(select_attributes),
+    .flags = TH_OP_VIEW,
+    .shape = select_shape,
+    .samples = select_samples,
+};
+
+th_tensor *(th_select)(th_tensor *x, int axis, int64_t index)
+{
+    return th_apply(&th_op_select, (&(select_attributes){axis, index}), x);
+}

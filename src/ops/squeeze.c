@@ -1,0 +1,53 @@
+/* squeeze: an axis of size 1 removed. A view; this file moves no elements. */
+#include "ops/letters.h"
+#include "tapehead/op.h"
+#include "tapehead/ops.h"
+
+typedef struct squeeze_attributes {
+    int32_t axis;
+} squeeze_attributes;
+
+static th_status squeeze_shape(th_call *call)
+{
+    const squeeze_attributes *attributes = call->attributes;
+    const th_array *x = &call->input[0];
+    int axis = attributes->axis;
+    if (th_call_axis(call, &axis, x->ndim))
+        return TH_ERROR_SHAPE;
+    if (x->size[axis] != 1)
+        return th_call_fail(call, TH_ERROR_SHAPE, "axis %d of x, %s, is not of size 1", axis, TH_TEXT(x));
+    int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
+    char letters[TH_MAX_DIMS + 1];
+    int ndim = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        if (i == axis)
+            continue;
+        size[ndim] = x->size[i];
+        stride[ndim] = x->stride[i];
+        letters[ndim++] = th_letter(x, i);
+    }
+    th_call_view(call, ndim, size, stride, 0, th_letters(letters, ndim));
+    return TH_OK;
+}
+
+static const th_sample squeeze_samples[] = {
+    {"middle", &(squeeze_attributes){1}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
+    {"last", &(squeeze_attributes){-1}, 1, {{.shape = {2, {3, 1}}}}, 0},
+    {.name = NULL},
+};
+
+const th_op th_op_squeeze = {
+    .name = "squeeze",
+    .value = "y = x without an axis of size 1",
+    .gradient = "dx = dy with that axis",
+    .n_inputs = 1,
+    .attributes_size = sizeof(squeeze_attributes),
+    .flags = TH_OP_VIEW,
+    .shape = squeeze_shape,
+    .samples = squeeze_samples,
+};
+
+th_tensor *(th_squeeze)(th_tensor *x, int axis)
+{
+    return th_apply(&th_op_squeeze, &(squeeze_attributes){axis}, x);
+}

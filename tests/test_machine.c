@@ -1,0 +1,180 @@
+/* What the environment can ask of the machine, and what it answers. */
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/machine.h"
+#include "kernels/openblas.h"
+
+static void set(const char *isa, const char *gemm)
+{
+    setenv("TAPEHEAD_ISA", isa, 1);
+    setenv("TAPEHEAD_GEMM", gemm, 1);
+}
+
+static bool fused(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+START_TEST(test_automatic)
+{
+    th_machine machine, same;
+    unsetenv("TAPEHEAD_ISA");
+    unsetenv("TAPEHEAD_GEMM");
+    if (!fused() && !th_openblas()) {
+        ck_assert_ptr_nonnull(th_machine_detect(&machine));
+        return;
+    }
+    ck_assert_ptr_null(th_machine_detect(&machine));
+    ck_assert_int_eq(machine.gemm, fused() ? TH_GEMM_NATIVE : TH_GEMM_OPENBLAS);
+    ck_assert_int_eq(machine.isa != TH_ISA_BASELINE, fused());
+    ck_assert_ptr_eq(th_kernels_for(&machine, TH_FLOAT64), machine.kernels[1]);
+    set("", "auto"); /* empty is not set */
+    ck_assert_ptr_null(th_machine_detect(&same));
+    ck_assert_int_eq(same.isa, machine.isa);
+    ck_assert_int_eq(same.gemm, machine.gemm);
+}
+END_TEST
+
+START_TEST(test_every_instruction_set)
+{
+    static const char *const names[] = {"baseline", "avx2", "avx512"};
+    th_machine machine;
+    char text[200];
+    for (int isa = 0; isa < 3; isa++) {
+        set(names[isa], "auto");
+        const char *sentence = th_machine_detect(&machine);
+        if (sentence) { /* allowed only where the processor, or OpenBLAS, is not there */
+            ck_assert(isa == TH_ISA_BASELINE ? !th_openblas() : !fused() || !__builtin_cpu_supports("avx512bw"));
+            continue;
+        }
+        ck_assert_int_eq((int)machine.isa, isa);
+        ck_assert_int_eq(machine.gemm, isa == TH_ISA_BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE);
+        th_machine_describe(&machine, text, sizeof text);
+        ck_assert_ptr_nonnull(strstr(text, names[isa]));
+    }
+}
+END_TEST
+
+START_TEST(test_sentences)
+{
+    th_machine machine;
+    set("sse9", "");
+    ck_assert_str_eq(th_machine_detect(&machine), "TAPEHEAD_ISA must be baseline, avx2 or avx512");
+    set("baseline", "native");
+    ck_assert_ptr_nonnull(strstr(th_machine_detect(&machine), "TAPEHEAD_GEMM is native"));
+    set("", "mkl");
+    if (fused())
+        ck_assert_str_eq(th_machine_detect(&machine), "TAPEHEAD_GEMM must be auto, native or openblas");
+}
+END_TEST
+
+START_TEST(test_openblas_on_request)
+{
+    th_machine machine;
+    char text[200], cut[8];
+    set("", "openblas");
+    if (!th_openblas()) {
+        ck_assert_ptr_nonnull(strstr(th_machine_detect(&machine), "OpenBLAS was not found"));
+        return;
+    }
+    ck_assert_ptr_null(th_machine_detect(&machine));
+    ck_assert_int_eq(machine.gemm, TH_GEMM_OPENBLAS);
+    const int length = th_machine_describe(&machine, text, sizeof text);
+    ck_assert_int_eq(length, (int)strlen(text));
+    ck_assert_ptr_nonnull(strstr(text, "gemm=openblas"));
+    ck_assert_ptr_nonnull(strstr(text, th_openblas()->version));
+    ck_assert_int_eq(th_machine_describe(&machine, cut, sizeof cut), length);
+    ck_assert_int_eq((int)strlen(cut), (int)sizeof cut - 1);
+}
+END_TEST
+
+START_TEST(test_threads_are_the_affinity_mask)
+{
+    th_machine machine;
+    cpu_set_t allowed;
+    set("", "");
+    ck_assert_int_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    if (th_machine_detect(&machine))
+        return;
+    ck_assert_int_eq(machine.threads, CPU_COUNT(&allowed));
+    size_t first = 0;
+    while (!CPU_ISSET(first, &allowed))
+        first++;
+    CPU_ZERO(&allowed);
+    CPU_SET(first, &allowed);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+    ck_assert_ptr_null(th_machine_detect(&machine));
+    ck_assert_int_eq(machine.threads, 1);
+}
+END_TEST
+
+/* The best of many: detection reads the processor and two variables, and loads nothing. */
+START_TEST(test_detection_is_cheap)
+{
+    set("", "");
+    double best = 1;
+    for (int i = 0; i < 20 && fused(); i++) {
+        struct timespec start, end;
+        th_machine machine;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        ck_assert_ptr_null(th_machine_detect(&machine));
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+        best = seconds < best ? seconds : best;
+    }
+    ck_assert(!fused() || best < 1e-3);
+}
+END_TEST
+
+static void *detect(void *machine)
+{
+    return (void *)(uintptr_t)th_machine_detect(machine);
+}
+
+START_TEST(test_detection_from_several_threads)
+{
+    if (!th_openblas())
+        return;
+    set("", "openblas");
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    th_machine machines[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, detect, &machines[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *sentence;
+        ck_assert_int_eq(pthread_join(threads[i], &sentence), 0);
+        ck_assert_ptr_null(sentence);
+        ck_assert_int_eq(machines[i].gemm, TH_GEMM_OPENBLAS);
+    }
+}
+END_TEST
+
+Suite *machine_suite(void)
+{
+    Suite *suite = suite_create("machine");
+    TCase *detection = tcase_create("detection");
+    tcase_add_test(detection, test_automatic);
+    tcase_add_test(detection, test_every_instruction_set);
+    tcase_add_test(detection, test_sentences);
+    tcase_add_test(detection, test_openblas_on_request);
+    tcase_add_test(detection, test_threads_are_the_affinity_mask);
+    tcase_add_test(detection, test_detection_is_cheap);
+    tcase_add_test(detection, test_detection_from_several_threads);
+    suite_add_tcase(suite, detection);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(machine_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,619 @@
+/* Optimisers against their formulas in float64, on gradients that the test makes up: every rule and option, groups, clipping, refusal, memory. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tapehead/tapehead.h"
+
+static th_context *ctx;
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 2});
+    ck_assert_ptr_nonnull(ctx);
+}
+
+static void teardown(void)
+{
+    th_context_free(ctx);
+}
+
+static void no_error(void)
+{
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
+}
+
+static void expect_error(th_status code, const char *words)
+{
+    ck_assert_int_eq(th_error_code(ctx), code);
+    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), words);
+    th_error_clear(ctx);
+}
+
+/* Repeatable numbers in [-1, 1). */
+static double draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int32_t)(*state >> 32) / 2147483648.0;
+}
+
+/* Three parameters of odd sizes, so that runs have gaps. */
+enum { PARAMETERS = 3, LARGEST = 35 };
+static const int64_t sizes[PARAMETERS] = {35, 5, 18};
+static const char *const names[PARAMETERS] = {"weight", "bias", "other"};
+
+static th_module *three_new(th_context *c)
+{
+    th_module *m = th_module_new(c, sizeof(th_module), "three", NULL);
+    uint64_t state = 1;
+    for (int p = 0; p < PARAMETERS; p++) {
+        th_tensor *t = th_module_add_parameter(m, names[p], TH_SHAPE(sizes[p]));
+        for (int64_t i = 0; i < sizes[p]; i++)
+            ck_assert_int_eq(th_set(t, TH_INDEX(i), draw(&state)), TH_OK);
+    }
+    return m;
+}
+
+/* dL/dt = g, whatever it was. */
+static void set_gradient(th_tensor *t, const double *g)
+{
+    th_tensor *cotangent = th_empty(th_context_of(t), th_dtype_of(t), th_shape_of(t));
+    for (int64_t i = 0; i < th_numel(t); i++)
+        ck_assert_int_eq(th_set(cotangent, TH_INDEX(i), g[i]), TH_OK);
+    ck_assert_int_eq(th_backward_with(t, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    th_tape_clear(th_context_of(t));
+    th_tensor_free(cotangent);
+}
+
+/* The reference: one parameter in float64. */
+typedef struct {
+    double p[LARGEST], m[LARGEST], v[LARGEST], largest[LARGEST];
+    int64_t steps;
+} reference;
+
+typedef struct {
+    bool sgd, decoupled;
+    th_sgd_options s;
+    th_adam_options a;
+} recipe;
+
+static void reference_step(reference *r, const recipe *rule, double rate, double decay, int64_t n, const double *gradient)
+{
+    r->steps++;
+    for (int64_t i = 0; i < n; i++) {
+        double g = gradient[i];
+        if (!rule->decoupled)
+            g += decay * r->p[i];
+        if (rule->sgd) {
+            double step = g;
+            if (rule->s.momentum > 0) {
+                r->m[i] = r->steps == 1 ? g : rule->s.momentum * r->m[i] + (1 - rule->s.dampening) * g;
+                step = rule->s.nesterov ? g + rule->s.momentum * r->m[i] : r->m[i];
+            }
+            r->p[i] -= rate * step;
+            continue;
+        }
+        const double b1 = rule->a.beta1 != 0 ? rule->a.beta1 : signbit(rule->a.beta1) ? 0 : 0.9;
+        const double b2 = rule->a.beta2 != 0 ? rule->a.beta2 : 0.999, eps = rule->a.eps != 0 ? rule->a.eps : 1e-8;
+        if (rule->decoupled)
+            r->p[i] -= rate * decay * r->p[i];
+        r->m[i] = b1 * r->m[i] + (1 - b1) * g;
+        r->v[i] = b2 * r->v[i] + (1 - b2) * g * g;
+        r->largest[i] = fmax(r->largest[i], r->v[i]);
+        const double m = r->m[i] / (1 - pow(b1, (double)r->steps));
+        const double v = (rule->a.amsgrad ? r->largest[i] : r->v[i]) / (1 - pow(b2, (double)r->steps));
+        r->p[i] -= rate * m / (rule->a.eps_inside ? sqrt(v + eps) : sqrt(v) + eps);
+    }
+}
+
+static th_optimizer *optimizer_of(th_module *m, const recipe *rule)
+{
+    th_optimizer *o = rule->sgd ? th_sgd_new(m, &rule->s) : rule->decoupled ? th_adam_w_new(m, &rule->a) : th_adam_new(m, &rule->a);
+    no_error();
+    return o;
+}
+
+static void start_reference(reference *r, const th_module *m)
+{
+    memset(r, 0, PARAMETERS * sizeof *r);
+    for (int p = 0; p < PARAMETERS; p++)
+        for (int64_t i = 0; i < sizes[p]; i++)
+            r[p].p[i] = th_get(th_module_find_parameter(m, names[p]), TH_INDEX(i));
+}
+
+static void compare(const reference *r, const th_module *m, double tolerance)
+{
+    for (int p = 0; p < PARAMETERS; p++)
+        for (int64_t i = 0; i < sizes[p]; i++) {
+            const double value = th_get(th_module_find_parameter(m, names[p]), TH_INDEX(i));
+            ck_assert_msg(fabs(value - r[p].p[i]) <= tolerance, "%s[%lld] is %.9g, the reference %.9g", names[p], (long long)i, value, r[p].p[i]);
+        }
+}
+
+/* `steps` steps of both, with the same generated gradients; every seventh step the second parameter has none. */
+static void run_both(th_module *m, th_optimizer *o, const recipe *rule, reference *r, int steps, double rate, double decay, uint64_t *state)
+{
+    for (int step = 0; step < steps; step++) {
+        for (int p = 0; p < PARAMETERS; p++) {
+            double g[LARGEST];
+            for (int64_t i = 0; i < sizes[p]; i++)
+                g[i] = (double)(float)(draw(state) + 0.2 * (double)p - 0.1);
+            if (p == 1 && step % 7 == 3)
+                continue;
+            set_gradient(th_module_find_parameter(m, names[p]), g);
+            reference_step(&r[p], rule, rate, decay, sizes[p], g);
+        }
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    }
+}
+
+static const recipe rules[] = {
+    {.a = {.learning_rate = 1e-3}},
+    {.a = {.learning_rate = 1e-3, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6}},
+    {.a = {.learning_rate = 1e-3, .eps = 1e-4, .eps_inside = true}},
+    {.a = {.learning_rate = 1e-3, .amsgrad = true, .beta2 = 0.9}},
+    {.a = {.learning_rate = 1e-3, .beta1 = TH_ZERO}},
+    {.decoupled = true, .a = {.learning_rate = 1e-3, .weight_decay = 0.1}},
+    {.decoupled = true, .a = {.learning_rate = 1e-3, .weight_decay = 0.3, .amsgrad = true, .eps_inside = true, .eps = 1e-5}},
+    {.sgd = true, .s = {.learning_rate = 1e-3}},
+    {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01}},
+    {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}},
+    {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.7, .dampening = 0.3, .weight_decay = 0.02}},
+};
+enum { RULES = sizeof rules / sizeof *rules };
+
+START_TEST(a_thousand_steps_agree_with_float64)
+{
+    const recipe *rule = &rules[_i];
+    const double rate = rule->sgd ? rule->s.learning_rate : rule->a.learning_rate;
+    const double decay = rule->sgd ? rule->s.weight_decay : rule->a.weight_decay;
+    for (int wide = 0; wide < 2; wide++) {
+        th_module *m = three_new(ctx);
+        if (wide)
+            ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+        th_optimizer *o = optimizer_of(m, rule);
+        reference r[PARAMETERS];
+        start_reference(r, m);
+        uint64_t state = 99;
+        run_both(m, o, rule, r, 1000, rate, decay, &state);
+        compare(r, m, wide ? 1e-12 : 1e-5);
+        th_optimizer_free(o);
+        th_module_free(m);
+    }
+    ck_assert_int_eq(th_step(ctx), 2000);
+    no_error();
+}
+END_TEST
+
+START_TEST(moments_follow_a_conversion)
+{
+    const recipe *rule = &rules[3];
+    th_module *m = three_new(ctx);
+    th_optimizer *o = optimizer_of(m, rule);
+    reference r[PARAMETERS];
+    start_reference(r, m);
+    uint64_t state = 5;
+    run_both(m, o, rule, r, 50, 1e-3, 0, &state);
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+    run_both(m, o, rule, r, 50, 1e-3, 0, &state);
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT32), TH_OK);
+    run_both(m, o, rule, r, 50, 1e-3, 0, &state);
+    compare(r, m, 2e-6);
+    no_error();
+}
+END_TEST
+
+static bool is_other(const char *name, th_tensor *parameter, void *user)
+{
+    return th_numel(parameter) == *(int64_t *)user && strcmp(name, "other") == 0;
+}
+
+START_TEST(groups)
+{
+    int64_t eighteen = 18;
+    const th_parameter_group list[] = {
+        {.pattern = "*ias", .weight_decay = TH_ZERO},
+        {.takes = is_other, .user = &eighteen, .learning_rate_factor = 0.5, .weight_decay = 0.2},
+    };
+    const recipe rule = {.decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .groups = list, .n_groups = 2}};
+    th_module *m = three_new(ctx);
+    th_optimizer *o = optimizer_of(m, &rule);
+    reference r[PARAMETERS];
+    start_reference(r, m);
+    uint64_t state = 5;
+    for (int step = 0; step < 30; step++) {
+        for (int p = 0; p < PARAMETERS; p++) {
+            double g[LARGEST];
+            for (int64_t i = 0; i < sizes[p]; i++)
+                g[i] = draw(&state);
+            set_gradient(th_module_find_parameter(m, names[p]), g);
+            reference_step(&r[p], &rule, p == 2 ? 0.005 : 0.01, p == 0 ? 0.1 : p == 1 ? 0 : 0.2, sizes[p], g);
+        }
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    }
+    compare(r, m, 1e-6);
+    /* A group whose rate is 0 stands still. */
+    const th_parameter_group still = {.learning_rate_factor = TH_ZERO};
+    th_optimizer *idle = th_adam_new(m, &(th_adam_options){.learning_rate = 1, .groups = &still, .n_groups = 1});
+    const uint32_t crc = th_module_crc32c(m);
+    double g[LARGEST] = {1, 2, 3};
+    set_gradient(th_module_find_parameter(m, "bias"), g);
+    ck_assert_int_eq(th_optimizer_step(idle), TH_OK);
+    ck_assert_uint_eq(th_module_crc32c(m), crc);
+    no_error();
+}
+END_TEST
+
+START_TEST(learning_rates)
+{
+    th_module *m = three_new(ctx);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.5});
+    ck_assert(th_optimizer_learning_rate(o) == 0.5);
+    th_tensor *bias = th_module_find_parameter(m, "bias");
+    const double before = th_get(bias, TH_INDEX(0)), g[LARGEST] = {1};
+    set_gradient(bias, g);
+    ck_assert_int_eq(th_optimizer_set_learning_rate(o, 0), TH_OK); /* taken literally */
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert(th_get(bias, TH_INDEX(0)) == before);
+    set_gradient(bias, g);
+    ck_assert_int_eq(th_optimizer_set_learning_rate(o, 0.25), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_double_eq_tol(th_get(bias, TH_INDEX(0)), before - 0.25, 1e-6);
+    ck_assert_int_eq(th_optimizer_set_learning_rate(o, -1), TH_ERROR_ARGUMENT);
+    expect_error(TH_ERROR_ARGUMENT, "not negative");
+    ck_assert_int_eq(th_optimizer_set_learning_rate(o, NAN), TH_ERROR_ARGUMENT);
+    th_error_clear(ctx);
+}
+END_TEST
+
+START_TEST(options_outside_their_range)
+{
+    th_module *m = three_new(ctx), *empty = th_module_new(ctx, sizeof(th_module), "empty", NULL);
+    ck_assert_ptr_null(th_adam_new(m, NULL));
+    expect_error(TH_ERROR_ARGUMENT, "learning rate must be given");
+    ck_assert_ptr_null(th_sgd_new(m, &(th_sgd_options){.momentum = 0.9}));
+    expect_error(TH_ERROR_ARGUMENT, "learning rate must be given");
+    ck_assert_ptr_null(th_adam_new(m, &(th_adam_options){.learning_rate = -1}));
+    expect_error(TH_ERROR_ARGUMENT, "learning_rate = -1");
+    ck_assert_ptr_null(th_adam_new(m, &(th_adam_options){.learning_rate = NAN}));
+    expect_error(TH_ERROR_ARGUMENT, "learning_rate");
+    ck_assert_ptr_null(th_adam_new(m, &(th_adam_options){.learning_rate = 1, .beta1 = 1}));
+    expect_error(TH_ERROR_ARGUMENT, "beta1 = 1");
+    ck_assert_ptr_null(th_adam_w_new(m, &(th_adam_options){.learning_rate = 1, .beta2 = -0.1}));
+    expect_error(TH_ERROR_ARGUMENT, "adam_w: beta2");
+    ck_assert_ptr_null(th_adam_w_new(m, &(th_adam_options){.learning_rate = 1, .eps = -1}));
+    expect_error(TH_ERROR_ARGUMENT, "eps");
+    ck_assert_ptr_null(th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .momentum = 1.5}));
+    expect_error(TH_ERROR_ARGUMENT, "momentum = 1.5");
+    ck_assert_ptr_null(th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .nesterov = true}));
+    expect_error(TH_ERROR_ARGUMENT, "nesterov needs momentum");
+    ck_assert_ptr_null(th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .weight_decay = -1}));
+    expect_error(TH_ERROR_ARGUMENT, "weight_decay");
+    ck_assert_ptr_null(th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .n_groups = 2}));
+    expect_error(TH_ERROR_ARGUMENT, "n_groups");
+    ck_assert_ptr_null(th_sgd_new(empty, &(th_sgd_options){.learning_rate = 1}));
+    expect_error(TH_ERROR_ARGUMENT, "empty has no parameters");
+    ck_assert_ptr_null(th_sgd_new(NULL, &(th_sgd_options){.learning_rate = 1}));
+    expect_error(TH_ERROR_ARGUMENT, "the module is NULL");
+    ck_assert_int_ne(th_optimizer_step(NULL), TH_OK);
+    expect_error(TH_ERROR_ARGUMENT, "the optimiser is NULL");
+    ck_assert_int_eq(th_clip_gradients(m, 0, NULL), TH_ERROR_ARGUMENT);
+    expect_error(TH_ERROR_ARGUMENT, "max_norm");
+    th_optimizer_free(NULL);
+}
+END_TEST
+
+START_TEST(a_gradient_that_is_not_finite_is_refused)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    th_module *m = th_module_new(ctx, sizeof(th_module), "m", NULL);
+    th_module *list = th_module_add(m, "layers", th_module_list_new(ctx));
+    th_module_list_add(list, th_dense_new(ctx, 3, 2, NULL));
+    th_tensor *weight = th_module_find_parameter(m, "layers.0.weight"), *bias = th_module_find_parameter(m, "layers.0.bias");
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1, .max_norm = 1});
+    const double fine[6] = {1, 2, 3, 4, 5, 6};
+    set_gradient(bias, fine);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    const uint32_t crc = th_module_crc32c(m);
+    float g[6] = {1, 2, 3, 4, 5, 6};
+    g[5] = (float)bad[_i];
+    th_tensor *cotangent = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2, 3), g);
+    set_gradient(bias, fine);
+    ck_assert_int_eq(th_backward_with(weight, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_VALUE);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_VALUE); /* still pending */
+    expect_error(TH_ERROR_VALUE, "the gradient of layers.0.weight is");
+    ck_assert_uint_eq(th_module_crc32c(m), crc);
+    ck_assert_int_eq(th_step(ctx), 1);
+    ck_assert(!isfinite(th_get(th_gradient(weight), TH_INDEX(1, 2)))); /* left to be looked at */
+    ck_assert(th_get(th_gradient(bias), TH_INDEX(1)) == 2);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_VALUE);
+    expect_error(TH_ERROR_VALUE, "at [1, 2]; no parameter was changed");
+    double norm;
+    ck_assert_int_eq(th_clip_gradients(m, 1, &norm), TH_ERROR_VALUE);
+    expect_error(TH_ERROR_VALUE, "clip_gradients: the gradient of layers.0.weight");
+    ck_assert(isnan(norm));
+    ck_assert(th_get(th_gradient(bias), TH_INDEX(1)) == 2);
+    /* Emptied, the next step goes as if nothing had been. */
+    th_empty_gradient(weight);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_int_eq(th_step(ctx), 2);
+    no_error();
+}
+END_TEST
+
+START_TEST(a_refused_step_draws_the_same_numbers_again)
+{
+    th_module *m = th_dense_new(ctx, 8, 8, NULL);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1});
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 8)), *weight = th_module_find_parameter(m, "weight");
+    float before[64], after[64];
+    for (int attempt = 0; attempt < 2; attempt++) {
+        th_tensor *y = th_dropout(th_module_forward(m, x), 0.5);
+        ck_assert_int_eq(th_backward(th_mean(y, TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(th_copy_out(th_gradient(weight), attempt ? after : before, sizeof before), TH_OK);
+        if (attempt == 0) {
+            ck_assert_int_eq(th_set(th_gradient(weight), TH_INDEX(0, 0), NAN), TH_OK);
+            ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_VALUE);
+            th_tape_clear(ctx);
+            th_error_clear(ctx);
+            th_empty_gradient(weight);
+            th_empty_gradient(th_module_find_parameter(m, "bias"));
+        }
+    }
+    ck_assert_int_eq(memcmp(before, after, sizeof before), 0);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    th_tape_clear(ctx);
+    /* The step after that draws others. */
+    th_tensor *y = th_dropout(th_module_forward(m, x), 0.5);
+    ck_assert_int_eq(th_backward(th_mean(y, TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_copy_out(th_gradient(weight), after, sizeof after), TH_OK);
+    ck_assert_int_ne(memcmp(before, after, sizeof before), 0);
+    no_error();
+}
+END_TEST
+
+START_TEST(clipping)
+{
+    th_module *m = three_new(ctx), *same = three_new(ctx);
+    const double g0[LARGEST] = {3}, g1[LARGEST] = {0, 4};
+    th_module *both[2] = {m, same};
+    for (int i = 0; i < 2; i++) {
+        set_gradient(th_module_find_parameter(both[i], "weight"), g0);
+        set_gradient(th_module_find_parameter(both[i], "bias"), g1);
+    }
+    double norm = 0;
+    ck_assert_int_eq(th_clip_gradients(m, 10, &norm), TH_OK);
+    ck_assert_double_eq_tol(norm, 5, 1e-6);
+    ck_assert(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)) == 3); /* small enough as it was */
+    ck_assert_int_eq(th_clip_gradients(m, 1, &norm), TH_OK);
+    ck_assert_double_eq_tol(norm, 5, 1e-6);
+    ck_assert_double_eq_tol(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)), 0.6, 1e-6);
+    ck_assert_double_eq_tol(th_get(th_gradient(th_module_find_parameter(m, "bias")), TH_INDEX(1)), 0.8, 1e-6);
+    /* The optimiser's own clipping takes the same step. */
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1});
+    th_optimizer *clips = th_sgd_new(same, &(th_sgd_options){.learning_rate = 1, .max_norm = 1});
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(clips), TH_OK);
+    ck_assert_double_eq_tol(th_optimizer_gradient_norm(clips), 5, 1e-6);
+    for (int p = 0; p < PARAMETERS; p++)
+        for (int64_t i = 0; i < sizes[p]; i++)
+            ck_assert_double_eq_tol(th_get(th_module_find_parameter(m, names[p]), TH_INDEX(i)),
+                                    th_get(th_module_find_parameter(same, names[p]), TH_INDEX(i)), 1e-6);
+    no_error();
+}
+END_TEST
+
+START_TEST(squares_that_overflow_are_no_reason_to_refuse)
+{
+    th_module *m = three_new(ctx);
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+    const double g[LARGEST] = {3e200, -4e200};
+    set_gradient(th_module_find_parameter(m, "weight"), g);
+    double norm;
+    ck_assert_int_eq(th_clip_gradients(m, 5, &norm), TH_OK);
+    ck_assert_double_eq_tol(norm / 1e200, 5, 1e-9);
+    ck_assert_double_eq_tol(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(1)), -4, 1e-9);
+    no_error();
+}
+END_TEST
+
+START_TEST(what_has_no_gradient_rests)
+{
+    th_module *m = three_new(ctx);
+    th_optimizer *o = th_adam_w_new(m, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.5});
+    th_tensor *weight = th_module_find_parameter(m, "weight"), *bias = th_module_find_parameter(m, "bias");
+    const double w = th_get(weight, TH_INDEX(1)), b = th_get(bias, TH_INDEX(1)), g[LARGEST] = {1, 1};
+    set_gradient(bias, g);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert(th_get(weight, TH_INDEX(1)) == w);
+    ck_assert(th_get(bias, TH_INDEX(1)) != b);
+    ck_assert_ptr_null(th_gradient(bias)); /* emptied */
+    /* Frozen with a gradient: the gradient goes, the parameter stays. */
+    set_gradient(weight, g);
+    ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
+    const uint32_t crc = th_module_crc32c(m);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_uint_eq(th_module_crc32c(m), crc);
+    no_error();
+}
+END_TEST
+
+START_TEST(backward_over_a_stepped_parameter_is_an_error)
+{
+    th_module *m = th_dense_new(ctx, 3, 3, NULL);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1});
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
+    const double g[LARGEST] = {1, 1, 1};
+    th_tensor *loss = th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL);
+    th_tensor *bias = th_module_find_parameter(m, "bias");
+    th_tensor *cotangent = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(3), g);
+    cotangent = th_cast(cotangent, TH_FLOAT32);
+    ck_assert_int_eq(th_backward_with(bias, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    ck_assert_int_eq(th_backward_with(th_module_find_parameter(m, "weight"), &(th_backward_options){.cotangent = th_expand(cotangent, TH_SHAPE(3, 3))}), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "changed");
+}
+END_TEST
+
+START_TEST(a_freed_module_is_forgotten)
+{
+    th_module *m = th_module_new(ctx, sizeof(th_module), "m", NULL);
+    th_module *first = th_module_add(m, "first", three_new(ctx));
+    th_module_add(m, "second", three_new(ctx));
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+    const double g[LARGEST] = {1};
+    set_gradient(th_module_find_parameter(m, "first.bias"), g);
+    set_gradient(th_module_find_parameter(m, "second.bias"), g);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    th_module_free(first);
+    const double before = th_get(th_module_find_parameter(m, "second.bias"), TH_INDEX(0));
+    set_gradient(th_module_find_parameter(m, "second.bias"), g);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_double_eq_tol(th_get(th_module_find_parameter(m, "second.bias"), TH_INDEX(0)), before - 0.1, 1e-4);
+    th_module_free(m);
+    th_module *next = three_new(ctx); /* may take the same memory */
+    const uint32_t crc = th_module_crc32c(next);
+    set_gradient(th_module_find_parameter(next, "bias"), g);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_uint_eq(th_module_crc32c(next), crc);
+    no_error();
+}
+END_TEST
+
+START_TEST(steps_allocate_nothing)
+{
+    th_module *m = th_module_list_new(ctx);
+    for (int i = 0; i < 5; i++)
+        th_module_list_add(m, th_dense_new(ctx, 100, 100, NULL));
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 1e-3, .max_norm = 0.1});
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(8, 100));
+    size_t before = 0;
+    for (int step = 0; step < 10; step++) {
+        ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        th_tape_clear(ctx);
+        if (step == 2)
+            before = th_memory(ctx).allocations;
+    }
+    ck_assert_uint_eq(th_memory(ctx).allocations, before);
+    no_error();
+}
+END_TEST
+
+/* An allocator that can be told to refuse. */
+static void *refusing_allocate(void *refuse, size_t bytes)
+{
+    return *(bool *)refuse ? NULL : aligned_alloc(64, bytes);
+}
+
+static void refusing_release(void *refuse, void *memory, size_t bytes)
+{
+    (void)refuse;
+    (void)bytes;
+    free(memory);
+}
+
+START_TEST(no_memory_for_moments_changes_nothing)
+{
+    bool refuse = false;
+    th_context *small = th_context_new(&(th_context_options){.threads = 1, .allocator = {refusing_allocate, refusing_release, &refuse}});
+    th_module *m = th_dense_new(small, 64, 64, NULL);
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+    th_tensor *x = th_ones(small, TH_FLOAT32, TH_SHAPE(1, 64));
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+    const uint32_t crc = th_module_crc32c(m);
+    const size_t live = th_memory(small).live;
+    refuse = true;
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_MEMORY);
+    ck_assert_uint_eq(th_module_crc32c(m), crc);
+    ck_assert_int_eq(th_step(small), 0);
+    ck_assert_uint_eq(th_memory(small).live, live);
+    refuse = false;
+    th_error_clear(small);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK); /* the gradients were still there */
+    ck_assert_uint_ne(th_module_crc32c(m), crc);
+    th_context_free(small);
+}
+END_TEST
+
+/* Bits do not depend on the number of threads, nor on where the parameters lie. */
+START_TEST(the_same_bits_at_any_thread_count)
+{
+    uint32_t crc[4];
+    double norm[4];
+    for (int i = 0; i < 4; i++) {
+        th_context *c = th_context_new(&(th_context_options){.seed = 11, .threads = i + 1});
+        if (i == 3) /* another layout */
+            th_embedding_new(c, 300, 7);
+        th_set_seed(c, 11);
+        th_module *m = th_module_list_new(c);
+        th_module_list_add(m, th_dense_new(c, 300, 250, NULL));
+        th_module_list_add(m, th_dense_new(c, 250, 300, NULL));
+        th_optimizer *o = th_adam_w_new(m, &(th_adam_options){.learning_rate = 1e-3, .max_norm = 0.01, .weight_decay = 0.1});
+        th_tensor *x = th_randn(c, TH_FLOAT32, TH_SHAPE(16, 300));
+        for (int step = 0; step < 5; step++) {
+            ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+            ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+            th_tape_clear(c);
+        }
+        crc[i] = th_module_crc32c(m);
+        norm[i] = th_optimizer_gradient_norm(o);
+        th_context_free(c);
+    }
+    for (int i = 1; i < 4; i++) {
+        ck_assert_uint_eq(crc[i], crc[0]);
+        ck_assert(norm[i] == norm[0]);
+    }
+}
+END_TEST
+
+START_TEST(shapes_only)
+{
+    th_context *dry = th_context_new(&(th_context_options){.threads = 1, .shapes_only = true});
+    th_module *m = th_dense_new(dry, 512, 512, NULL);
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+    th_tensor *x = th_ones(dry, TH_FLOAT32, TH_SHAPE(1, 512));
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_uint_ge(th_memory(dry).live, 4 * 512 * 513 * 4); /* parameters, gradients, two moments */
+    th_context_free(dry);
+}
+END_TEST
+
+static Suite *optimizer_suite(void)
+{
+    Suite *suite = suite_create("optimizer");
+    TCase *steps = tcase_create("steps");
+    tcase_add_checked_fixture(steps, setup, teardown);
+    tcase_set_timeout(steps, 60);
+    tcase_add_loop_test(steps, a_thousand_steps_agree_with_float64, 0, RULES);
+    tcase_add_test(steps, moments_follow_a_conversion);
+    tcase_add_test(steps, groups);
+    tcase_add_test(steps, learning_rates);
+    tcase_add_test(steps, options_outside_their_range);
+    tcase_add_loop_test(steps, a_gradient_that_is_not_finite_is_refused, 0, 3);
+    tcase_add_test(steps, a_refused_step_draws_the_same_numbers_again);
+    tcase_add_test(steps, clipping);
+    tcase_add_test(steps, squares_that_overflow_are_no_reason_to_refuse);
+    tcase_add_test(steps, what_has_no_gradient_rests);
+    tcase_add_test(steps, backward_over_a_stepped_parameter_is_an_error);
+    tcase_add_test(steps, a_freed_module_is_forgotten);
+    tcase_add_test(steps, steps_allocate_nothing);
+    tcase_add_test(steps, no_memory_for_moments_changes_nothing);
+    tcase_add_test(steps, the_same_bits_at_any_thread_count);
+    tcase_add_test(steps, shapes_only);
+    suite_add_tcase(suite, steps);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(optimizer_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,187 @@
+/* The optimisers' kernels against plain float64 arithmetic over 1,000 steps, and the same bits on AVX2 and AVX-512. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/optimizer_kernels.h"
+
+extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
+extern const th_kernels th_kernels_f64_baseline;
+
+enum { BASELINE, AVX2, AVX512, ISAS };
+static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
+
+static bool supported(int isa)
+{
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return isa == BASELINE || (isa == AVX2 ? avx2 : avx512);
+}
+
+enum { N = 83, STEPS = 1000 };
+
+static uint64_t state;
+static double uniform(double low, double high)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return low + (high - low) * (double)(state >> 11) * 0x1p-53;
+}
+
+typedef struct adam_case {
+    const char *name;
+    double scale, coupled, decoupled, eps_inside, eps_outside;
+    bool amsgrad;
+} adam_case;
+
+static const adam_case adam_cases[] = {
+    {"adam", 1, 0, 0, 0, 1e-8, false},       {"adam with weight decay, clipped", 0.37, 1e-2, 0, 0, 1e-8, false},
+    {"adamw", 1, 0, 1e-2, 0, 1e-8, false},   {"amsgrad", 1, 0, 0, 0, 1e-8, true},
+    {"eps inside", 1, 0, 0, 1e-6, 0, false},
+};
+
+START_TEST(test_adam)
+{
+    const adam_case *a = &adam_cases[_i];
+    const double rate = 1e-3, beta1 = 0.9, beta2 = 0.999;
+    static float p[ISAS][N], gradient[N], m[ISAS][N], v[ISAS][N], largest[ISAS][N];
+    static double p64[N], m64[N], v64[N], largest64[N], kernel64[4][N], gradient64[N];
+    state = 7;
+    for (int i = 0; i < N; i++) {
+        p64[i] = (double)(float)uniform(-1, 1);
+        m64[i] = v64[i] = largest64[i] = 0;
+        for (int isa = 0; isa < ISAS; isa++) {
+            p[isa][i] = (float)p64[i];
+            m[isa][i] = v[isa][i] = largest[isa][i] = 0;
+        }
+        kernel64[0][i] = p64[i];
+        kernel64[1][i] = kernel64[2][i] = kernel64[3][i] = 0;
+    }
+    for (int t = 1; t <= STEPS; t++) {
+        for (int i = 0; i < N; i++)
+            gradient64[i] = (double)(gradient[i] = (float)(uniform(-1, 1.2) * exp(-i / 8.0)));
+        const th_adam_update update = {.gradient_scale = a->scale,
+                                       .weight_decay = a->coupled,
+                                       .beta1 = beta1,
+                                       .beta2 = beta2,
+                                       .shrink = rate * a->decoupled,
+                                       .step_size = rate / (1 - pow(beta1, t)),
+                                       .second_scale = 1 / (1 - pow(beta2, t)),
+                                       .eps_inside = a->eps_inside,
+                                       .eps_outside = a->eps_outside};
+        for (int isa = 0; isa < ISAS && supported(isa); isa++)
+            f32[isa]->adam(N, p[isa], gradient, m[isa], v[isa], a->amsgrad ? largest[isa] : NULL, &update);
+        th_kernels_f64_baseline.adam(N, kernel64[0], gradient64, kernel64[1], kernel64[2],
+                                     a->amsgrad ? kernel64[3] : NULL, &update);
+        for (int i = 0; i < N; i++) { /* as the papers write it */
+            const double g = a->scale * gradient64[i] + a->coupled * p64[i];
+            m64[i] = beta1 * m64[i] + (1 - beta1) * g;
+            v64[i] = beta2 * v64[i] + (1 - beta2) * g * g;
+            largest64[i] = a->amsgrad ? fmax(largest64[i], v64[i]) : v64[i];
+            const double m_hat = m64[i] / (1 - pow(beta1, t)), v_hat = largest64[i] / (1 - pow(beta2, t));
+            p64[i] -= rate * a->decoupled * p64[i];
+            p64[i] -= rate * m_hat / (sqrt(v_hat + a->eps_inside) + a->eps_outside);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        for (int isa = 0; isa < ISAS && supported(isa); isa++)
+            ck_assert_msg(fabs((double)p[isa][i] - p64[i]) <= 1e-5 * fmax(1, fabs(p64[i])), "%s: %.9g, not %.9g",
+                          a->name, (double)p[isa][i], p64[i]);
+        ck_assert(fabs(kernel64[0][i] - p64[i]) <= 1e-12);
+    }
+    if (supported(AVX512)) {
+        ck_assert(memcmp(p[AVX2], p[AVX512], sizeof p[0]) == 0 && memcmp(m[AVX2], m[AVX512], sizeof m[0]) == 0);
+        ck_assert(memcmp(v[AVX2], v[AVX512], sizeof v[0]) == 0 &&
+                  memcmp(largest[AVX2], largest[AVX512], sizeof v[0]) == 0);
+    }
+}
+END_TEST
+
+/* Every length gives the same elements and touches nothing beyond. */
+START_TEST(test_lengths)
+{
+    const th_adam_update adam = {.gradient_scale = 0.5,
+                                 .weight_decay = 0.1,
+                                 .beta1 = 0.9,
+                                 .beta2 = 0.99,
+                                 .shrink = 0.01,
+                                 .step_size = 0.1,
+                                 .second_scale = 2,
+                                 .eps_outside = 1e-8};
+    const th_sgd_update sgd = {
+        .gradient_scale = 0.5, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true, .learning_rate = 0.1};
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        float start[5][N], whole[5][N], part[5][N];
+        state = 3;
+        for (int k = 0; k < 5; k++)
+            for (int i = 0; i < N; i++)
+                start[k][i] = (float)uniform(0.1, 1);
+        memcpy(whole, start, sizeof whole);
+        f32[isa]->adam(N, whole[0], whole[1], whole[2], whole[3], whole[4], &adam);
+        f32[isa]->sgd(N, whole[0], whole[1], whole[2], &sgd);
+        for (int n = 0; n < N; n++) {
+            memcpy(part, start, sizeof part);
+            f32[isa]->adam(n, part[0], part[1], part[2], part[3], part[4], &adam);
+            f32[isa]->sgd(n, part[0], part[1], part[2], &sgd);
+            for (int k = 0; k < 5; k++) {
+                ck_assert(memcmp(part[k], whole[k], (size_t)n * sizeof(float)) == 0);
+                ck_assert(memcmp(part[k] + n, start[k] + n, (size_t)(N - n) * sizeof(float)) == 0);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_sgd)
+{
+    const bool momentum = _i > 0, nesterov = _i > 1;
+    const double rate = 1e-2, mu = momentum ? 0.9 : 0, decay = 1e-3, scale = 0.7;
+    static float p[ISAS][N], velocity[ISAS][N], gradient[N];
+    static double p64[N], velocity64[N];
+    state = 5;
+    for (int i = 0; i < N; i++) {
+        p64[i] = (double)(float)uniform(-1, 1);
+        velocity64[i] = 0;
+        for (int isa = 0; isa < ISAS; isa++) {
+            p[isa][i] = (float)p64[i];
+            velocity[isa][i] = 0;
+        }
+    }
+    const th_sgd_update update = {
+        .gradient_scale = scale, .weight_decay = decay, .momentum = mu, .nesterov = nesterov, .learning_rate = rate};
+    for (int t = 1; t <= STEPS; t++) {
+        for (int i = 0; i < N; i++)
+            gradient[i] = (float)uniform(-1, 1);
+        for (int isa = 0; isa < ISAS && supported(isa); isa++)
+            f32[isa]->sgd(N, p[isa], gradient, momentum ? velocity[isa] : NULL, &update);
+        for (int i = 0; i < N; i++) {
+            const double g = scale * (double)gradient[i] + decay * p64[i];
+            velocity64[i] = mu * velocity64[i] + g;
+            p64[i] -= rate * (nesterov ? g + mu * velocity64[i] : velocity64[i]);
+        }
+    }
+    for (int i = 0; i < N; i++)
+        for (int isa = 0; isa < ISAS && supported(isa); isa++)
+            ck_assert(fabs((double)p[isa][i] - p64[i]) <= 1e-5 * fmax(1, fabs(p64[i])));
+    if (supported(AVX512))
+        ck_assert(memcmp(p[AVX2], p[AVX512], sizeof p[0]) == 0 &&
+                  memcmp(velocity[AVX2], velocity[AVX512], sizeof p[0]) == 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("optimizer_kernels");
+    TCase *tests = tcase_create("optimizer_kernels");
+    tcase_add_loop_test(tests, test_adam, 0, sizeof adam_cases / sizeof *adam_cases);
+    tcase_add_loop_test(tests, test_sgd, 0, 3);
+    tcase_add_test(tests, test_lengths);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,159 @@
+/* Teams: every task once, in the team that was asked for, never nested, and none in a forked process. */
+#include <check.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernels/parallel.h"
+
+enum { MOST_TASKS = 1000 };
+
+typedef struct record {
+    atomic_int runs[MOST_TASKS];
+    atomic_int wrong_workers;
+    int threads;
+} record;
+
+static void note(void *shared, int64_t index, int worker)
+{
+    record *r = shared;
+    atomic_fetch_add(&r->runs[index], 1);
+    if (worker < 0 || worker >= r->threads)
+        atomic_fetch_add(&r->wrong_workers, 1);
+}
+
+START_TEST(test_every_task_runs_once)
+{
+    static const int64_t counts[] = {0, 1, 2, 3, 7, 64, 65, MOST_TASKS};
+    static const int teams[] = {-1, 0, 1, 2, 3, 4, 70}; /* more than processors, more than stretches */
+    for (size_t t = 0; t < sizeof teams / sizeof *teams; t++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            static record r;
+            r = (record){.threads = teams[t] < 1 ? 1 : teams[t]};
+            th_parallel(teams[t], counts[c], note, &r);
+            for (int64_t i = 0; i < MOST_TASKS; i++)
+                if (atomic_load(&r.runs[i]) != (i < counts[c]))
+                    ck_abort_msg("task %d of %d ran %d times", (int)i, (int)counts[c], atomic_load(&r.runs[i]));
+            ck_assert_int_eq(atomic_load(&r.wrong_workers), 0);
+        }
+}
+END_TEST
+
+START_TEST(test_the_team_is_the_one_asked_for)
+{
+    for (int threads = 1; threads <= 4; threads++)
+        ck_assert_int_eq(th_parallel_team(threads), threads);
+    ck_assert_int_eq(th_parallel_team(0), 1);
+}
+END_TEST
+
+/* A team shows itself: two tasks that wait for each other can only end when two workers run them. */
+static void meet(void *shared, int64_t index, int worker)
+{
+    (void)index;
+    (void)worker;
+    atomic_int *arrived = shared;
+    atomic_fetch_add(arrived, 1);
+    while (atomic_load(arrived) < 2)
+        usleep(10);
+}
+
+START_TEST(test_workers_run_at_the_same_time)
+{
+    atomic_int arrived = 0;
+    th_parallel(2, 2, meet, &arrived);
+    ck_assert_int_eq(atomic_load(&arrived), 2);
+}
+END_TEST
+
+/* A long task does not hold up those behind it: the other worker takes them. */
+static void wait_for_the_rest(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    atomic_int *done = shared;
+    if (index == 0)
+        while (atomic_load(done) < MOST_TASKS - 1)
+            usleep(10);
+    atomic_fetch_add(done, 1);
+}
+
+START_TEST(test_workers_help_each_other)
+{
+    atomic_int done = 0;
+    th_parallel(2, MOST_TASKS, wait_for_the_rest, &done);
+    ck_assert_int_eq(atomic_load(&done), MOST_TASKS);
+}
+END_TEST
+
+static void ask_inside(void *shared, int64_t index, int worker)
+{
+    (void)index;
+    (void)worker;
+    static record inner;
+    if (th_parallel_team(4) != 1)
+        atomic_fetch_add((atomic_int *)shared, 1);
+    inner.threads = 1; /* the inner tasks run here, as worker 0 */
+    th_parallel(4, MOST_TASKS, note, &inner);
+    atomic_fetch_add((atomic_int *)shared, atomic_load(&inner.wrong_workers));
+}
+
+START_TEST(test_no_team_inside_a_team)
+{
+    atomic_int wrong = 0;
+    th_parallel(2, 8, ask_inside, &wrong);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+}
+END_TEST
+
+/* Without a team before, the forked process has its own; with one, it runs alone instead of hanging. */
+static int team_in_child(void)
+{
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        static record r = {.threads = 2};
+        th_parallel(2, MOST_TASKS, note, &r);
+        int right = 1;
+        for (int i = 0; i < MOST_TASKS; i++)
+            right = right && atomic_load(&r.runs[i]) == 1;
+        _exit(right ? th_parallel_team(2) : 99);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+START_TEST(test_forked_process)
+{
+    ck_assert_int_eq(team_in_child(), 2);
+    ck_assert_int_eq(th_parallel_team(2), 2);
+    ck_assert_int_eq(team_in_child(), 1);
+    ck_assert_int_eq(th_parallel_team(2), 2);
+}
+END_TEST
+
+Suite *parallel_suite(void)
+{
+    Suite *suite = suite_create("parallel");
+    TCase *team = tcase_create("team");
+    tcase_add_test(
+        team, test_forked_process); /* first: it asks what is before the first team, even where Check does not fork */
+    tcase_add_test(team, test_every_task_runs_once);
+    tcase_add_test(team, test_the_team_is_the_one_asked_for);
+    tcase_add_test(team, test_workers_run_at_the_same_time);
+    tcase_add_test(team, test_workers_help_each_other);
+    tcase_add_test(team, test_no_team_inside_a_team);
+    suite_add_tcase(suite, team);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(parallel_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

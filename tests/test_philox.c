@@ -1,0 +1,200 @@
+/* Philox: the vector kernels against Random123, word by word; fills and dropout against their definition and their
+ * statistics. */
+#include <check.h>
+#include <math.h>
+#include <Random123/philox.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/philox.h"
+
+extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
+extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
+
+enum { BASELINE, AVX2, AVX512, ISAS };
+static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
+static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
+
+static bool supported(int isa)
+{
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return isa == BASELINE || (isa == AVX2 ? avx2 : avx512);
+}
+
+static const th_philox random_numbers = {.key = {0xa4093822, 0x299f31d0}, .call = 0x13198a2e, .step = 0x03707344};
+
+/* Word `word` of counter (c0, c1, call, step), by Random123. */
+static uint32_t reference(const th_philox *random, uint64_t c0, uint64_t c1, int word)
+{
+    const philox4x32_ctr_t counter = {{(uint32_t)c0, (uint32_t)c1, random->call, random->step}};
+    const philox4x32_key_t key = {{random->key[0], random->key[1]}};
+    return philox4x32_R(10, counter, key).v[word];
+}
+
+/* Known answers published with Random123 (kat_vectors, philox4x32 10). */
+START_TEST(test_known_answers)
+{
+    uint32_t words[4];
+    th_philox_block(&(th_philox){{0, 0}, 0, 0}, 0, 0, words);
+    ck_assert(words[0] == 0x6627e8d5 && words[1] == 0xe169c58d && words[2] == 0xbc57ac4c && words[3] == 0x9b00dbd8);
+    const uint32_t ones = UINT32_MAX;
+    th_philox_block(&(th_philox){{ones, ones}, ones, ones}, ones, ones, words);
+    ck_assert(words[0] == 0x408f276d && words[1] == 0x41c83b0e && words[2] == 0xa20bc7c6 && words[3] == 0x6d5451fd);
+    th_philox_block(&random_numbers, 0x243f6a88, 0x85a308d3, words);
+    ck_assert(words[0] == 0xd16cfe09 && words[1] == 0x94fdcceb && words[2] == 0x5001e420 && words[3] == 0x24126ea1);
+}
+END_TEST
+
+/* Fills are functions of the element's number: any start, any length, beyond 2^32 counters too. */
+START_TEST(test_uniform)
+{
+    const int64_t starts[] = {0, 1, 3, 6, 63, 64, 129, ((int64_t)1 << 34) - 37, ((int64_t)5 << 34) + 2};
+    for (int isa = 0; isa < ISAS && supported(isa); isa++)
+        for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+            for (int n = 0; n < 140; n += n % 7 + 1) {
+                float y[141];
+                double y64[141];
+                y[n] = 7;
+                y64[n] = 7;
+                f32[isa]->random_uniform(n, y, starts[s], &random_numbers, 0, 1);
+                f64[isa]->random_uniform(n, y64, starts[s], &random_numbers, 0, 1);
+                ck_assert(y[n] == 7 && y64[n] == 7);
+                for (int i = 0; i < n; i++) {
+                    const uint64_t at = (uint64_t)(starts[s] + i);
+                    const uint32_t word = reference(&random_numbers, at / 4, at / 4 >> 32, (int)(at % 4));
+                    ck_assert(y[i] == (float)(word >> 8) * 0x1p-24f);
+                    const uint32_t high = reference(&random_numbers, at / 2, at / 2 >> 32, (int)(at % 2 * 2));
+                    const uint32_t low = reference(&random_numbers, at / 2, at / 2 >> 32, (int)(at % 2 * 2 + 1));
+                    ck_assert(y64[i] == ((double)(high >> 5) * 0x1p26 + (double)(low >> 6)) * 0x1p-53);
+                }
+            }
+}
+END_TEST
+
+START_TEST(test_normal)
+{
+    enum { N = 40000 };
+    static float y[ISAS][N];
+    static double y64[ISAS][N];
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        f32[isa]->random_normal(N, y[isa], 0, &random_numbers, 0, 1);
+        f64[isa]->random_normal(N, y64[isa], 0, &random_numbers, 0, 1);
+        /* in pieces */
+        float part[1000];
+        for (int from = 5; from < 2000; from += 611) {
+            f32[isa]->random_normal(1000, part, from, &random_numbers, 0, 1);
+            ck_assert(memcmp(part, y[isa] + from, sizeof part) == 0);
+        }
+        double sum[2] = {0, 0}, square[2] = {0, 0}, fourth[2] = {0, 0}, pairs[2] = {0, 0};
+        for (int i = 0; i < N; i++) {
+            const double values[2] = {(double)y[isa][i], y64[isa][i]};
+            const double next[2] = {(double)y[isa][i ^ 1], y64[isa][i ^ 1]};
+            for (int k = 0; k < 2; k++) {
+                ck_assert(fabs(values[k]) < 9);
+                sum[k] += values[k];
+                square[k] += values[k] * values[k];
+                fourth[k] += pow(values[k], 4);
+                pairs[k] += values[k] * next[k];
+            }
+            /* the definition, from two words */
+            const uint64_t at = (uint64_t)i;
+            const double u1 = 1 - (reference(&random_numbers, at / 4, 0, (int)(at % 4 / 2 * 2)) >> 8) * 0x1p-24;
+            const double u2 = (reference(&random_numbers, at / 4, 0, (int)(at % 4 / 2 * 2 + 1)) >> 8) * 0x1p-24;
+            const double angle = 2 * M_PI * u2, radius = sqrt(-2 * log(u1));
+            ck_assert(fabs((double)y[isa][i] - radius * (at % 2 ? sin(angle) : cos(angle))) < 3e-6);
+        }
+        for (int k = 0; k < 2; k++) { /* five standard errors */
+            ck_assert(fabs(sum[k] / N) < 5 / sqrt(N));
+            ck_assert(fabs(square[k] / N - 1) < 5 * sqrt(2.0 / N));
+            ck_assert(fabs(fourth[k] / N - 3) < 5 * sqrt(96.0 / N));
+            ck_assert(fabs(pairs[k] / N) < 5 * sqrt(2.0 / N));
+        }
+        f32[isa]->random_normal(1000, part, 0, &random_numbers, 3, 0.5);
+        for (int i = 0; i < 1000; i++)
+            ck_assert(fabsf(part[i] - (3 + 0.5f * y[isa][i])) < 1e-6f);
+    }
+    if (supported(AVX512)) {
+        ck_assert(memcmp(y[AVX2], y[AVX512], sizeof y[AVX2]) == 0);
+        ck_assert(memcmp(y64[AVX2], y64[AVX512], sizeof y64[AVX2]) == 0);
+    }
+}
+END_TEST
+
+/* Every element by its definition, in matrices of all widths, starting at any row; the same mask in float64. */
+START_TEST(test_dropout)
+{
+    const int widths[] = {1, 2, 3, 4, 5, 7, 16, 31, 64, 65, 100, 256, 1023, 1030, 2500};
+    const double p = 0.3;
+    const th_dropout_mask dropout = th_dropout_mask_make(random_numbers, p);
+    for (int isa = 0; isa < ISAS && supported(isa); isa++)
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+            const int columns = widths[w], rows = columns > 200 ? 3 : 37, n = rows * columns;
+            const int64_t first_row = w % 2 ? 0 : 1000;
+            float *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)(n + 1) * sizeof *y);
+            double *x64 = malloc((size_t)n * sizeof *x64);
+            ck_assert(x && y && x64);
+            for (int i = 0; i < n; i++)
+                x64[i] = (double)(x[i] = (float)(i + 1));
+            y[n] = 7;
+            f32[isa]->dropout(rows, columns, x, y, first_row, &dropout);
+            f64[isa]->dropout(rows, columns, x64, x64, first_row, &dropout); /* in place */
+            ck_assert(y[n] == 7);
+            for (int i = 0; i < n; i++) {
+                const uint64_t row = (uint64_t)(first_row + i / columns), column = (uint64_t)(i % columns);
+                const bool kept = reference(&random_numbers, column / 4, row, (int)(column % 4)) >= dropout.threshold;
+                ck_assert(y[i] == (kept ? x[i] * (float)dropout.scale : 0));
+                ck_assert(x64[i] == (kept ? (double)x[i] * dropout.scale : 0));
+            }
+            /* what is dropped does not matter */
+            for (int i = 0; i < n; i++)
+                if (y[i] == 0)
+                    x[i] = NAN;
+            f32[isa]->dropout(rows, columns, x, x, first_row, &dropout);
+            ck_assert(memcmp(x, y, (size_t)n * sizeof *x) == 0);
+            free(x);
+            free(y);
+            free(x64);
+        }
+}
+END_TEST
+
+START_TEST(test_dropout_share)
+{
+    enum { N = 100000 };
+    static float x[N], y[N];
+    for (int i = 0; i < N; i++)
+        x[i] = 1;
+    const double shares[] = {0, 0.1, 0.5, 0.9, 1 - 1e-12};
+    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+        const th_dropout_mask dropout = th_dropout_mask_make(random_numbers, shares[s]);
+        f32[BASELINE]->dropout(1, N, x, y, 0, &dropout);
+        int dropped = 0;
+        for (int i = 0; i < N; i++)
+            dropped += y[i] == 0;
+        ck_assert(fabs(dropped - N * shares[s]) <= 5 * sqrt(N * shares[s] * (1 - shares[s])) + 1e-3);
+    }
+    ck_assert(th_dropout_mask_make(random_numbers, 0.5).threshold == 0x80000000 &&
+              th_dropout_mask_make(random_numbers, 0.5).scale == 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("philox");
+    TCase *tests = tcase_create("philox");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, test_known_answers);
+    tcase_add_test(tests, test_uniform);
+    tcase_add_test(tests, test_normal);
+    tcase_add_test(tests, test_dropout);
+    tcase_add_test(tests, test_dropout_share);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,427 @@
+/* The tape: recording, backward in all its forms, views, scopes, memory, errors. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tapehead/context.h"
+#include "tapehead/ops.h"
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+
+static th_context *ctx;
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 1});
+    ck_assert_ptr_nonnull(ctx);
+}
+
+static void teardown(void)
+{
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
+    th_context_free(ctx);
+}
+
+/* A leaf (n) that requires a gradient, with values 1, 2, ... n. */
+static th_tensor *counting_leaf(th_shape shape)
+{
+    th_tensor *t = th_zeros(ctx, TH_FLOAT32, shape);
+    float *data = th_data(t);
+    for (int64_t i = 0; i < th_numel(t); i++)
+        data[i] = (float)(i + 1);
+    return th_set_requires_gradient(t, true);
+}
+
+static th_tensor *total(th_tensor *x)
+{
+    return th_sum(x, TH_ALL_AXES, NULL);
+}
+
+static void expect_error(th_status code, const char *part)
+{
+    ck_assert_msg(th_error_code(ctx) == code, "code %d: %s", (int)th_error_code(ctx), th_error_message(ctx));
+    ck_assert_msg(strstr(th_error_message(ctx), part) != NULL, "\"%s\" is not in \"%s\"", part, th_error_message(ctx));
+    th_error_clear(ctx);
+}
+
+START_TEST(backward_of_a_square_is_twice_the_value)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    ck_assert_int_eq(th_backward(total(th_mul(x, x))), TH_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(i)), 2.0 * (i + 1));
+}
+END_TEST
+
+START_TEST(gradients_accumulate_until_emptied)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    for (int i = 1; i <= 3; i++) {
+        ck_assert_int_eq(th_backward(total(th_scale(x, 2))), TH_OK);
+        ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 2.0 * i);
+        th_tape_clear(ctx);
+    }
+    th_empty_gradient(x);
+    ck_assert_ptr_null(th_gradient(x));
+    ck_assert_int_eq(th_backward(total(x)), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(0)), 1);
+}
+END_TEST
+
+START_TEST(a_consumed_tape_refuses_a_second_backward_unless_kept)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *loss = total(th_exp(x));
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "consumed");
+    th_tape_clear(ctx);
+    loss = total(th_exp(x));
+    th_empty_gradient(x);
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_double_eq_tol(th_get(th_gradient(x), TH_INDEX(0)), 2 * exp(1), 1e-5);
+}
+END_TEST
+
+START_TEST(a_cotangent_weighs_the_outputs)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2, 2));
+    th_tensor *c = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2, 2), (float[]){1, 10, 100, 1000});
+    ck_assert_int_eq(th_backward_with(th_scale(x, 3), &(th_backward_options){.cotangent = c}), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1, 0)), 300);
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_backward(th_scale(x, 3)), TH_ERROR_SHAPE);
+    expect_error(TH_ERROR_SHAPE, "one element");
+}
+END_TEST
+
+START_TEST(chosen_gradients_leave_leaves_alone)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2)), *y = counting_leaf(TH_SHAPE(2));
+    ck_assert_int_eq(th_backward(total(x)), TH_OK);
+    th_tape_clear(ctx);
+    th_tensor *square = th_mul(x, x);
+    th_tensor *loss = total(th_mul(square, y));
+    th_tensor *wrt[] = {x, square}, *gradients[2];
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = wrt, .n_wrt = 2, .gradients = gradients}), TH_OK);
+    ck_assert_double_eq(th_get(gradients[0], TH_INDEX(1)), 8);
+    ck_assert_double_eq(th_get(gradients[1], TH_INDEX(1)), 2);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 1);
+    ck_assert_ptr_null(th_gradient(y));
+}
+END_TEST
+
+START_TEST(the_gradient_of_an_unused_tensor_is_zeros_when_chosen)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2)), *y = counting_leaf(TH_SHAPE(3));
+    th_tensor *gradient;
+    ck_assert_int_eq(th_backward_with(total(x), &(th_backward_options){.wrt = &y, .n_wrt = 1, .gradients = &gradient}), TH_OK);
+    ck_assert_int_eq(th_numel(gradient), 3);
+    ck_assert_double_eq(th_get(gradient, TH_INDEX(2)), 0);
+}
+END_TEST
+
+START_TEST(kept_gradients_of_intermediate_results_can_be_read)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *h = th_keep_gradient(th_scale(x, 2));
+    th_tensor *other = th_scale(x, 3);
+    ck_assert_int_eq(th_backward(total(th_add(th_mul(h, h), other))), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(h), TH_INDEX(1)), 8);
+    ck_assert_ptr_null(th_gradient(other));
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 19);
+}
+END_TEST
+
+START_TEST(a_residual_shares_gradient_memory_without_mixing_it_up)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    th_tensor *a = th_keep_gradient(th_scale(x, 1));
+    th_tensor *b = th_keep_gradient(th_scale(a, 5));
+    th_tensor *sum = th_keep_gradient(th_add(a, b));
+    ck_assert_int_eq(th_backward(total(th_scale(sum, 2))), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(sum), TH_INDEX(0)), 2);
+    ck_assert_double_eq(th_get(th_gradient(b), TH_INDEX(0)), 2);
+    ck_assert_double_eq(th_get(th_gradient(a), TH_INDEX(0)), 12);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(0)), 12);
+}
+END_TEST
+
+/* Parts of one tensor used apart: every part's gradient is a part of one memory, what nobody uses is 0. */
+START_TEST(gradients_of_views_are_views)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2, 6));
+    th_tensor *first = th_slice(x, 1, 0, 2, 1), *second = th_slice(x, 1, 3, 5, 1);
+    th_tensor *swapped = th_swap_axes(second, 0, 1);
+    th_tensor *loss = th_add(total(th_scale(first, 2)), total(th_mul(swapped, swapped)));
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    const double expected[2][6] = {{2, 2, 0, 8, 10, 0}, {2, 2, 0, 20, 22, 0}};
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 6; j++)
+            ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(i, j)), expected[i][j]);
+    ck_assert(th_shares_memory(th_gradient(x), th_gradient(first)));
+    ck_assert_double_eq(th_get(th_gradient(second), TH_INDEX(1, 0)), 20);
+}
+END_TEST
+
+START_TEST(overlapping_views_add_up)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(6));
+    th_tensor *loss = total(th_scale(th_slice(x, 0, 0, 4, 1), 2));
+    loss = th_add(loss, total(th_scale(th_slice(x, 0, 2, 6, 1), 3)));
+    loss = th_add(loss, total(th_scale(th_slice(x, 0, 0, 6, 3), 10)));
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    const double expected[6] = {12, 2, 5, 15, 3, 3};
+    for (int i = 0; i < 6; i++)
+        ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(i)), expected[i]);
+}
+END_TEST
+
+START_TEST(views_below_an_expand_sum_back)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3, 1));
+    th_tensor *wide = th_expand(x, TH_SHAPE(2, 3, 4));
+    th_tensor *part = th_slice(th_swap_axes(wide, 1, 2), 1, 1, 3, 1); /* (2, 2, 3) */
+    ck_assert_int_eq(th_backward(total(th_mul(part, part))), TH_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(i, 0)), 4 * 2.0 * (i + 1));
+}
+END_TEST
+
+START_TEST(recording_can_be_switched_off_and_cut)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_no_grad_begin(ctx);
+    th_tensor *y = th_scale(x, 2);
+    th_no_grad_end(ctx);
+    ck_assert(!th_requires_gradient(y));
+    ck_assert_int_eq(th_tape_length(ctx), 0);
+    ck_assert_int_eq(th_backward(total(y)), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "recording was off");
+    ck_assert_int_eq(th_backward(total(th_mul(th_detach(x), x))), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 2);
+}
+END_TEST
+
+START_TEST(a_changed_saved_value_is_an_error_that_names_both_lines)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *loss = total(th_mul(x, x));
+    ck_assert_int_eq(th_fill(x, 7), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "mul saved at"));
+    expect_error(TH_ERROR_STATE, "changed at");
+}
+END_TEST
+
+START_TEST(a_scope_gives_up_all_but_its_result)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(1000));
+    th_scope_begin(ctx, "block");
+    th_tensor *hidden = th_exp(x);
+    th_tensor *made = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1000));
+    th_tensor *result = th_scope_end(ctx, th_mul(th_scale(hidden, 2), made));
+    ck_assert_double_eq_tol(th_get(result, TH_INDEX(0)), 2 * exp(1), 1e-5);
+    ck_assert(isnan(th_get(hidden, TH_INDEX(0))));
+    expect_error(TH_ERROR_STATE, "given up");
+    ck_assert_ptr_null(th_scale(made, 1));
+    expect_error(TH_ERROR_STATE, "given up");
+    ck_assert_int_eq(th_backward(total(result)), TH_OK);
+    ck_assert_double_eq_tol(th_get(th_gradient(x), TH_INDEX(0)), 2 * exp(1), 1e-5);
+}
+END_TEST
+
+START_TEST(results_of_cheap_operations_are_computed_again)
+{
+    const th_shape shape = TH_SHAPE(64, 64);
+    double gradient[2];
+    size_t live[2];
+    for (int keep = 0; keep < 2; keep++) {
+        th_keep_values(ctx, keep);
+        th_tensor *x = counting_leaf(shape);
+        ck_assert_int_eq(th_fill_uniform(x, -1, 1), TH_OK);
+        ck_assert_int_eq(th_copy_into(x, th_sin(th_arange(ctx, TH_FLOAT32, 0, 64, 1))), TH_OK);
+        th_scope_begin(ctx, NULL);
+        th_tensor *h = th_gelu_tanh(th_scale(x, 1));
+        th_tensor *y = th_scope_end(ctx, total(th_mul(h, h)));
+        live[keep] = th_memory(ctx).live;
+        ck_assert_int_eq(th_backward(y), TH_OK);
+        gradient[keep] = th_get(th_gradient(x), TH_INDEX(3, 5));
+        th_tape_clear(ctx);
+    }
+    ck_assert(gradient[0] == gradient[1]);
+    ck_assert_uint_lt(live[0] + 64 * 64 * 4, live[1]);
+}
+END_TEST
+
+START_TEST(a_stale_handle_is_recognised)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *y = th_scale(x, 2);
+    th_tape_clear(ctx);
+    ck_assert_ptr_null(th_scale(y, 2));
+    expect_error(TH_ERROR_STATE, "th_tape_clear");
+    th_tensor *z = th_scale(x, 3); /* the following step uses the other pool */
+    ck_assert_ptr_null(th_scale(y, 2));
+    expect_error(TH_ERROR_STATE, "th_tape_clear");
+    ck_assert_double_eq(th_get(z, TH_INDEX(0)), 3);
+}
+END_TEST
+
+START_TEST(freeing_a_tensor_that_the_tape_uses_waits_for_the_clear)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2)), *w = counting_leaf(TH_SHAPE(2));
+    th_tensor *loss = total(th_mul(x, w));
+    th_tensor_free(w);
+    ck_assert_ptr_null(th_scale(w, 2));
+    expect_error(TH_ERROR_STATE, "freed");
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 2);
+    th_tape_clear(ctx);
+}
+END_TEST
+
+static double one_step(th_tensor *x)
+{
+    th_scope_begin(ctx, "model");
+    th_tensor *h = th_gelu_tanh(th_matmul(x, x));
+    th_tensor *parts[2];
+    ck_assert_int_eq(th_split(h, 1, 2, (int64_t[]){8, 8}, parts), TH_OK);
+    h = th_dropout(th_add(th_matmul(parts[0], th_swap_axes(parts[1], 0, 1)), h), 0.1);
+    th_tensor *loss = th_scope_end(ctx, th_mean(th_mul(h, h), TH_ALL_AXES, NULL));
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    const double value = th_item(loss);
+    th_tape_clear(ctx);
+    th_empty_gradient(x);
+    return value;
+}
+
+START_TEST(after_the_first_step_no_step_allocates)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(16, 16));
+    ck_assert_int_eq(th_fill_uniform(x, -1, 1), TH_OK);
+    one_step(x);
+    const size_t before = th_memory(ctx).allocations;
+    th_memory_reset_peak(ctx);
+    const size_t live = th_memory(ctx).live;
+    for (int i = 0; i < 5; i++)
+        one_step(x);
+    ck_assert_uint_eq(th_memory(ctx).allocations, before);
+    ck_assert_uint_eq(th_memory(ctx).live, live);
+}
+END_TEST
+
+START_TEST(what_is_repeated_after_an_error_draws_the_same_numbers)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(64));
+    float first[64], again[64];
+    ck_assert_int_eq(th_copy_out(th_dropout(x, 0.5), first, sizeof first), TH_OK);
+    ck_assert_ptr_null(th_reshape(x, TH_SHAPE(5, 5)));
+    th_tape_clear(ctx);
+    th_error_clear(ctx);
+    ck_assert_int_eq(th_copy_out(th_dropout(x, 0.5), again, sizeof again), TH_OK);
+    ck_assert_mem_eq(first, again, sizeof first);
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_copy_out(th_dropout(x, 0.5), again, sizeof again), TH_OK);
+    ck_assert_mem_ne(first, again, sizeof first);
+}
+END_TEST
+
+START_TEST(tracing_finds_the_first_value_that_is_not_finite)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    th_set_tracing(ctx, true);
+    th_scope_begin(ctx, "head");
+    th_tensor *y = th_log(th_add_scalar(x, -2));
+    th_scope_end(ctx, th_exp(y));
+    const char *finding = th_trace_finding(ctx);
+    ck_assert_ptr_nonnull(finding);
+    ck_assert_msg(strncmp(finding, "log: output 0 is not finite", 27) == 0, "%s", finding);
+    ck_assert_ptr_nonnull(strstr(finding, "in head"));
+    ck_assert_ptr_nonnull(strstr(finding, "test_tape.c:"));
+    ck_assert_ptr_nonnull(strstr(finding, "-1 .. 1"));
+    th_tape_clear(ctx);
+    ck_assert_ptr_nonnull(th_trace_finding(ctx));
+    th_tape_clear(ctx);
+    ck_assert_ptr_null(th_trace_finding(ctx));
+}
+END_TEST
+
+START_TEST(the_printed_tape_names_shapes_modules_and_costs)
+{
+    th_tensor *x = th_set_axes(counting_leaf(TH_SHAPE(2, 3)), "BE");
+    th_scope_begin(ctx, "layers.0");
+    th_tensor *y = th_scope_end(ctx, th_softmax(th_matmul(x, th_swap_axes(x, 0, 1)), -1));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_int_eq(th_tape_print(ctx, file, &(th_tape_print_options){.formulas = true}), TH_OK);
+    ck_assert_int_eq(th_tape_print_dot(ctx, file), TH_OK);
+    fclose(file);
+    for (const char *const *part = (const char *[]){"layers.0", "(B=2, E=3)", "matmul", "softmax", "exp(x_i) / sum_j exp(x_j)", "digraph", "->", NULL}; *part; part++)
+        ck_assert_msg(strstr(text, *part) != NULL, "\"%s\" is not in\n%s", *part, text);
+    free(text);
+    th_node_info info;
+    ck_assert_int_eq(th_tape_node(ctx, 1, &info), TH_OK);
+    ck_assert_str_eq(info.operation, "matmul");
+    ck_assert_int_eq(info.multiply_adds, 2 * 2 * 3);
+    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = y}), TH_OK);
+}
+END_TEST
+
+START_TEST(a_shapes_only_run_forecasts_memory)
+{
+    size_t peak[2];
+    for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
+        th_context *c = th_context_new(&(th_context_options){.seed = 1, .shapes_only = shapes_only});
+        th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(128, 256)), true);
+        th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(256, 256)), true);
+        th_scope_begin(c, NULL);
+        th_tensor *h = th_gelu_tanh(th_dense(x, w, NULL));
+        h = th_layer_norm(th_dense(h, w, NULL), NULL);
+        th_tensor *loss = th_scope_end(c, th_sum(th_mul(h, h), TH_ALL_AXES, NULL));
+        ck_assert_msg(th_backward(loss) == TH_OK, "%s", th_error_message(c));
+        ck_assert(shapes_only ? isnan(th_item(loss)) : isfinite(th_item(loss)));
+        peak[shapes_only] = th_memory(c).peak;
+        th_context_free(c);
+    }
+    ck_assert_double_eq_tol((double)peak[1] / (double)peak[0], 1, 0.05);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tape");
+    TCase *tcase = tcase_create("tape");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, backward_of_a_square_is_twice_the_value);
+    tcase_add_test(tcase, gradients_accumulate_until_emptied);
+    tcase_add_test(tcase, a_consumed_tape_refuses_a_second_backward_unless_kept);
+    tcase_add_test(tcase, a_cotangent_weighs_the_outputs);
+    tcase_add_test(tcase, chosen_gradients_leave_leaves_alone);
+    tcase_add_test(tcase, the_gradient_of_an_unused_tensor_is_zeros_when_chosen);
+    tcase_add_test(tcase, kept_gradients_of_intermediate_results_can_be_read);
+    tcase_add_test(tcase, a_residual_shares_gradient_memory_without_mixing_it_up);
+    tcase_add_test(tcase, gradients_of_views_are_views);
+    tcase_add_test(tcase, overlapping_views_add_up);
+    tcase_add_test(tcase, views_below_an_expand_sum_back);
+    tcase_add_test(tcase, recording_can_be_switched_off_and_cut);
+    tcase_add_test(tcase, a_changed_saved_value_is_an_error_that_names_both_lines);
+    tcase_add_test(tcase, a_scope_gives_up_all_but_its_result);
+    tcase_add_test(tcase, results_of_cheap_operations_are_computed_again);
+    tcase_add_test(tcase, a_stale_handle_is_recognised);
+    tcase_add_test(tcase, freeing_a_tensor_that_the_tape_uses_waits_for_the_clear);
+    tcase_add_test(tcase, after_the_first_step_no_step_allocates);
+    tcase_add_test(tcase, what_is_repeated_after_an_error_draws_the_same_numbers);
+    tcase_add_test(tcase, tracing_finds_the_first_value_that_is_not_finite);
+    tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
+    tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,534 @@
+/* The elementwise and reducing vector kernels: accuracy against libm in float64, special values, the same bits on AVX2
+ * and AVX-512 and for every length, and nothing touched beyond the end. */
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
+extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
+
+enum { BASELINE, AVX2, AVX512, ISAS };
+static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
+static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
+
+static bool supported(int isa)
+{
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return isa == BASELINE || (isa == AVX2 ? avx2 : avx512);
+}
+
+/* Numbers for tests: a 64-bit linear congruential generator, uniform on [low, high). */
+static uint64_t state = 1;
+static double uniform(double low, double high)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return low + (high - low) * (double)(state >> 11) * 0x1p-53;
+}
+
+/* -- accuracy against libm in float64 -- */
+
+typedef struct accuracy {
+    const char *name;
+    size_t entry; /* of the table */
+    double (*reference)(double);
+    float low, high;
+    double relative, absolute; /* |error| <= relative |value| + absolute */
+} accuracy;
+
+#define ENTRY(name) #name, offsetof(th_kernels, name)
+
+static th_map_kernel *map_at(const th_kernels *kernels, size_t entry)
+{
+    th_map_kernel *map;
+    memcpy(&map, (const char *)kernels + entry, sizeof map);
+    return map;
+}
+
+static double reference_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double reference_rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static double reference_gelu(double x)
+{
+    return x * 0.5 * erfc(-x * M_SQRT1_2);
+}
+
+static double reference_gelu_tanh(double x)
+{
+    return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static double reference_silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double reference_relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+static const accuracy accuracies[] = {
+    {ENTRY(exp), exp, -87.3f, 88.72f, 1.0e-7, 0},
+    {ENTRY(exp), exp, -110.0f, -87.3f, 0, 1.5e-45}, /* denormal */
+    {ENTRY(log), log, 1e-45f, FLT_MAX, 1.2e-7, 0},
+    {ENTRY(log), log, 0.5f, 2.0f, 1.2e-7, 0},
+    {ENTRY(tanh), tanh, -30.0f, 30.0f, 2.0e-7, 0},
+    {ENTRY(sigmoid), reference_sigmoid, -87.0f, 87.0f, 2.0e-7, 0},
+    {ENTRY(sin), sin, -FLT_MAX, FLT_MAX, 0, 1.0e-7},
+    {ENTRY(sin), sin, -1e5f, 1e5f, 1.5e-7, 0}, /* relative, next to the zeros too */
+    {ENTRY(cos), cos, -FLT_MAX, FLT_MAX, 0, 1.0e-7},
+    {ENTRY(cos), cos, -1e5f, 1e5f, 1.5e-7, 0},
+    {ENTRY(sqrt), sqrt, 0.0f, FLT_MAX, 6.0e-8, 0},
+    {ENTRY(rsqrt), reference_rsqrt, FLT_MIN, FLT_MAX, 1.2e-7, 0},
+    {ENTRY(gelu), reference_gelu, -6.0f, 30.0f, 5.0e-7, 1.5e-45},
+    {ENTRY(gelu), reference_gelu, -50.0f, -6.0f, 5.0e-7, 2e-44},
+    {ENTRY(gelu_tanh), reference_gelu_tanh, -3.0f, 50.0f, 1.0e-6, 1.5e-45},
+    {ENTRY(gelu_tanh), reference_gelu_tanh, -50.0f, -3.0f, 0, 5e-8},
+    {ENTRY(silu), reference_silu, -87.0f, 87.0f, 3.0e-7, 1.5e-45},
+    {ENTRY(abs), fabs, -FLT_MAX, FLT_MAX, 0, 0},
+    {ENTRY(relu), reference_relu, -FLT_MAX, FLT_MAX, 0, 0},
+};
+
+enum { SWEEP = 40000 };
+
+START_TEST(test_accuracy)
+{
+    const accuracy *a = &accuracies[_i];
+    float *x = malloc(SWEEP * sizeof *x), *y = malloc(SWEEP * sizeof *y);
+    ck_assert(x && y);
+    /* one half spread evenly over the interval, the other over the exponents */
+    for (int i = 0; i < SWEEP; i++) {
+        const float any = (float)ldexp(uniform(-2, 2), (int)uniform(-149, 128));
+        x[i] = i % 2 && any >= a->low && any <= a->high ? any : (float)uniform((double)a->low, (double)a->high);
+    }
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        map_at(f32[isa], a->entry)(SWEEP, (void *const[]){y, x}, NULL);
+        for (int i = 0; i < SWEEP; i++) {
+            const double value = a->reference((double)x[i]);
+            const double error = fabs((double)y[i] - value);
+            const double bound = a->relative * fabs(value) + a->absolute;
+            ck_assert_msg(error <= bound, "%s(%.9g) = %.9g, not %.9g", a->name, (double)x[i], (double)y[i], value);
+        }
+    }
+    free(x);
+    free(y);
+}
+END_TEST
+
+START_TEST(test_pow_accuracy)
+{
+    enum { N = 20000 };
+    float *x = malloc(N * sizeof *x), *p = malloc(N * sizeof *p), *y = malloc(N * sizeof *y);
+    ck_assert(x && p && y);
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)exp(uniform(-80, 80));
+        p[i] = (float)uniform(-3, 3);
+        if (i % 3 == 0) {
+            x[i] = -(float)uniform(0, 10);
+            p[i] = (float)(int)uniform(-9, 9);
+        }
+    }
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        f32[isa]->pow(N, (void *const[]){y, x, p}, NULL);
+        for (int i = 0; i < N; i++) {
+            const double value = pow((double)x[i], (double)p[i]);
+            if (fabs(value) >= (double)FLT_MAX * 1.0000001)
+                ck_assert(isinf(y[i]) && signbit(y[i]) == signbit(value));
+            else
+                ck_assert_msg(fabs((double)y[i] - value) <= 6.1e-8 * fabs(value) + 0.8e-45,
+                              "%.9g ^ %.9g = %.9g, not %.9g", (double)x[i], (double)p[i], (double)y[i], value);
+        }
+    }
+    free(x);
+    free(p);
+    free(y);
+}
+END_TEST
+
+/* -- special values -- */
+
+typedef struct special {
+    const char *name;
+    size_t entry;
+    float x, y;
+} special;
+
+static const special specials[] = {
+    {ENTRY(exp), 0.0f, 1.0f},
+    {ENTRY(exp), -0.0f, 1.0f},
+    {ENTRY(exp), INFINITY, INFINITY},
+    {ENTRY(exp), -INFINITY, 0.0f},
+    {ENTRY(exp), 1e30f, INFINITY},
+    {ENTRY(exp), 88.8f, INFINITY},
+    {ENTRY(exp), -1e30f, 0.0f},
+    {ENTRY(exp), NAN, NAN},
+    {ENTRY(log), 1.0f, 0.0f},
+    {ENTRY(log), 0.0f, -INFINITY},
+    {ENTRY(log), -0.0f, -INFINITY},
+    {ENTRY(log), -1.0f, NAN},
+    {ENTRY(log), -1e-45f, NAN},
+    {ENTRY(log), INFINITY, INFINITY},
+    {ENTRY(log), -INFINITY, NAN},
+    {ENTRY(log), NAN, NAN},
+    {ENTRY(tanh), 0.0f, 0.0f},
+    {ENTRY(tanh), -0.0f, -0.0f},
+    {ENTRY(tanh), INFINITY, 1.0f},
+    {ENTRY(tanh), -INFINITY, -1.0f},
+    {ENTRY(tanh), 1e-45f, 1e-45f},
+    {ENTRY(tanh), NAN, NAN},
+    {ENTRY(sigmoid), 0.0f, 0.5f},
+    {ENTRY(sigmoid), INFINITY, 1.0f},
+    {ENTRY(sigmoid), -INFINITY, 0.0f},
+    {ENTRY(sigmoid), NAN, NAN},
+    {ENTRY(sin), 0.0f, 0.0f},
+    {ENTRY(sin), -0.0f, -0.0f},
+    {ENTRY(sin), INFINITY, NAN},
+    {ENTRY(sin), -INFINITY, NAN},
+    {ENTRY(sin), NAN, NAN},
+    {ENTRY(sin), 1e-45f, 1e-45f},
+    {ENTRY(cos), 0.0f, 1.0f},
+    {ENTRY(cos), -0.0f, 1.0f},
+    {ENTRY(cos), INFINITY, NAN},
+    {ENTRY(cos), NAN, NAN},
+    {ENTRY(sqrt), 0.0f, 0.0f},
+    {ENTRY(sqrt), -0.0f, -0.0f},
+    {ENTRY(sqrt), -1.0f, NAN},
+    {ENTRY(sqrt), INFINITY, INFINITY},
+    {ENTRY(rsqrt), 0.0f, INFINITY},
+    {ENTRY(rsqrt), INFINITY, 0.0f},
+    {ENTRY(abs), -0.0f, 0.0f},
+    {ENTRY(abs), -INFINITY, INFINITY},
+    {ENTRY(abs), NAN, NAN},
+    {ENTRY(relu), -INFINITY, 0.0f},
+    {ENTRY(relu), NAN, NAN},
+    {ENTRY(relu), -0.0f, 0.0f},
+    {ENTRY(gelu), 0.0f, 0.0f},
+    {ENTRY(gelu), INFINITY, INFINITY},
+    {ENTRY(gelu), NAN, NAN},
+    {ENTRY(gelu), -1e30f, -0.0f},
+    {ENTRY(gelu), 1e30f, 1e30f},
+    {ENTRY(gelu_tanh), 0.0f, 0.0f},
+    {ENTRY(gelu_tanh), 1e30f, 1e30f},
+    {ENTRY(gelu_tanh), -1e30f, -0.0f},
+    {ENTRY(gelu_tanh), NAN, NAN},
+    {ENTRY(silu), 0.0f, 0.0f},
+    {ENTRY(silu), INFINITY, INFINITY},
+    {ENTRY(silu), -1e30f, -0.0f},
+    {ENTRY(silu), NAN, NAN},
+    {ENTRY(neg), 0.0f, -0.0f},
+};
+
+static bool same(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
+
+START_TEST(test_special_values)
+{
+    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
+        const special *s = &specials[i];
+        for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+            float y;
+            map_at(f32[isa], s->entry)(1, (void *const[]){&y, (void *)&s->x}, NULL);
+            ck_assert_msg(same((double)y, (double)s->y), "%s(%g) = %g, not %g", s->name, (double)s->x, (double)y,
+                          (double)s->y);
+            if (fabsf(s->x) < 80 && fabsf(s->x) > 0 && fabsf(s->x) < 1e-40f) /* (float64 has other limits) */
+                continue;
+            if (fabsf(s->x) == 88.8f)
+                continue;
+            double x64 = (double)s->x, y64;
+            map_at(f64[isa], s->entry)(1, (void *const[]){&y64, &x64}, NULL);
+            ck_assert_msg(same(y64, (double)s->y), "%s(%g) = %g in float64", s->name, x64, y64);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_pow_special_values)
+{
+    const double values[] = {0.0,  -0.0,  1.0, -1.0,  2.0,      -2.0,      0.5, -0.5,       3.0,         -3.0,
+                             1e30, -1e30, 7.0, 1e-30, INFINITY, -INFINITY, NAN, 16777217.0, -16777215.0, 8388608.5};
+    enum { COUNT = sizeof values / sizeof *values };
+    for (int i = 0; i < COUNT; i++)
+        for (int j = 0; j < COUNT; j++)
+            for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+                float x = (float)values[i], p = (float)values[j], y;
+                f32[isa]->pow(1, (void *const[]){&y, &x, &p}, NULL);
+                const float value = (float)pow((double)x, (double)p);
+                ck_assert_msg(same((double)y, (double)value) || fabsf(y - value) <= 1.2e-7f * fabsf(value),
+                              "%g ^ %g = %g, not %g", (double)x, (double)p, (double)y, (double)value);
+            }
+}
+END_TEST
+
+START_TEST(test_ties_and_nan)
+{
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        float a[6] = {1, 2, 3, NAN, 1, NAN}, b[6] = {2, 2, 1, 1, NAN, NAN}, dy[6] = {8, 8, 8, 8, 8, 8}, y[6];
+        const float most[6] = {2, 2, 3, NAN, NAN, NAN}, least[6] = {1, 2, 1, NAN, NAN, NAN};
+        f32[isa]->maximum(6, (void *const[]){y, a, b}, NULL);
+        for (int i = 0; i < 6; i++)
+            ck_assert(same((double)y[i], (double)most[i]));
+        f32[isa]->minimum(6, (void *const[]){y, a, b}, NULL);
+        for (int i = 0; i < 6; i++)
+            ck_assert(same((double)y[i], (double)least[i]));
+        f32[isa]->maximum_backward(6, (void *const[]){y, dy, a, b}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 4 && y[2] == 8 && y[3] == 8 && y[4] == 8);
+        f32[isa]->minimum_backward(6, (void *const[]){y, dy, a, b}, NULL);
+        ck_assert(y[0] == 8 && y[1] == 4 && y[2] == 0 && y[3] == 8 && y[4] == 8);
+
+        float x[6] = {-1, 0, 0.5f, 1, 2, NAN};
+        const double range[2] = {0, 1};
+        f32[isa]->clamp(6, (void *const[]){y, x}, range);
+        ck_assert(y[0] == 0 && y[1] == 0 && y[2] == 0.5f && y[3] == 1 && y[4] == 1 && isnan(y[5]));
+        f32[isa]->clamp_backward(6, (void *const[]){y, dy, x}, range);
+        ck_assert(y[0] == 0 && y[1] == 8 && y[2] == 8 && y[3] == 8 && y[4] == 0 && y[5] == 0);
+        f32[isa]->abs_backward(6, (void *const[]){y, dy, x}, NULL);
+        ck_assert(y[0] == -8 && y[1] == 0 && y[2] == 8 && isnan(y[5]));
+        f32[isa]->relu_backward(6, (void *const[]){y, dy, x}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 0 && y[2] == 8);
+
+        float zero[3] = {0, 0, 0}, exponent[3] = {0, 1, 2}, power[3];
+        f32[isa]->pow(3, (void *const[]){power, zero, exponent}, NULL);
+        f32[isa]->pow_backward_base(3, (void *const[]){y, dy, zero, exponent}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 8 && y[2] == 0);
+        f32[isa]->pow_backward_exponent(3, (void *const[]){y, dy, zero, exponent, power}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 0 && y[2] == 0);
+        f32[isa]->sqrt_backward(1, (void *const[]){y, dy, zero}, NULL);
+        ck_assert(isinf(y[0]));
+        /* far out the slopes are those of 0 and x, not NaN */
+        float far[2] = {-1e25f, 1e25f};
+        f32[isa]->gelu_backward(2, (void *const[]){y, dy, far}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 8);
+        f32[isa]->gelu_tanh_backward(2, (void *const[]){y, dy, far}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 8);
+        f32[isa]->silu_backward(2, (void *const[]){y, dy, far}, NULL);
+        ck_assert(y[0] == 0 && y[1] == 8);
+    }
+}
+END_TEST
+
+/* -- every map: float32 against float64, instruction sets against each other, every length, in place -- */
+
+enum { MOST_SOURCES = 4, LENGTH = 1000, SHORT = 70 };
+
+typedef struct map_case {
+    const char *name;
+    size_t entry;
+    int sources;
+    double low, high; /* of all sources */
+    const double *numbers;
+    double tolerance; /* of float32 against float64, in units of 1 + |value| */
+    bool in_place;    /* the destination is read too */
+} map_case;
+
+static const double number_3[] = {0.3}, numbers_range[] = {-0.4, 0.7}, number_pow[] = {2.5}, number_2[] = {2};
+
+static const map_case maps[] = {
+    {ENTRY(copy), 1, -3, 3, NULL, 0, false},
+    {ENTRY(add), 2, -3, 3, NULL, 1e-7, false},
+    {ENTRY(sub), 2, -3, 3, NULL, 1e-7, false},
+    {ENTRY(mul), 2, -3, 3, NULL, 1e-7, false},
+    {ENTRY(div), 2, 0.3, 3, NULL, 1e-7, false},
+    {ENTRY(div_backward), 3, 0.3, 3, NULL, 2e-7, false},
+    {ENTRY(neg), 1, -3, 3, NULL, 0, false},
+    {ENTRY(scale), 1, -3, 3, number_3, 1e-7, false},
+    {ENTRY(add_scalar), 1, -3, 3, number_3, 1e-7, false},
+    {ENTRY(accumulate), 1, -3, 3, NULL, 1e-7, true},
+    {ENTRY(axpy), 1, -3, 3, number_3, 2e-7, true},
+    {ENTRY(maximum), 2, -3, 3, NULL, 0, false},
+    {ENTRY(minimum), 2, -3, 3, NULL, 0, false},
+    {ENTRY(maximum_backward), 3, -3, 3, NULL, 0, false},
+    {ENTRY(minimum_backward), 3, -3, 3, NULL, 0, false},
+    {ENTRY(clamp), 1, -1, 1, numbers_range, 1e-7, false},
+    {ENTRY(clamp_backward), 2, -1, 1, numbers_range, 0, false},
+    {ENTRY(abs), 1, -3, 3, NULL, 0, false},
+    {ENTRY(abs_backward), 2, -3, 3, NULL, 0, false},
+    {ENTRY(exp), 1, -5, 5, NULL, 2e-7, false},
+    {ENTRY(log), 1, 0, 5, NULL, 2e-7, false},
+    {ENTRY(sqrt), 1, 0, 5, NULL, 1e-7, false},
+    {ENTRY(sqrt_backward), 2, 0.2, 5, NULL, 1e-7, false},
+    {ENTRY(rsqrt), 1, 0.1, 5, NULL, 2e-7, false},
+    {ENTRY(rsqrt_backward), 2, 0.1, 3, NULL, 3e-7, false},
+    {ENTRY(sin), 1, -9, 9, NULL, 2e-7, false},
+    {ENTRY(sin), 1, -1e9, 1e9, NULL, 2e-7, false},
+    {ENTRY(sin_backward), 2, -9, 9, NULL, 3e-7, false},
+    {ENTRY(cos), 1, -9, 9, NULL, 2e-7, false},
+    {ENTRY(cos_backward), 2, -9, 9, NULL, 3e-7, false},
+    {ENTRY(pow), 2, 0.1, 3, NULL, 1e-7, false},
+    {ENTRY(pow_backward_base), 3, 0.1, 3, NULL, 4e-7, false},
+    {ENTRY(pow_backward_exponent), 4, 0.1, 3, NULL, 4e-7, false},
+    {ENTRY(pow_scalar), 1, 0.1, 3, number_pow, 1e-7, false},
+    {ENTRY(pow_scalar), 1, -3, 3, number_2, 1e-7, false},
+    {ENTRY(pow_scalar_backward), 2, 0.1, 3, number_pow, 3e-7, false},
+    {ENTRY(pow_scalar_backward), 2, -3, 3, number_2, 2e-7, false},
+    {ENTRY(tanh), 1, -4, 4, NULL, 2e-7, false},
+    {ENTRY(tanh_backward), 2, -1, 1, NULL, 2e-7, false},
+    {ENTRY(sigmoid), 1, -9, 9, NULL, 2e-7, false},
+    {ENTRY(sigmoid_backward), 2, 0, 1, NULL, 2e-7, false},
+    {ENTRY(relu), 1, -3, 3, NULL, 0, false},
+    {ENTRY(relu_backward), 2, -3, 3, NULL, 0, false},
+    {ENTRY(gelu), 1, -6, 6, NULL, 2e-7, false},
+    {ENTRY(gelu_backward), 2, -6, 6, NULL, 5e-7, false},
+    {ENTRY(gelu_tanh), 1, -6, 6, NULL, 3e-7, false},
+    {ENTRY(gelu_tanh_backward), 2, -6, 6, NULL, 1e-6, false},
+    {ENTRY(silu), 1, -9, 9, NULL, 2e-7, false},
+    {ENTRY(silu_backward), 2, -9, 9, NULL, 6e-7, false},
+};
+
+START_TEST(test_maps)
+{
+    const map_case *m = &maps[_i];
+    static float x[MOST_SOURCES + 1][LENGTH], y[ISAS][LENGTH];
+    static double x64[MOST_SOURCES + 1][LENGTH], y64[LENGTH];
+    for (int k = 0; k <= MOST_SOURCES; k++)
+        for (int i = 0; i < LENGTH; i++)
+            x64[k][i] = (double)(x[k][i] = (float)uniform(m->low, m->high));
+    memcpy(y64, x64[0], sizeof y64);
+    map_at(f64[BASELINE], m->entry)(LENGTH, (void *const[]){y64, x64[1], x64[2], x64[3], x64[4]}, m->numbers);
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        th_map_kernel *map = map_at(f32[isa], m->entry);
+        memcpy(y[isa], x[0], sizeof y[isa]);
+        map(LENGTH, (void *const[]){y[isa], x[1], x[2], x[3], x[4]}, m->numbers);
+        for (int i = 0; i < LENGTH; i++)
+            ck_assert_msg(fabs((double)y[isa][i] - y64[i]) <= m->tolerance * (1 + fabs(y64[i])), "%s: %.9g, not %.9g",
+                          m->name, (double)y[isa][i], y64[i]);
+        /* any length and alignment gives the same elements and leaves the rest alone */
+        for (int n = 0; n <= SHORT; n++) {
+            const int from = n % 7;
+            float part[SHORT + 16];
+            for (int i = 0; i < SHORT + 16; i++)
+                part[i] = i < n && m->in_place ? x[0][from + i] : 77;
+            map(n, (void *const[]){part, x[1] + from, x[2] + from, x[3] + from, x[4] + from}, m->numbers);
+            ck_assert(memcmp(part, y[isa] + from, (size_t)n * sizeof(float)) == 0);
+            for (int i = n; i < SHORT + 16; i++)
+                ck_assert(part[i] == 77);
+        }
+        /* the destination may be any of the sources */
+        for (int k = 1; k <= m->sources && !m->in_place; k++) {
+            float same_memory[LENGTH];
+            memcpy(same_memory, x[k], sizeof same_memory);
+            void *operands[MOST_SOURCES + 1] = {same_memory, x[1], x[2], x[3], x[4]};
+            operands[k] = same_memory;
+            map(LENGTH, operands, m->numbers);
+            ck_assert(memcmp(same_memory, y[isa], sizeof same_memory) == 0);
+        }
+    }
+    if (supported(AVX512))
+        ck_assert_msg(memcmp(y[AVX2], y[AVX512], sizeof y[AVX2]) == 0, "%s differs between AVX2 and AVX-512", m->name);
+    /* float64: instruction sets agree */
+    if (supported(AVX512)) {
+        static double again[2][LENGTH];
+        for (int isa = AVX2; isa <= AVX512; isa++) {
+            memcpy(again[isa - AVX2], x64[0], sizeof again[0]);
+            map_at(f64[isa], m->entry)(LENGTH, (void *const[]){again[isa - AVX2], x64[1], x64[2], x64[3], x64[4]},
+                                       m->numbers);
+            for (int i = 0; i < LENGTH; i++)
+                ck_assert(fabs(again[isa - AVX2][i] - y64[i]) <= 4e-16 * (1 + fabs(y64[i])) * 4);
+        }
+        ck_assert(memcmp(again[0], again[1], sizeof again[0]) == 0);
+    }
+}
+END_TEST
+
+START_TEST(test_where)
+{
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        float a[37], b[37], y[37];
+        bool condition[37];
+        for (int i = 0; i < 37; i++) {
+            a[i] = (float)i;
+            b[i] = NAN;
+            condition[i] = uniform(0, 1) < 0.5;
+        }
+        f32[isa]->where(37, (void *const[]){y, condition, a, b}, NULL);
+        for (int i = 0; i < 37; i++)
+            ck_assert(condition[i] ? y[i] == a[i] : isnan(y[i]));
+        f32[isa]->keep_unless(37, (void *const[]){y, a, condition}, NULL);
+        for (int i = 0; i < 37; i++)
+            ck_assert(y[i] == (condition[i] ? 0 : a[i]));
+    }
+}
+END_TEST
+
+START_TEST(test_reductions)
+{
+    enum { N = 20000 };
+    float *x = malloc(N * sizeof *x);
+    ck_assert(x);
+    for (int i = 0; i < N; i++)
+        x[i] = (float)uniform(-1, 2);
+    for (int n = 0; n <= N; n = n < SHORT ? n + 1 : n * 3 + 1) {
+        float sum[ISAS];
+        double squares[ISAS], low, high, exact = 0, exact_squares = 0, least = INFINITY, most = -INFINITY;
+        for (int i = 0; i < n; i++) {
+            exact += (double)x[i];
+            exact_squares += (double)x[i] * (double)x[i];
+            least = fmin(least, (double)x[i]);
+            most = fmax(most, (double)x[i]);
+        }
+        for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+            int64_t bad;
+            bool finite;
+            f32[isa]->sum(n, x, &sum[isa]);
+            f32[isa]->sum_squares(n, x, &squares[isa]);
+            f32[isa]->all_finite(n, x, &finite);
+            f32[isa]->value_range(n, x, &low, &high, &bad);
+            ck_assert(fabs((double)sum[isa] - exact) <= 2e-7 * (1 + fabs(exact)));
+            ck_assert(fabs(squares[isa] - exact_squares) <= 1e-13 * exact_squares);
+            ck_assert(finite && bad == 0 && low == least && high == most);
+            ck_assert(sum[isa] == sum[0] && squares[isa] == squares[0]);
+        }
+    }
+    /* one that is not finite, anywhere */
+    for (int at = 0; at < SHORT; at++) {
+        const float kept = x[at];
+        x[at] = at % 3 == 0 ? NAN : at % 3 == 1 ? INFINITY : -INFINITY;
+        for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+            bool finite;
+            int64_t bad;
+            double low, high, squares;
+            f32[isa]->all_finite(SHORT, x, &finite);
+            f32[isa]->value_range(SHORT, x, &low, &high, &bad);
+            f32[isa]->sum_squares(SHORT, x, &squares);
+            ck_assert(!finite && bad == 1 && low >= -1 && high <= 2 && !isfinite(squares));
+        }
+        x[at] = kept;
+    }
+    free(x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("vector_math");
+    TCase *tests = tcase_create("vector_math");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
+    tcase_add_test(tests, test_pow_accuracy);
+    tcase_add_test(tests, test_special_values);
+    tcase_add_test(tests, test_pow_special_values);
+    tcase_add_test(tests, test_ties_and_nan);
+    tcase_add_loop_test(tests, test_maps, 0, sizeof maps / sizeof *maps);
+    tcase_add_test(tests, test_where);
+    tcase_add_test(tests, test_reductions);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,17 @@
+#!/bin/sh
+# with_isa.sh PROGRAM [ARGUMENT...]: runs a test under the instruction set that TAPEHEAD_ISA names, or says that this
+# processor has not got it and exits with 77, which ctest reports as skipped.
+set -eu
+
+case ${TAPEHEAD_ISA:-} in
+avx2) needed="avx2 fma" ;;
+avx512) needed="avx2 fma avx512f avx512bw avx512dq avx512vl" ;;
+*) needed= ;;
+esac
+for flag in $needed; do
+    if ! grep -q "^flags.* $flag\b" /proc/cpuinfo; then
+        echo "skipped: this processor has no $flag, which TAPEHEAD_ISA=$TAPEHEAD_ISA needs"
+        exit 77
+    fi
+done
+exec "$@"
