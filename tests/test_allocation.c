@@ -206,12 +206,14 @@ START_TEST(no_step_after_the_first_allocates)
     seen = 0;
     watching = 1;
 #endif
+    int failed = 0; /* an assertion allocates: none in here */
     for (int i = 0; i < 10; i++)
-        ck_assert_int_eq(step(&t), TH_OK);
+        failed += step(&t) != TH_OK;
 #if WATCHES_MALLOC
     watching = 0;
     ck_assert_int_eq(seen, 0);
 #endif
+    ck_assert_int_eq(failed, 0);
     ck_assert_int_eq(t.memory.calls, calls);
     ck_assert_uint_eq(th_memory(t.ctx).reserved, reserved);
     ck_assert_uint_eq(th_memory(t.ctx).peak, peak);

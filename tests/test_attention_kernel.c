@@ -301,7 +301,7 @@ static problem *make_problem(const attention_case *c, th_dtype dtype)
         .causal = c->causal, .window = c->window, .position = c->bottom_right ? c->keys - c->queries : 0,
         .left = c->left, .right = c->right, .valid_lens = x[LENS].view, .valid_lens_64 = c->lens == 2,
         .keep = x[KEEP].view, .additive = x[ADDITIVE].view,
-        .drops = c->dropout > 0, .dropout = th_dropout_make((th_philox){{1, 2}, 3, 4}, c->dropout),
+        .drops = c->dropout > 0, .dropout = th_dropout_mask_make((th_philox){{1, 2}, 3, 4}, c->dropout),
         .o_gradient = x[DO].view, .q_gradient = x[DQ].view, .k_gradient = x[DK].view, .v_gradient = x[DV].view,
         .additive_gradient = x[DADDITIVE].view,
         .add_q = c->add, .add_k = c->add, .add_v = c->add, .add_additive = c->add,
@@ -317,16 +317,6 @@ static void free_problem(problem *p)
         if (p->operands[i].owns)
             free(p->operands[i].view.data);
     free(p);
-}
-
-/* The same numbers in memory of its own. */
-static problem *copy_problem(const problem *from)
-{
-    problem *p = make_problem(&from->c, from->dtype);
-    for (int i = 0; i < OPERANDS; i++)
-        if (p->operands[i].owns)
-            memcpy(p->operands[i].view.data, from->operands[i].view.data, (size_t)p->operands[i].count * 8);
-    return p;
 }
 
 /* A workspace full of NaN, so that what is not written is noticed. */

@@ -252,7 +252,7 @@ END_TEST
 static void expect_verdict(mutation m, const char *verdict)
 {
     const th_op *op = th_op_find("matmul");
-    static const th_sample square[2] = {{.name = "square", .n_inputs = 2, .input = {{.shape = TH_SHAPE(3, 3)}, {.shape = TH_SHAPE(3, 3)}}}, {.name = NULL}};
+    static const th_sample square[2] = {{.name = "square", .n_inputs = 2, .input = {{.shape = TH_SIZES(3, 3)}, {.shape = TH_SIZES(3, 3)}}}, {.name = NULL}};
     th_op mutant = *op;
     original = op;
     current = m;
@@ -304,7 +304,7 @@ static void forgetful_backward(const th_call *call)
 
 START_TEST(a_missing_sum_is_named)
 {
-    const th_sample samples[2] = {{.name = "bias", .n_inputs = 2, .input = {{.shape = TH_SHAPE(4, 3)}, {.shape = TH_SHAPE(3)}}}, {.name = NULL}};
+    const th_sample samples[2] = {{.name = "bias", .n_inputs = 2, .input = {{.shape = TH_SIZES(4, 3)}, {.shape = TH_SIZES(3)}}}, {.name = NULL}};
     const th_op forgetful = {.name = "forgetful",
                              .value = "y = x + b",
                              .gradient = "db = dy, alas",

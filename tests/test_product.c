@@ -365,13 +365,13 @@ static void check_random(th_dtype dtype, int cases)
 
 START_TEST(test_random_float32)
 {
-    check_random(TH_FLOAT32, 700);
+    check_random(TH_FLOAT32, 500);
 }
 END_TEST
 
 START_TEST(test_random_float64)
 {
-    check_random(TH_FLOAT64, 700);
+    check_random(TH_FLOAT64, 500);
 }
 END_TEST
 
@@ -423,34 +423,37 @@ START_TEST(test_blocks_of_k)
 END_TEST
 
 /* Sizes at which B goes through several slabs, in columns and in k, and C is cut among the team in both directions. */
+static const struct {
+    int64_t m, n, k;
+    arrangement a, b, c;
+} large[] = {
+    {100, 3300, 520, ROWS, COLUMNS, ROWS}, {300, 500, 3600, COLUMNS, ROWS, ROWS},
+    {131, 997, 1300, ROWS, COLUMNS, ROWS}, {97, 3200, 1100, COLUMNS, COLUMNS, ROWS},
+    {1, 5000, 700, ROWS, ROWS, ROWS},      {3, 3001, 900, ROWS, COLUMNS, ROWS},
+    {2000, 1, 900, ROWS, ROWS, ROWS},      {700, 65, 384, ROWS, COLUMNS, PADDED},
+    {500, 300, 1100, ROWS, ROWS, COLUMNS}, {257, 190, 700, SPREAD, SPREAD, SPREAD},
+    {5, 400, 700, ROWS, COLUMNS, SPREAD},
+};
+enum { LARGE = sizeof large / sizeof *large };
+
+/* Every one of them in both types. */
 START_TEST(test_large)
 {
-    static const struct {
-        int64_t m, n, k;
-        arrangement a, b, c;
-    } cases[] = {
-        {100, 6300, 520, ROWS, COLUMNS, ROWS}, {300, 500, 3600, COLUMNS, ROWS, ROWS},
-        {131, 997, 1300, ROWS, COLUMNS, ROWS}, {97, 3200, 1100, COLUMNS, COLUMNS, ROWS},
-        {1, 5000, 700, ROWS, ROWS, ROWS},      {3, 3001, 900, ROWS, COLUMNS, ROWS},
-        {2000, 1, 900, ROWS, ROWS, ROWS},      {700, 65, 384, ROWS, COLUMNS, PADDED},
-        {500, 300, 1100, ROWS, ROWS, COLUMNS}, {257, 190, 700, SPREAD, SPREAD, SPREAD},
-        {5, 400, 700, ROWS, COLUMNS, SPREAD},
-    };
+    const int i = _i / 2;
     th_machine list[MOST_MACHINES];
     const int count = machines(list);
-    for (int m = 0; m < count; m++)
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            const recipe r = {.dtype = _i ? TH_FLOAT64 : TH_FLOAT32,
-                              .m = cases[i].m,
-                              .n = cases[i].n,
-                              .k = cases[i].k,
-                              .a = cases[i].a,
-                              .b = cases[i].b,
-                              .c = cases[i].c,
-                              .add = i % 3 == 1,
-                              .bias = i % 3 == 2};
-            check_case(&r, &list[m], 1 + (int)i % 4, 0, 200);
-        }
+    for (int m = 0; m < count; m++) {
+        const recipe r = {.dtype = _i % 2 ? TH_FLOAT64 : TH_FLOAT32,
+                          .m = large[i].m,
+                          .n = large[i].n,
+                          .k = large[i].k,
+                          .a = large[i].a,
+                          .b = large[i].b,
+                          .c = large[i].c,
+                          .add = i % 3 == 1,
+                          .bias = i % 3 == 2};
+        check_case(&r, &list[m], 1 + i % 4, 0, 200);
+    }
 }
 END_TEST
 
@@ -627,7 +630,7 @@ Suite *product_suite(void)
     tcase_add_test(bits, test_random_float64);
     tcase_add_loop_test(bits, test_every_edge, 0, 2);
     tcase_add_loop_test(bits, test_blocks_of_k, 0, 2);
-    tcase_add_loop_test(bits, test_large, 0, 2);
+    tcase_add_loop_test(bits, test_large, 0, 2 * LARGE);
     tcase_add_loop_test(bits, test_batches, 0, 2);
     tcase_add_test(bits, test_row_does_not_depend_on_its_batch);
     tcase_add_test(bits, test_not_finite);

@@ -922,23 +922,25 @@ static uint64_t digest_of_everything(th_context *ctx)
 
 START_TEST(test_bits_do_not_depend_on_team_or_instruction_set)
 {
-    uint64_t digests[8];
-    int count = 0;
-    for (int run = 0; run < 5; run++) {
-        th_context *ctx = NULL;
-        if (run >= 3 && setenv("TAPEHEAD_ISA", run == 3 ? "avx2" : "avx512", 1))
-            ck_abort();
-        ctx = th_context_new(&(th_context_options){.seed = 3, .threads = run < 3 ? run + 1 : 2});
-        ck_assert_ptr_nonnull(ctx);
-        if (th_error_code(ctx)) {
-            printf("skipped: %s\n", th_error_message(ctx));
-        } else {
-            digests[count] = digest_of_everything(ctx);
-            ck_assert_msg(digests[count] == digests[0], "run %d", run);
-            count++;
+    static const char *const sets[] = {NULL, "avx2", "avx512"}; /* NULL: as the suite runs */
+    uint64_t digests[3][3];
+    bool ran[3] = {false};
+    for (int set = 0; set < 3; set++) {
+        ck_assert(!sets[set] || setenv("TAPEHEAD_ISA", sets[set], 1) == 0);
+        for (int threads = 1; threads <= 3; threads++) {
+            th_context *ctx = th_context_new(&(th_context_options){.seed = 3, .threads = threads});
+            ck_assert_ptr_nonnull(ctx);
+            ran[set] = th_error_code(ctx) == TH_OK;
+            if (ran[set])
+                digests[set][threads - 1] = digest_of_everything(ctx);
+            else
+                printf("skipped: %s\n", th_error_message(ctx));
+            th_context_free(ctx);
+            ck_assert_msg(!ran[set] || digests[set][threads - 1] == digests[set][0], "%d threads", threads);
         }
-        th_context_free(ctx);
     }
+    ck_assert(ran[0]);
+    ck_assert_msg(!ran[1] || !ran[2] || digests[1][0] == digests[2][0], "avx2 and avx512 differ");
 }
 END_TEST
 
@@ -947,8 +949,8 @@ START_TEST(test_row_does_not_depend_on_its_batch)
 {
     th_context *ctx = open_context();
     th_tensor *x = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(50, 37), -3, 3);
-    static float all[3][50 * 37], one[37];
-    th_tensor *whole[3] = {th_softmax(x, 1), th_layer_norm(x, NULL), th_masked_softmax(x, &(th_mask){.window = TH_WINDOW(9, 5)})};
+    static float all[2][50 * 37], one[37];
+    th_tensor *whole[2] = {th_softmax(x, 1), th_layer_norm(x, NULL)};
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(th_copy_out(whole[i], all[i], sizeof all[i]), TH_OK);
     for (int r = 0; r < 50; r += 7) {

@@ -74,6 +74,11 @@ typedef struct th_shape {
 #define TH_SHAPE(...) ((th_shape){TH_COUNT_(__VA_ARGS__), {__VA_ARGS__}})
 #define TH_SCALAR ((th_shape){0, {0}})
 #endif
+/* The same as the initialiser of a static object, such as a sample's shape: { .shape = TH_SIZES(2, 3) }. */
+#define TH_SIZES(...)                                                                                                                      \
+    {                                                                                                                                      \
+        TH_COUNT_(__VA_ARGS__), { __VA_ARGS__ }                                                                                            \
+    }
 /* Axes and orders of axes are written the same way: th_transpose(x, TH_AXES(0, 2, 1, 3)). */
 #define TH_AXES(...) TH_SHAPE(__VA_ARGS__)
 #define TH_ALL_AXES TH_SCALAR

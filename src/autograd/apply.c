@@ -284,12 +284,6 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
-    for (int i = 0; i < n; i++)
-        if (inputs[i])
-            frame->call.input[i] = th_tensor_array(inputs[i]);
-    const th_status shape = op->shape(&frame->call);
-    if (shape != TH_OK)
-        return ctx->error ? ctx->error : th_fail(ctx, shape, op->name, "the shape rule refused its inputs");
     const bool recording = wants_recording(ctx, op, n, inputs);
     const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
@@ -303,31 +297,57 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
     return TH_OK;
 }
 
-th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs, th_tensor **const *extra)
+/* Everything before the call itself: usable operands, a copy of the attributes, a frame that knows the inputs, the shape rule's word. */
+static th_status begin(th_frame *frame, const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
     th_context *ctx = context_of_inputs(n, inputs);
     if (ctx == NULL)
-        return NULL;
+        return TH_ERROR_ARGUMENT;
     th_use_context(ctx);
     if (!inputs_usable(ctx, op, n, inputs))
-        return NULL;
+        return ctx->error;
     th_tape *tape = th_tape_of(ctx, op->name);
     if (tape == NULL)
-        return NULL;
+        return ctx->error;
     void *copy = NULL;
     if (op->attributes_size) {
         copy = th_bump_take(ctx, &tape->bytes, op->attributes_size);
-        if (copy == NULL) {
-            th_fail_memory(ctx, op->name, op->attributes_size);
-            return NULL;
-        }
+        if (copy == NULL)
+            return th_fail_memory(ctx, op->name, op->attributes_size);
         memcpy(copy, attributes, op->attributes_size);
     }
+    if (th_frame_init(frame, ctx, tape, op, n, copy) != TH_OK)
+        return ctx->error;
+    for (int i = 0; i < n; i++)
+        if (inputs[i])
+            frame->call.input[i] = th_tensor_array(inputs[i]);
+    const th_status shape = op->shape(&frame->call);
+    if (shape != TH_OK && !ctx->error)
+        th_fail(ctx, shape, op->name, "the shape rule refused its inputs");
+    return ctx->error;
+}
+
+th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
+{
+    th_context *ctx = context_of_inputs(n, inputs);
+    uint32_t calls[TH_STREAM_COUNT];
+    if (ctx)
+        memcpy(calls, ctx->calls, sizeof calls);
     th_frame frame;
-    if (th_frame_init(&frame, ctx, tape, op, n, copy) != TH_OK)
+    const th_status status = begin(&frame, op, attributes, n, inputs);
+    if (ctx)
+        memcpy(ctx->calls, calls, sizeof calls); /* nothing is drawn */
+    return status;
+}
+
+th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs, th_tensor **const *extra)
+{
+    th_frame frame;
+    if (begin(&frame, op, attributes, n, inputs) != TH_OK)
         return NULL;
+    th_context *ctx = frame.call.ctx;
     th_tensor *outputs[TH_MAX_OUTPUTS] = {NULL};
-    if (run(&frame, tape, n, inputs, extra, outputs) != TH_OK) {
+    if (run(&frame, ctx->tape, n, inputs, extra, outputs) != TH_OK) {
         abandon(frame.call.n_outputs, outputs);
         return NULL;
     }

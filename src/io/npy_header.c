@@ -142,8 +142,9 @@ bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble)
     expect(&p, '{');
     bool comma = true;
     while (well(&p) && !accept(&p, '}')) {
-        char key[32];
-        parse_string(&p, key, sizeof key);
+        char key[32] = "";
+        if (comma)
+            parse_string(&p, key, sizeof key);
         int which = 0;
         while (which < KEYS && strcmp(key, keys[which]) != 0)
             which++;

@@ -10,8 +10,6 @@
 enum {
     SLICE_ROWS = 384,
     SLICE_COLUMNS = 768,
-    COPY_STEPS = 512,     /* of k at a time, where an operand has to be copied */
-    CALL_STEPS = 1 << 20, /* of k at a time otherwise: OpenBLAS counts with int */
     MOST_STRIDE = 1 << 30
 };
 
@@ -57,7 +55,7 @@ static plan make_plan(th_dtype dtype, const th_machine *machine, const th_produc
     p.a = choose_access(item->m, item->k, item->a_row, item->a_col);
     p.b = choose_access(item->k, item->n, item->b_row, item->b_col);
     p.c = fits(item->c_row, item->c_col, item->n) ? AS_IT_LIES : COPIED;
-    p.steps = th_item_min(item->k, p.a == COPIED || p.b == COPIED ? COPY_STEPS : CALL_STEPS);
+    p.steps = th_item_min(item->k, TH_PRODUCT_BLOCK); /* a product cut there has the same bits, as with our own tiles */
     p.a_bytes = p.a == COPIED ? (size_t)(p.rows * p.steps * p.size) : 0;
     p.b_bytes = p.b == COPIED ? (size_t)(p.steps * p.columns * p.size) : 0;
     p.c_bytes = p.c == COPIED ? (size_t)(p.rows * p.columns * p.size) : 0;

@@ -133,8 +133,9 @@ static void backward_body(void *shared, const th_rows_block *b)
 {
     const loss_rows *l = shared;
     const cross_entropy_attributes *attributes = l->call->attributes;
-    th_call_kernels(l->call)->cross_entropy_backward(b->count, b->length, attributes->smoothing, l->factor, l->target + b->first, b->operand[0],
-                                                     b->stride[0], kept_of(l, b->first), b->operand[1], b->stride[1], l->call->add[LOGITS]);
+    th_call_kernels(l->call)->cross_entropy_backward(b->count, b->length, l->factor, attributes->smoothing / (double)b->length,
+                                                     l->factor * (1 - attributes->smoothing), l->target + b->first, b->operand[0], b->stride[0],
+                                                     kept_of(l, b->first), b->operand[1], b->stride[1], l->call->add[LOGITS]);
 }
 
 /* One counted row with target t, smoothing s, V classes, normalizer n:

@@ -297,11 +297,13 @@ TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g
     lanes weight = lanes_exp(lanes_sub(z, lanes_broadcast(g->log_sum_exp)));
     lanes gradient = weight;
     if (g->gradient) {
+        const lanes minus_delta = lanes_broadcast(-g->delta);
         gradient = lanes_load(g->gradient + x);
         if (multiplier)
-            gradient = lanes_mul(gradient, lanes_load(multiplier));
-        gradient = lanes_mul(weight, lanes_sub(gradient, lanes_broadcast(g->delta)));
-        gradient = lanes_mul(gradient, lanes_broadcast(g->factor));
+            gradient = lanes_mul_add(gradient, lanes_load(multiplier), minus_delta);
+        else
+            gradient = lanes_add(gradient, minus_delta);
+        gradient = lanes_mul(lanes_mul(weight, gradient), lanes_broadcast(g->factor));
         if (edge || masked)
             gradient = replace_hidden(z, gradient, vec_broadcast(0));
         lanes_store(g->gradient + x, gradient);

@@ -1,6 +1,16 @@
 /* Losses: cross entropy on rows of logits, and the maps of the mean squared error. */
 #include "kernels/vector/row.h"
 
+/* a * b + c, fused where there is an instruction for it. */
+TH_INLINE double double_mul_add(double a, double b, double c)
+{
+#ifdef __FMA__
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 /* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log sum exp(x) = m + log(sum).
  * A row's loss is a double: m - x[target] of finite logits can be twice the largest float. target < 0: the row does not count. */
 void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x, int64_t x_row, double *loss, void *kept)
@@ -15,10 +25,10 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
             continue;
         }
         const real largest = row_largest(from, n);
-        const real sum = row_exp_sum(from, n, largest, NULL);
+        const real sum = row_exp_sum(from, n, largest);
         double result = (double)real_log(sum);
         if (smoothing < 1)
-            result += (1 - smoothing) * ((double)largest - (double)from[target[r]]);
+            result = double_mul_add(1 - smoothing, (double)largest - (double)from[target[r]], result);
         if (smoothing > 0) {
             /* smoothing / n sum (m - x), halved inside so that no difference overflows */
             const lanes top = lanes_mul(lanes_broadcast(largest), half);
@@ -37,12 +47,11 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
     }
 }
 
-/* dx = factor (softmax(x) - smoothing / n - (1 - smoothing) [target]); a row that does not count: 0. */
-void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double smoothing, double factor, const int64_t *target, const void *x, int64_t x_row,
-                                       const void *kept, void *dx, int64_t dx_row, bool add)
+/* dx = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
+void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target, const int64_t *target, const void *x,
+                                       int64_t x_row, const void *kept, void *dx, int64_t dx_row, bool add)
 {
-    const lanes factors = lanes_broadcast((real)factor), share = lanes_broadcast((real)(smoothing / (double)n));
-    const real at_target = (real)(factor * (1 - smoothing));
+    const lanes factors = lanes_broadcast((real)factor), minus_share = lanes_broadcast(-(real)share);
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;
         real *to = (real *)dx + r * dx_row;
@@ -53,10 +62,10 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double smoothing
         }
         const lanes largest = lanes_broadcast(((const real *)kept)[2 * r]), scale = lanes_broadcast(((const real *)kept)[2 * r + 1]);
         for (int64_t i = 0; i < n; i += TH_LANES) {
-            const lanes softmax = lanes_mul(lanes_exp(lanes_sub(row_load(from, i, n, 0), largest)), scale);
-            row_put(to, i, n, lanes_mul(lanes_sub(softmax, share), factors), add);
+            const lanes e = lanes_exp(lanes_sub(row_load(from, i, n, 0), largest));
+            row_put_product(to, i, n, lanes_mul_add(e, scale, minus_share), factors, add);
         }
-        to[target[r]] -= at_target;
+        to[target[r]] -= (real)at_target;
     }
 }
 

@@ -89,10 +89,10 @@ TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *
             if (centred)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
-            const lanes g = lanes_mul(d, weight_or_1(weight, i, n));
+            const lanes w = weight_or_1(weight, i, n);
             if (centred)
-                sum_g = lanes_add(sum_g, g);
-            sum_gh = lanes_mul_add(g, h, sum_gh);
+                sum_g = lanes_mul_add(d, w, sum_g);
+            sum_gh = lanes_mul_add(lanes_mul(d, w), h, sum_gh);
             if (dweight)
                 row_store(dweight, i, n, lanes_mul_add(d, h, row_load(dweight, i, n, 0)));
             if (dbias)
@@ -100,15 +100,15 @@ TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *
         }
         if (!to)
             continue;
-        const lanes mean_g = lanes_broadcast(lanes_sum(sum_g) / (real)n), mean_gh = lanes_broadcast(lanes_sum(sum_gh) / (real)n);
+        const lanes minus_mean_g = lanes_broadcast(-lanes_sum(sum_g) / (real)n), minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             lanes h = row_load(from, i, n, mean);
             if (centred)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
-            const lanes g = lanes_mul(row_load(gradient, i, n, 0), weight_or_1(weight, i, n));
-            const lanes along = lanes_mul_add(h, mean_gh, mean_g); /* what the normalisation takes out of g */
-            row_put(to, i, n, lanes_mul(lanes_sub(g, along), scales), add);
+            const lanes along = lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
+            const lanes rest = lanes_mul_add(row_load(gradient, i, n, 0), weight_or_1(weight, i, n), along);
+            row_put_product(to, i, n, rest, scales, add);
         }
     }
 }

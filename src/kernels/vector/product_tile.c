@@ -107,25 +107,42 @@ static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands
     store(TILE_ROWS, 2, sum, t);
 }
 
+/* Defines tile_<rows>_<registers>: the numbers must be constants for the loops to disappear. */
 #define TILE(rows, registers)                                                                                          \
     static void tile_##rows##_##registers(const tile_operands *t)                                                      \
     {                                                                                                                  \
         tile(rows, registers, t);                                                                                      \
-    }
-#define TILES(rows) TILE(rows, 1) TILE(rows, 2)
-TILES(1)
-TILES(2) TILES(3) TILES(4) TILES(5) TILES(6) TILE(1, 4) TILE(2, 4) TILE(3, 4)
+    }                                                                                                                  \
+    static tile_function tile_##rows##_##registers
+#define TILES(rows)                                                                                                    \
+    TILE(rows, 1);                                                                                                     \
+    TILE(rows, 2)
+
+TILES(1);
+TILES(2);
+TILES(3);
+TILES(4);
+TILES(5);
+TILES(6);
+TILE(1, 4);
+TILE(2, 4);
+TILE(3, 4);
 #if TH_VECTOR_BYTES == 64
-    TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+TILES(7);
+TILES(8);
+TILES(9);
+TILES(10);
+TILES(11);
+TILES(12);
 #endif
 
-    /* [rows - 1][one or two registers] */
-    static tile_function *const tiles[TILE_ROWS][2] = {
-        {tile_1_1, tile_1_2},   {tile_2_1, tile_2_2},   {tile_3_1, tile_3_2},
-        {tile_4_1, tile_4_2},   {tile_5_1, tile_5_2},   {tile_6_1, tile_6_2},
+/* [rows - 1][one or two registers] */
+static tile_function *const tiles[TILE_ROWS][2] = {
+    {tile_1_1, tile_1_2},   {tile_2_1, tile_2_2},   {tile_3_1, tile_3_2},
+    {tile_4_1, tile_4_2},   {tile_5_1, tile_5_2},   {tile_6_1, tile_6_2},
 #if TH_VECTOR_BYTES == 64
-        {tile_7_1, tile_7_2},   {tile_8_1, tile_8_2},   {tile_9_1, tile_9_2},
-        {tile_10_1, tile_10_2}, {tile_11_1, tile_11_2}, {tile_12_1, tile_12_2},
+    {tile_7_1, tile_7_2},   {tile_8_1, tile_8_2},   {tile_9_1, tile_9_2},
+    {tile_10_1, tile_10_2}, {tile_11_1, tile_11_2}, {tile_12_1, tile_12_2},
 #endif
 };
 static tile_function *const wide_tiles[WIDE_ROWS] = {tile_1_4, tile_2_4, tile_3_4};

@@ -79,6 +79,6 @@ void TH_KERNEL(row_variance_backward)(int64_t rows, int64_t n, double divisor, c
         const lanes mean = lanes_broadcast(row_sum(from, n) / (real)n);
         const lanes factor = lanes_broadcast(((const real *)dy)[r * dy_row] * (real)(2 / divisor));
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_put(to, i, n, lanes_mul(lanes_sub(row_load(from, i, n, 0), mean), factor), add);
+            row_put_product(to, i, n, lanes_sub(row_load(from, i, n, 0), mean), factor, add);
     }
 }

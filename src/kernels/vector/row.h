@@ -1,5 +1,6 @@
 /* What the kernels of rows share: walking one contiguous row of n elements, 16 lanes at a time. The last lanes of a row are filled up with a
- * number that changes nothing and run through the same code. */
+ * number that changes nothing and run through the same code. Products that are added to something are fused explicitly (lanes_mul_add): these
+ * loops have branches, across which compilers differ in what they contract. */
 #ifndef TH_KERNELS_VECTOR_ROW_H
 #define TH_KERNELS_VECTOR_ROW_H
 
@@ -25,6 +26,12 @@ TH_INLINE void row_put(real *x, int64_t i, int64_t n, lanes value, bool add)
     row_store(x, i, n, add ? lanes_add(row_load(x, i, n, 0), value) : value);
 }
 
+/* x = a * b, or x + a * b. */
+TH_INLINE void row_put_product(real *x, int64_t i, int64_t n, lanes a, lanes b, bool add)
+{
+    row_store(x, i, n, add ? lanes_mul_add(a, b, row_load(x, i, n, 0)) : lanes_mul(a, b));
+}
+
 /* The largest element that is not NaN; -inf when there is none. */
 TH_INLINE real row_largest(const real *x, int64_t n)
 {
@@ -34,17 +41,13 @@ TH_INLINE real row_largest(const real *x, int64_t n)
     return lanes_largest(largest);
 }
 
-/* sum exp(x - shift); the terms go to y unless that is NULL. */
-TH_INLINE real row_exp_sum(const real *x, int64_t n, real shift, real *y)
+/* sum exp(x - shift) */
+TH_INLINE real row_exp_sum(const real *x, int64_t n, real shift)
 {
     const lanes shifts = lanes_broadcast(shift);
     lanes sum = lanes_broadcast(0);
-    for (int64_t i = 0; i < n; i += TH_LANES) {
-        const lanes e = lanes_exp(lanes_sub(row_load(x, i, n, (real)-INFINITY), shifts));
-        sum = lanes_add(sum, e);
-        if (y)
-            row_store(y, i, n, e);
-    }
+    for (int64_t i = 0; i < n; i += TH_LANES)
+        sum = lanes_add(sum, lanes_exp(lanes_sub(row_load(x, i, n, (real)-INFINITY), shifts)));
     return lanes_sum(sum);
 }
 
@@ -72,12 +75,6 @@ TH_INLINE void row_fill(real *x, int64_t n, real value)
 {
     for (int64_t i = 0; i < n; i += TH_LANES)
         row_store(x, i, n, lanes_broadcast(value));
-}
-
-TH_INLINE void row_scale(real *x, int64_t n, real factor)
-{
-    for (int64_t i = 0; i < n; i += TH_LANES)
-        row_store(x, i, n, lanes_mul(row_load(x, i, n, 0), lanes_broadcast(factor)));
 }
 
 TH_INLINE real real_log(real x)

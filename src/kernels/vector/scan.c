@@ -25,33 +25,36 @@ void TH_KERNEL(sum)(int64_t n, const void *x, void *result)
     *to = lanes_sum(sum);
 }
 
-/* 16 lanes of float64. */
-typedef struct wide_lanes {
-    wide part[TH_REGISTERS];
-} wide_lanes;
+/* In float64, where the square of a float32 is exact; half a register at a time, which is a whole one of float64. */
+enum { SQUARE_LANES = TH_VECTOR_BYTES / 8, SQUARE_REGISTERS = TH_LANES / SQUARE_LANES };
 
-TH_INLINE wide_lanes add_squares(wide_lanes sum, lanes x)
+typedef double vec_square __attribute__((vector_size(TH_VECTOR_BYTES)));
+typedef real vec_root __attribute__((vector_size(SQUARE_LANES * sizeof(real)), aligned(TH_REAL_BITS / 8), may_alias));
+
+TH_INLINE void add_squares(vec_square sum[SQUARE_REGISTERS], const real x[TH_LANES])
 {
-    for (int r = 0; r < TH_REGISTERS; r++) {
-        const wide w = vec_widen(x.part[r]);
-        sum.part[r] += w * w;
+    for (int r = 0; r < SQUARE_REGISTERS; r++) {
+        const vec_square w = __builtin_convertvector(*(const vec_root *)(x + r * SQUARE_LANES), vec_square);
+        sum[r] += w * w;
     }
-    return sum;
 }
 
 void TH_KERNEL(sum_squares)(int64_t n, const void *x, double *result)
 {
     const real *from = x;
-    wide_lanes sum;
-    for (int r = 0; r < TH_REGISTERS; r++)
-        sum.part[r] = (wide){0};
+    vec_square sum[SQUARE_REGISTERS];
+    for (int r = 0; r < SQUARE_REGISTERS; r++)
+        sum[r] = (vec_square){0};
     int64_t i = 0;
     for (; i + TH_LANES <= n; i += TH_LANES)
-        sum = add_squares(sum, lanes_load(from + i));
-    if (i < n)
-        sum = add_squares(sum, lanes_load_part(from + i, n - i, 0));
+        add_squares(sum, from + i);
+    if (i < n) {
+        real rest[TH_LANES] = {0};
+        memcpy(rest, from + i, (size_t)(n - i) * sizeof(real));
+        add_squares(sum, rest);
+    }
     double lane[TH_LANES];
-    memcpy(lane, &sum, sizeof lane);
+    memcpy(lane, sum, sizeof lane);
     for (int width = TH_LANES / 2; width > 0; width /= 2)
         for (int k = 0; k < width; k++)
             lane[k] += lane[k + width];

@@ -2,13 +2,35 @@
  * Everything is computed relative to the largest element, so that any finite row is safe: x - max may overflow to -inf, whose exp is 0. */
 #include "kernels/vector/row.h"
 
+/* y = exp(x - shift) / sum exp(x - shift); returns the sum. y may be x. The last lanes, stored in part, are not read again: a processor waits for that. */
+TH_INLINE real softmax_row(int64_t n, const real *x, real shift, real *y)
+{
+    const lanes shifts = lanes_broadcast(shift);
+    const int64_t whole = n / TH_LANES * TH_LANES;
+    lanes sum = lanes_broadcast(0), last = sum;
+    for (int64_t i = 0; i < whole; i += TH_LANES) {
+        const lanes e = lanes_exp(lanes_sub(lanes_load(x + i), shifts));
+        sum = lanes_add(sum, e);
+        lanes_store(y + i, e);
+    }
+    if (whole < n) {
+        last = lanes_exp(lanes_sub(lanes_load_part(x + whole, n - whole, (real)-INFINITY), shifts));
+        sum = lanes_add(sum, last);
+    }
+    const real total = lanes_sum(sum);
+    const lanes factor = lanes_broadcast(1 / total);
+    for (int64_t i = 0; i < whole; i += TH_LANES)
+        lanes_store(y + i, lanes_mul(lanes_load(y + i), factor));
+    if (whole < n)
+        lanes_store_part(y + whole, n - whole, lanes_mul(last, factor));
+    return total;
+}
+
 void TH_KERNEL(softmax)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;
-        real *to = (real *)y + r * y_row;
-        const real sum = row_exp_sum(from, n, row_largest(from, n), to);
-        row_scale(to, n, 1 / sum);
+        softmax_row(n, from, row_largest(from, n), (real *)y + r * y_row);
     }
 }
 
@@ -34,10 +56,10 @@ TH_INLINE void softmax_gradient(int64_t n, const real *y, const real *dy, real *
     const lanes dot = lanes_broadcast(lanes_sum(sum));
     for (int64_t i = 0; i < n; i += TH_LANES) {
         const lanes weight = row_load(y, i, n, 0);
-        lanes gradient = lanes_mul(weight, lanes_sub(row_load(dy, i, n, 0), dot));
+        lanes gradient = lanes_sub(row_load(dy, i, n, 0), dot);
         if (masked)
             gradient = keep_where_not_0(weight, gradient);
-        row_put(dx, i, n, gradient, add);
+        row_put_product(dx, i, n, weight, gradient, add);
     }
 }
 
@@ -61,7 +83,7 @@ void TH_KERNEL(log_softmax)(int64_t rows, int64_t n, const void *x, int64_t x_ro
         const real *from = (const real *)x + r * x_row;
         real *to = (real *)y + r * y_row;
         const real largest = row_largest(from, n);
-        const lanes shift = lanes_broadcast(largest), log_sum = lanes_broadcast(real_log(row_exp_sum(from, n, largest, NULL)));
+        const lanes shift = lanes_broadcast(largest), log_sum = lanes_broadcast(real_log(row_exp_sum(from, n, largest)));
         for (int64_t i = 0; i < n; i += TH_LANES)
             row_store(to, i, n, lanes_sub(lanes_sub(row_load(from, i, n, 0), shift), log_sum));
     }
@@ -87,7 +109,7 @@ void TH_KERNEL(log_sum_exp)(int64_t rows, int64_t n, const void *x, int64_t x_ro
         const real *from = (const real *)x + r * x_row;
         const real largest = row_largest(from, n);
         const real shift = largest - largest == 0 ? largest : 0; /* infinities come out of exp and log by themselves */
-        ((real *)y)[r * y_row] = shift + real_log(row_exp_sum(from, n, shift, NULL));
+        ((real *)y)[r * y_row] = shift + real_log(row_exp_sum(from, n, shift));
     }
 }
 
@@ -105,7 +127,7 @@ void TH_KERNEL(log_sum_exp_backward)(int64_t rows, int64_t n, const void *x, int
         }
         const lanes shift = lanes_broadcast(value), factor = lanes_broadcast(((const real *)dy)[r * dy_row]);
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_put(to, i, n, lanes_mul(lanes_exp(lanes_sub(row_load(from, i, n, 0), shift)), factor), add);
+            row_put_product(to, i, n, lanes_exp(lanes_sub(row_load(from, i, n, 0), shift)), factor, add);
     }
 }
 
@@ -166,11 +188,9 @@ void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void
         largest = lanes_max(score, largest);
         row_store(to, i, end, score);
     }
-    const real sum = row_exp_sum(to + start, end - start, lanes_largest(largest), to + start);
-    if (sum - sum == 0 && sum > 0) {
-        row_scale(to + start, end - start, 1 / sum);
+    const real sum = softmax_row(end - start, to + start, lanes_largest(largest), to + start);
+    if (sum - sum == 0 && sum > 0)
         return;
-    }
     /* Nothing is visible: all 0. Or a visible score is +inf or NaN, or all of them are -inf: as softmax, NaN where visible. */
     for (int64_t i = start; i < end; i += TH_LANES)
         row_store(to, i, end, lanes_where(visible_lanes(i, first, end, keep, term), lanes_broadcast((real)NAN), 0));

@@ -1,0 +1,396 @@
+/* scaled_dot_product_attention: softmax(q kᵀ scale + mask) v in one operation, in tiles, forward and backward; nothing of size T x S is kept.
+ * This file: shape rule, value, gradient, the composition it equals, samples. The tiles are in kernels/attention.h, what a mask means in mask.h. */
+#include <math.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "kernels/attention.h"
+#include "ops/mask.h"
+#include "tapehead/ops.h"
+#include "tensor/tensor.h"
+
+enum { Q, K, V, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };
+enum { O, LOG_SUM_EXP, OUTPUTS };
+
+typedef struct attention_attributes {
+    th_mask_rules rules;
+    double scale;   /* 0: 1 / sqrt(D) */
+    double dropout;
+} attention_attributes;
+
+/* (N, T, S) */
+static void scores_shape(const th_array *q, const th_array *k, int64_t *size)
+{
+    memcpy(size, q->size, (size_t)q->ndim * sizeof *size);
+    size[q->ndim - 1] = k->size[k->ndim - 2];
+}
+
+/* Query heads for each head of k and v: 1 unless they are grouped. */
+static int64_t group_size(const th_array *q, const th_array *k)
+{
+    const int heads = q->ndim - 3;
+    return heads >= 0 && k->size[heads] > 0 ? q->size[heads] / k->size[heads] : 1;
+}
+
+static th_status check_leading(th_call *c)
+{
+    const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
+    const int heads = q->ndim - 3;
+    for (int d = 0; d < q->ndim - 2; d++) {
+        const bool divides = d == heads && k->size[d] > 0 && q->size[d] % k->size[d] == 0;
+        if (k->size[d] != v->size[d] || (k->size[d] != q->size[d] && !divides))
+            return th_call_fail(c, TH_ERROR_SHAPE, "leading dimensions differ: q is %s, k is %s, v is %s", TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
+    }
+    return TH_OK;
+}
+
+static th_status check_operands(th_call *c)
+{
+    const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
+    for (int i = Q; i <= V; i++)
+        if (th_call_floating(c, i) != TH_OK)
+            return TH_ERROR_TYPE;
+    if (th_call_same_type(c) != TH_OK)
+        return TH_ERROR_TYPE;
+    if (q->ndim < 2 || k->ndim != q->ndim || v->ndim != q->ndim)
+        return th_call_fail(c, TH_ERROR_SHAPE, "q, k and v need one number of dimensions, 2 at least: q is %s, k is %s, v is %s", TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
+    const int last = q->ndim - 1;
+    if (q->size[last] != k->size[last])
+        return th_call_fail(c, TH_ERROR_SHAPE, "widths of queries and keys differ: q is %s, k is %s", TH_TEXT(q), TH_TEXT(k));
+    if (k->size[last - 1] != v->size[last - 1])
+        return th_call_fail(c, TH_ERROR_SHAPE, "numbers of keys and values differ: k is %s, v is %s", TH_TEXT(k), TH_TEXT(v));
+    return check_leading(c);
+}
+
+static th_status attention_shape(th_call *c)
+{
+    attention_attributes *attributes = th_call_attributes(c);
+    const th_array *q = &c->input[Q];
+    const th_status operands = check_operands(c);
+    if (operands != TH_OK)
+        return operands;
+    if (!(attributes->dropout >= 0 && attributes->dropout < 1))
+        return th_call_fail(c, TH_ERROR_ARGUMENT, "dropout = %g is outside [0, 1)", attributes->dropout);
+    if (!isfinite(attributes->scale))
+        return th_call_fail(c, TH_ERROR_ARGUMENT, "scale = %g is not finite", attributes->scale);
+    int64_t scores[TH_MAX_DIMS], size[TH_MAX_DIMS];
+    scores_shape(q, &c->input[K], scores);
+    const th_status mask = th_mask_check(c, &attributes->rules, MASK, q->dtype, q->ndim, scores);
+    if (mask != TH_OK)
+        return mask;
+    const int64_t width = q->size[q->ndim - 1];
+    if (attributes->scale == 0)
+        attributes->scale = width > 0 ? 1 / sqrt((double)width) : 1;
+    memcpy(size, q->size, sizeof size);
+    th_call_output(c, LOG_SUM_EXP, q->dtype, q->ndim - 1, size, NULL);
+    size[q->ndim - 1] = c->input[V].size[q->ndim - 1];
+    th_call_output(c, O, q->dtype, q->ndim, size, q->axes);
+    if (q->ndim >= 4) { /* (.., H, T, Dv) lies in memory as (.., T, H, Dv): merging the heads is a view */
+        int order[TH_MAX_DIMS];
+        for (int d = 0; d < q->ndim; d++)
+            order[d] = d;
+        order[q->ndim - 3] = q->ndim - 2;
+        order[q->ndim - 2] = q->ndim - 3;
+        th_call_output_order(c, O, order);
+    }
+    if (c->training && attributes->dropout > 0)
+        th_call_draw(c);
+    return TH_OK;
+}
+
+/* -- the call as the kernel wants it: leading dimensions walked by strides, grouped heads as a dimension of their own -- */
+
+/* An operand with `trailing` dimensions behind the leading ones. per_query_head: it has all of q's heads, otherwise one head for each group. */
+static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
+{
+    th_attention_array result = {.data = array->data};
+    const int leading = array->ndim - trailing, last = leading - 1;
+    for (int d = 0; d < leading; d++)
+        result.item[d] = array->stride[d];
+    if (a->grouped) {
+        const int64_t group = a->size[a->dims - 1];
+        result.item[last] = per_query_head ? array->stride[last] * group : array->stride[last];
+        result.item[last + 1] = per_query_head ? array->stride[last] : 0;
+    }
+    result.row = array->stride[leading];
+    result.column = trailing > 1 ? array->stride[leading + 1] : 0;
+    return result;
+}
+
+/* A tensor of the mask, which broadcasts to the scores: it has q's heads, with a stride of 0 where it repeats. */
+static th_attention_array mask_operand(const th_attention *a, const th_array *array)
+{
+    const th_attention_array nothing = {.data = NULL};
+    return array->given ? operand(a, array, 2, true) : nothing;
+}
+
+static void describe_mask(const th_call *c, th_attention *a)
+{
+    const attention_attributes *attributes = c->attributes;
+    const int ndim = c->input[Q].ndim;
+    int64_t scores[TH_MAX_DIMS];
+    scores_shape(&c->input[Q], &c->input[K], scores);
+    th_mask_view view;
+    th_mask_view_init(&view, &attributes->rules, &c->input[MASK], ndim, scores);
+    a->causal = view.rules.causal != TH_CAUSAL_NONE;
+    a->window = view.rules.has_window;
+    a->left = view.rules.left;
+    a->right = view.rules.right;
+    a->position = view.position;
+    a->valid_lens = mask_operand(a, &view.valid_lens);
+    a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
+    a->keep = mask_operand(a, &view.keep);
+    a->additive = mask_operand(a, &view.additive);
+    if (c->input_gradient[ADDITIVE].given) {
+        th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
+        gradients[TH_MASK_ADDITIVE] = c->input_gradient[ADDITIVE];
+        th_mask_view gradient_view;
+        th_mask_view_init(&gradient_view, &attributes->rules, gradients, ndim, scores);
+        a->additive_gradient = mask_operand(a, &gradient_view.additive);
+        a->add_additive = c->add[ADDITIVE];
+    }
+}
+
+/* Everything but the cotangents and gradients of q, k and v. */
+static th_attention describe(const th_call *c)
+{
+    const attention_attributes *attributes = c->attributes;
+    const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
+    const int last = q->ndim - 1, leading = q->ndim - 2;
+    const int64_t group = group_size(q, k);
+    th_attention a = {.dims = leading, .grouped = group > 1, .queries = q->size[last - 1], .keys = k->size[last - 1], .width = q->size[last], .value_width = v->size[last],
+                      .scale = attributes->scale};
+    memcpy(a.size, q->size, (size_t)leading * sizeof a.size[0]);
+    if (a.grouped) {
+        a.size[leading - 1] = k->size[leading - 1];
+        a.size[a.dims++] = group;
+    }
+    a.q = operand(&a, q, 2, true);
+    a.k = operand(&a, k, 2, false);
+    a.v = operand(&a, v, 2, false);
+    a.o = operand(&a, &c->output[O], 2, true);
+    if (c->output[LOG_SUM_EXP].given)
+        a.log_sum_exp = operand(&a, &c->output[LOG_SUM_EXP], 1, true);
+    describe_mask(c, &a);
+    a.drops = c->training && attributes->dropout > 0;
+    if (a.drops)
+        a.dropout = th_dropout_mask_make((th_philox){{c->random.key[0], c->random.key[1]}, c->random.call, c->random.step}, attributes->dropout);
+    return a;
+}
+
+static void attention_forward(const th_call *c)
+{
+    if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK], c->input[K].size[c->input[K].ndim - 2]) != TH_OK)
+        return;
+    const th_attention a = describe(c);
+    th_attention_forward(&c->ctx->machine, c->input[Q].dtype, &a, c->ctx->threads, c->scratch);
+}
+
+static th_attention describe_backward(const th_call *c)
+{
+    th_attention a = describe(c);
+    if (c->output_gradient[O].given)
+        a.o_gradient = operand(&a, &c->output_gradient[O], 2, true);
+    if (c->output_gradient[LOG_SUM_EXP].given)
+        a.log_sum_exp_gradient = operand(&a, &c->output_gradient[LOG_SUM_EXP], 1, true);
+    if (c->input_gradient[Q].given)
+        a.q_gradient = operand(&a, &c->input_gradient[Q], 2, true);
+    if (c->input_gradient[K].given)
+        a.k_gradient = operand(&a, &c->input_gradient[K], 2, false);
+    if (c->input_gradient[V].given)
+        a.v_gradient = operand(&a, &c->input_gradient[V], 2, false);
+    a.add_q = c->add[Q];
+    a.add_k = c->add[K];
+    a.add_v = c->add[V];
+    return a;
+}
+
+/* With S = q kᵀ scale + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
+ *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
+ *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (the row of P dP summed is the row of O dO summed)
+ *     dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS.
+ * P is computed again as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
+static void attention_backward(const th_call *c)
+{
+    const th_attention a = describe_backward(c);
+    th_attention_backward(&c->ctx->machine, c->input[Q].dtype, &a, c->ctx->threads, c->scratch);
+}
+
+/* Workspace depends on which operands are given, so that a shapes-only run, where none has data, must still say so. */
+static th_attention_array present(th_attention_array array, bool given)
+{
+    static char stand_in;
+    array.data = given ? &stand_in : NULL;
+    return array;
+}
+
+static size_t attention_scratch(const th_call *c, bool backward)
+{
+    th_attention a = backward ? describe_backward(c) : describe(c);
+    const struct {
+        th_attention_array *array;
+        bool given;
+    } operands[] = {
+        {&a.q, true}, {&a.k, true}, {&a.v, true}, {&a.o, true}, {&a.log_sum_exp, c->output[LOG_SUM_EXP].given || backward},
+        {&a.valid_lens, c->input[MASK].given}, {&a.keep, c->input[MASK + TH_MASK_KEEP].given}, {&a.additive, c->input[ADDITIVE].given},
+        {&a.o_gradient, backward && c->output_gradient[O].given}, {&a.log_sum_exp_gradient, backward && c->output_gradient[LOG_SUM_EXP].given},
+        {&a.q_gradient, backward && c->input_gradient[Q].given}, {&a.k_gradient, backward && c->input_gradient[K].given},
+        {&a.v_gradient, backward && c->input_gradient[V].given}, {&a.additive_gradient, backward && c->input_gradient[ADDITIVE].given},
+    };
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
+        *operands[i].array = present(*operands[i].array, operands[i].given);
+    const th_machine *machine = &c->ctx->machine;
+    return backward ? th_attention_backward_workspace(machine, c->input[Q].dtype, &a, c->ctx->threads)
+                    : th_attention_forward_workspace(machine, c->input[Q].dtype, &a, c->ctx->threads);
+}
+
+static int64_t attention_multiply_adds(const th_call *c)
+{
+    int64_t scores[TH_MAX_DIMS], pairs = 1;
+    const th_array *q = &c->input[Q], *v = &c->input[V];
+    scores_shape(q, &c->input[K], scores);
+    for (int d = 0; d < q->ndim; d++)
+        pairs *= scores[d];
+    return pairs * (q->size[q->ndim - 1] + v->size[v->ndim - 1]);
+}
+
+/* -- the composition -- */
+
+/* x (.., H, T, D) with its heads in groups (.., Hkv, G, T, D). */
+static th_tensor *split_groups(th_tensor *x, int64_t group)
+{
+    if (x == NULL || group == 1)
+        return x;
+    th_shape shape = {.ndim = x->ndim + 1};
+    const int heads = x->ndim - 3;
+    memcpy(shape.size, x->size, (size_t)heads * sizeof shape.size[0]);
+    shape.size[heads] = x->size[heads] / group;
+    shape.size[heads + 1] = group;
+    shape.size[heads + 2] = x->size[heads + 1];
+    shape.size[heads + 3] = x->size[heads + 2];
+    return (th_reshape)(x, shape);
+}
+
+/* a @ b over grouped heads: a and keep have all heads, b one for each group; the result has all heads again. */
+static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, int64_t group)
+{
+    if (a == NULL || b == NULL)
+        return NULL;
+    if (group > 1)
+        b = (th_unsqueeze)(b, -3);
+    a = split_groups(a, group);
+    th_tensor *product = keep ? (th_masked_matmul)(a, b, split_groups(keep, group), side) : (th_matmul)(a, b);
+    if (product == NULL || group == 1)
+        return product;
+    th_shape merged = {.ndim = product->ndim - 1};
+    const int heads = merged.ndim - 3;
+    memcpy(merged.size, product->size, (size_t)heads * sizeof merged.size[0]);
+    merged.size[heads] = product->size[heads] * product->size[heads + 1];
+    merged.size[heads + 1] = product->size[heads + 2];
+    merged.size[heads + 2] = product->size[heads + 3];
+    return (th_reshape)(product, merged);
+}
+
+static th_tensor *composed(const attention_attributes *attributes, th_tensor *const *inputs, th_tensor **weights)
+{
+    th_tensor *q = inputs[Q], *k = inputs[K], *v = inputs[V];
+    const th_mask_rules *rules = &attributes->rules;
+    const th_mask mask = {.causal = (th_causal)rules->causal,
+                          .window = {rules->has_window != 0, rules->left, rules->right},
+                          .valid_lens = inputs[MASK],
+                          .keep = inputs[MASK + TH_MASK_KEEP],
+                          .additive = inputs[ADDITIVE]};
+    const th_array q_array = th_tensor_array(q), k_array = th_tensor_array(k);
+    th_shape scores = {.ndim = q->ndim};
+    scores_shape(&q_array, &k_array, scores.size);
+    const int64_t group = group_size(&q_array, &k_array);
+    const double scale = attributes->scale != 0 ? attributes->scale : q->size[q->ndim - 1] > 0 ? 1 / sqrt((double)q->size[q->ndim - 1]) : 1;
+
+    th_tensor *keep = (th_mask_keep)(q->ctx, &mask, scores);
+    if (th_failed(q->ctx))
+        return NULL;
+    th_tensor *s = (th_scale)(grouped_matmul(q, (th_swap_axes)(k, -1, -2), keep, TH_MASK_RESULT, group), scale);
+    th_tensor *p = (th_masked_softmax)(s, &mask);
+    if (weights)
+        *weights = p;
+    return grouped_matmul((th_dropout)(p, attributes->dropout), v, keep, TH_MASK_LEFT, group);
+}
+
+static th_tensor *attention_composed(const void *attributes, th_tensor *const *inputs, int n)
+{
+    (void)n;
+    return composed(attributes, inputs, NULL);
+}
+
+/* -- samples -- */
+
+static const attention_attributes plain = {.scale = 0}, causal = {.rules = {.causal = TH_CAUSAL_TOP_LEFT}}, bottom_right = {.rules = {.causal = TH_CAUSAL_BOTTOM_RIGHT}},
+                                  window = {.rules = {.has_window = 1, .left = 1, .right = 1}, .scale = 0.7}, dropped = {.dropout = 0.3},
+                                  causal_dropped = {.rules = {.causal = TH_CAUSAL_TOP_LEFT}, .dropout = 0.25, .scale = -0.5};
+
+#define ABSENT {.kind = TH_SAMPLE_ABSENT}
+#define REAL(...) {.shape = TH_SIZES(__VA_ARGS__)}
+
+static const th_sample attention_samples[] = {
+    {"plain", &plain, INPUTS, {REAL(3, 4), REAL(5, 4), REAL(5, 2), ABSENT, ABSENT, ABSENT}, 0},
+    {"heads", &plain, INPUTS, {REAL(2, 2, 3, 4), REAL(2, 2, 4, 4), REAL(2, 2, 4, 4), ABSENT, ABSENT, ABSENT}, 0},
+    {"causal", &causal, INPUTS, {REAL(2, 4, 3), REAL(2, 4, 3), REAL(2, 4, 3), ABSENT, ABSENT, ABSENT}, 0},
+    {"causal, queries without keys", &bottom_right, INPUTS, {REAL(5, 3), REAL(3, 3), REAL(3, 2), ABSENT, ABSENT, ABSENT}, 0},
+    {"window", &window, INPUTS, {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), ABSENT, ABSENT, ABSENT}, 0},
+    {"lengths", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6}, ABSENT, ABSENT}, 0},
+    {"lengths per query", &plain, INPUTS, {REAL(2, 3, 3), REAL(2, 5, 3), REAL(2, 5, 3), {.shape = TH_SIZES(2, 3), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6}, ABSENT, ABSENT}, 0},
+    {"keep", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ABSENT, {.shape = TH_SIZES(2, 1, 3, 4), .kind = TH_SAMPLE_BOOL}, ABSENT}, 0},
+    {"additive", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ABSENT, ABSENT, REAL(2, 1, 4)}, 0},
+    {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), ABSENT, ABSENT, ABSENT}, 0},
+    {"grouped heads", &causal, INPUTS, {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), ABSENT, ABSENT, ABSENT}, 0},
+    {"everything",
+     &causal_dropped,
+     INPUTS,
+     {REAL(2, 4, 3, 2), REAL(2, 2, 4, 2), REAL(2, 2, 4, 3), {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
+      {.shape = TH_SIZES(2, 1, 1, 4), .kind = TH_SAMPLE_BOOL, .high = 0.8}, REAL(4, 3, 1)},
+     0},
+    {.name = NULL},
+};
+
+const th_op th_op_scaled_dot_product_attention = {
+    .name = "scaled_dot_product_attention",
+    .value = "O = m P V, P = softmax(Q Kᵀ scale + mask), m dropout",
+    .gradient = "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dQ = dS K scale, dK = dSᵀ Q scale, dmask = dS",
+    .n_inputs = INPUTS,
+    .optional = TH_SAVE_INPUT(MASK) | TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE),
+    .n_outputs = OUTPUTS,
+    .differentiable_outputs = 1u << O | 1u << LOG_SUM_EXP,
+    .attributes_size = sizeof(attention_attributes),
+    .saves = TH_SAVE_INPUT(Q) | TH_SAVE_INPUT(K) | TH_SAVE_INPUT(V) | TH_SAVE_INPUT(MASK) | TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE) |
+             TH_SAVE_OUTPUT(O) | TH_SAVE_OUTPUT(LOG_SUM_EXP),
+    .shape = attention_shape,
+    .forward = attention_forward,
+    .backward = attention_backward,
+    .scratch = attention_scratch,
+    .multiply_adds = attention_multiply_adds,
+    .composed = attention_composed,
+    .samples = attention_samples,
+};
+
+/* Composed when fusion is off, and whenever the weights are asked for: only then do they exist, with a gradient of their own. The log-sum-exp, on which
+ * dropout has no influence, always comes from the fused operation. */
+th_tensor *(th_scaled_dot_product_attention)(th_tensor *q, th_tensor *k, th_tensor *v, const th_attention_options *options)
+{
+    const th_attention_options defaults = {.mask = NULL};
+    options = options ? options : &defaults;
+    attention_attributes attributes = {.rules = th_mask_rules_of(options->mask), .scale = options->scale, .dropout = options->dropout};
+    th_tensor *inputs[INPUTS] = {q, k, v};
+    th_mask_tensors(options->mask, &inputs[MASK]);
+    th_tensor **extra[OUTPUTS - 1] = {options->log_sum_exp};
+    if (q == NULL || (q->ctx->fusion && !options->weights))
+        return th_apply_n(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs, extra);
+    if (th_check_call(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs) != TH_OK)
+        return NULL;
+    if (options->log_sum_exp) {
+        attributes.dropout = 0;
+        if (th_apply_n(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs, extra) == NULL)
+            return NULL;
+        attributes.dropout = options->dropout;
+    }
+    return composed(&attributes, inputs, options->weights);
+}

@@ -1,0 +1,852 @@
+/* Multi-head attention layers: the rows of the acceptance list by name, every construction against plain loops, fused and composed.
+ * B batch, T query length, S key length, H heads, E width. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tapehead/check.h"
+#include "tapehead/tapehead.h"
+
+static th_context *ctx;
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 21, .threads = 2});
+    ck_assert_ptr_nonnull(ctx);
+}
+
+static void teardown(void)
+{
+    th_context_free(ctx);
+}
+
+static void no_error(void)
+{
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
+}
+
+static void expect_error(th_status code, const char *words)
+{
+    ck_assert_int_eq(th_error_code(ctx), code);
+    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), words);
+    th_error_clear(ctx);
+}
+
+static void assert_shape(const th_tensor *t, th_shape shape)
+{
+    no_error();
+    ck_assert_ptr_nonnull(t);
+    const th_shape actual = th_shape_of(t);
+    ck_assert_int_eq(actual.ndim, shape.ndim);
+    for (int i = 0; i < shape.ndim; i++)
+        ck_assert_int_eq(actual.size[i], shape.size[i]);
+}
+
+/* The bytes of a tensor, to compare bits; free. */
+static void *bytes_of(th_tensor *t, size_t *size)
+{
+    ck_assert_ptr_nonnull(t);
+    *size = (size_t)th_numel(t) * th_dtype_size(th_dtype_of(t));
+    void *bytes = malloc(*size + 1);
+    ck_assert_msg(th_copy_out(t, bytes, *size) == TH_OK, "%s", th_error_message(ctx));
+    return bytes;
+}
+
+static double largest_difference(th_tensor *a, th_tensor *b)
+{
+    no_error();
+    return th_item(th_max(th_abs(th_sub(a, b)), TH_ALL_AXES, NULL));
+}
+
+/* Biases that are not 0, so that they are seen. */
+static void stir_biases(th_module *m)
+{
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        if (strstr(p.name, "bias"))
+            ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.5), TH_OK);
+}
+
+/* -- the row "lens" -- */
+
+/* Everything that one call leaves: output and gradients of parameters and inputs, as bytes. */
+enum { LEFT = 6 };
+typedef struct {
+    void *bytes[LEFT];
+    size_t size[LEFT];
+} left;
+
+static void release_left(left *l)
+{
+    for (int i = 0; i < LEFT; i++)
+        free(l->bytes[i]);
+}
+
+/* Runs the layer and goes back from the cotangent; inputs are leaves. first_hidden[b]: from which key on gradients of keys and values are not looked at. */
+static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th_mask *mask, th_tensor *cotangent, const int64_t *first_hidden)
+{
+    left l;
+    th_tensor *y = th_attend(m, q, k, v, mask);
+    l.bytes[0] = bytes_of(y, &l.size[0]);
+    ck_assert_msg(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s", th_error_message(ctx));
+    l.bytes[1] = bytes_of(th_gradient(th_module_find_parameter(m, "in_proj_weight")), &l.size[1]);
+    l.bytes[2] = bytes_of(th_gradient(th_module_find_parameter(m, "out_proj.weight")), &l.size[2]);
+    l.bytes[3] = bytes_of(th_gradient(q), &l.size[3]);
+    th_tensor *const kv[2] = {k, v};
+    for (int i = 0; i < 2; i++) {
+        float *gradient = bytes_of(th_gradient(kv[i]), &l.size[4 + i]);
+        const int64_t S = th_size(k, 1), E = th_size(k, 2);
+        for (int64_t b = 0; b < th_size(k, 0); b++)
+            for (int64_t s = first_hidden[b]; s < S; s++)
+                for (int64_t e = 0; e < E; e++) {
+                    float *g = &gradient[(b * S + s) * E + e];
+                    ck_assert_msg(*g == 0, "the gradient of a hidden key is %g", *g);
+                    *g = 0; /* (the sign of a zero does not matter) */
+                }
+        l.bytes[4 + i] = gradient;
+    }
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        th_empty_gradient(p.tensor);
+    th_empty_gradient(q);
+    th_empty_gradient(k);
+    th_empty_gradient(v);
+    th_tape_clear(ctx);
+    no_error();
+    return l;
+}
+
+static void assert_same_bits(const left *a, const left *b, const char *what)
+{
+    static const char *const part[LEFT] = {"output", "gradient of in_proj_weight", "gradient of out_proj.weight", "gradient of the query",
+                                           "gradient of visible keys", "gradient of visible values"};
+    for (int i = 0; i < LEFT; i++)
+        ck_assert_msg(a->size[i] == b->size[i] && memcmp(a->bytes[i], b->bytes[i], a->size[i]) == 0, "%s: the %s changed", what, part[i]);
+}
+
+static th_tensor *leaf(th_shape shape)
+{
+    return th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, shape), true);
+}
+
+/* Sets rows (b, s) of t, s >= first[b], to value (NaN, or another finite number each time). */
+static void spoil(th_tensor *t, const int64_t *first, float value)
+{
+    float *x = th_data(t);
+    const int64_t S = th_size(t, 1), E = th_size(t, 2);
+    for (int64_t b = 0; b < th_size(t, 0); b++)
+        for (int64_t i = first[b] * E; i < S * E; i++)
+            x[b * S * E + i] = isnan(value) ? value : value + (float)(i % 7);
+}
+
+static th_module *lens_layer(void)
+{
+    th_module *m = th_multi_head_attention_new(ctx, 100, 5, &(th_multi_head_attention_options){.dropout = 0.5, .no_bias = true});
+    th_set_training(ctx, false);
+    no_error();
+    return m;
+}
+
+static const float spoilers[] = {NAN, INFINITY, 3, -1e30f};
+
+/* _i: fused or composed. */
+START_TEST(row_lens)
+{
+    th_set_fusion(ctx, _i == 0);
+    th_module *m = lens_layer();
+    th_tensor *q = leaf(TH_SHAPE(2, 4, 100)), *k = leaf(TH_SHAPE(2, 6, 100)), *v = leaf(TH_SHAPE(2, 6, 100));
+    const int32_t lens[2] = {3, 2};
+    const int64_t first[2] = {3, 2};
+    const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lens)};
+    th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
+    assert_shape(th_attend(m, q, k, v, &mask), TH_SHAPE(2, 4, 100));
+    th_tape_clear(ctx);
+    left before = run(m, q, k, v, &mask, cotangent, first);
+    for (int i = 0; i < 8; i++) {
+        spoil(i < 4 ? k : v, first, spoilers[i % 4]);
+        left after = run(m, q, k, v, &mask, cotangent, first);
+        assert_same_bits(&before, &after, i < 4 ? "keys past the valid length" : "values too");
+        release_left(&after);
+    }
+    release_left(&before);
+}
+END_TEST
+
+START_TEST(row_lens_per_query)
+{
+    th_set_fusion(ctx, _i == 0);
+    th_module *m = lens_layer();
+    th_tensor *q = leaf(TH_SHAPE(2, 4, 100)), *k = leaf(TH_SHAPE(2, 6, 100)), *v = leaf(TH_SHAPE(2, 6, 100));
+    const int32_t lens[8] = {1, 5, 2, 3, 4, 1, 4, 2};
+    const int64_t most[2] = {5, 4};
+    const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4), lens)};
+    th_tensor *all = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
+    /* What no query sees may be anything. */
+    left before = run(m, q, k, v, &mask, all, most);
+    spoil(k, most, NAN);
+    spoil(v, most, INFINITY);
+    left after = run(m, q, k, v, &mask, all, most);
+    assert_same_bits(&before, &after, "past every query's length");
+    release_left(&before);
+    release_left(&after);
+    /* Row by row: what one query does not see changes nothing of its row, nor of the gradients that come from it. */
+    spoil(k, most, 0);
+    spoil(v, most, 0);
+    for (int row = 0; row < 8; row++) {
+        th_tensor *one = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
+        float *c = th_data(one);
+        for (int e = 0; e < 100; e++)
+            c[row * 100 + e] = 0.01f * (float)(e + 1);
+        int64_t first[2] = {6, 6};
+        first[row / 4] = lens[row];
+        left was = run(m, q, k, v, &mask, one, first);
+        th_tensor *k2 = th_set_requires_gradient(th_keep(k), true), *v2 = th_set_requires_gradient(th_keep(v), true);
+        spoil(k2, first, 2);
+        spoil(v2, first, -5);
+        left is = run(m, q, k2, v2, &mask, one, first);
+        /* Of the output only this row is alike. */
+        memmove(was.bytes[0], (float *)was.bytes[0] + row * 100, was.size[0] = 400);
+        memmove(is.bytes[0], (float *)is.bytes[0] + row * 100, is.size[0] = 400);
+        assert_same_bits(&was, &is, "one query");
+        release_left(&was);
+        release_left(&is);
+    }
+}
+END_TEST
+
+START_TEST(row_lens_per_query_one_to_T_is_causal)
+{
+    th_set_fusion(ctx, _i == 0);
+    th_module *m = lens_layer();
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
+    const int32_t lens[12] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6};
+    th_tensor *by_lens = th_attend(m, x, x, x, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 6), lens)});
+    th_tensor *causal = th_attend(m, x, x, x, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+    ck_assert(largest_difference(by_lens, causal) == 0);
+}
+END_TEST
+
+/* -- the row "heads" -- */
+
+START_TEST(row_heads_split_and_merge)
+{
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
+    th_tensor *split = th_reshape(th_transpose(th_reshape(x, TH_SHAPE(2, 4, 5, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(10, 4, 20));
+    th_tensor *merged = th_reshape(th_transpose(th_reshape(split, TH_SHAPE(2, 5, 4, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 4, 100));
+    size_t size, again;
+    void *a = bytes_of(x, &size), *b = bytes_of(merged, &again);
+    ck_assert_uint_eq(size, again);
+    ck_assert_int_eq(memcmp(a, b, size), 0);
+    free(a);
+    free(b);
+}
+END_TEST
+
+/* Multiply-adds of the recorded nodes, and how many of an operation there are. */
+static int64_t multiply_adds(const char *operation, int *count)
+{
+    int64_t sum = 0;
+    *count = 0;
+    for (int64_t i = 0; i < th_tape_length(ctx); i++) {
+        th_node_info info;
+        ck_assert_int_eq(th_tape_node(ctx, i, &info), TH_OK);
+        sum += info.multiply_adds;
+        *count += strcmp(info.operation, operation) == 0;
+    }
+    return sum;
+}
+
+START_TEST(row_heads_multiply_adds)
+{
+    static const int64_t heads[] = {1, 2, 5, 20};
+    int64_t expected = 0;
+    for (int fusion = 0; fusion < 2; fusion++)
+        for (int i = 0; i < 4; i++) {
+            th_set_fusion(ctx, fusion);
+            th_module *m = th_multi_head_attention_new(ctx, 100, heads[i], NULL);
+            th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
+            ck_assert_ptr_nonnull(th_attend(m, x, x, x, NULL));
+            int products;
+            const int64_t sum = multiply_adds("dense", &products);
+            ck_assert_int_eq(products, 2); /* one for query, key and value together, one out */
+            if (expected == 0)
+                expected = sum;
+            ck_assert_int_eq(sum, expected);
+            ck_assert_int_eq(sum, 2 * 4 * 100 * 400 + 2 * 2 * 4 * 4 * 100);
+            th_tape_clear(ctx);
+        }
+}
+END_TEST
+
+START_TEST(row_heads_folded_into_the_batch)
+{
+    th_set_fusion(ctx, _i == 0);
+    th_module *m = lens_layer();
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100)), *k = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100)), *v = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
+    const int32_t lens[2] = {3, 2}, repeated[10] = {3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
+    th_tensor *y = th_attend(m, q, k, v, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lens)});
+    th_tensor *weight = th_module_find_parameter(m, "in_proj_weight");
+    th_tensor *const x[3] = {q, k, v};
+    th_tensor *folded[3];
+    for (int i = 0; i < 3; i++) {
+        const int64_t length = th_size(x[i], 1);
+        th_tensor *p = th_dense(x[i], th_slice(weight, 0, 100 * i, 100 * (i + 1), 1), NULL);
+        folded[i] = th_reshape(th_transpose(th_reshape(p, TH_SHAPE(2, length, 5, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(10, length, 20));
+    }
+    const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(10), repeated)};
+    th_tensor *o = th_scaled_dot_product_attention(folded[0], folded[1], folded[2], &(th_attention_options){.mask = &mask});
+    o = th_reshape(th_transpose(th_reshape(o, TH_SHAPE(2, 5, 4, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 4, 100));
+    o = th_dense(o, th_module_find_parameter(m, "out_proj.weight"), NULL);
+    ck_assert_double_le(largest_difference(y, o), 1e-6);
+}
+END_TEST
+
+/* No copy is made on the way in or out, forward or backward. */
+START_TEST(heads_are_views)
+{
+    for (int fusion = 0; fusion < 2; fusion++) {
+        th_set_fusion(ctx, fusion);
+        th_module *m = th_multi_head_attention_new(ctx, 64, 4, NULL);
+        th_tensor *x = leaf(TH_SHAPE(2, 5, 64)), *memory = leaf(TH_SHAPE(2, 7, 64));
+        int copies, products;
+        ck_assert_ptr_nonnull(th_attend(m, x, x, x, NULL));
+        multiply_adds("contiguous", &copies);
+        ck_assert_int_eq(copies, 0);
+        th_tape_clear(ctx);
+        ck_assert_ptr_nonnull(th_attend(m, x, memory, memory, NULL));
+        multiply_adds("contiguous", &copies);
+        multiply_adds("dense", &products);
+        ck_assert_int_eq(copies, 0);
+        ck_assert_int_eq(products, 3); /* query, key with value, out */
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+/* -- every construction against plain loops in float64 -- */
+
+typedef struct {
+    const char *name;
+    int64_t width, heads;
+    th_multi_head_attention_options options;
+    int64_t B, T, S;
+    bool self;   /* query, key and value are one tensor */
+    bool memory; /* key and value are one tensor */
+} construction;
+
+static const construction constructions[] = {
+    {"self", 12, 3, {.dropout = 0}, 2, 4, 4, .self = true},
+    {"no bias", 12, 3, {.no_bias = true}, 2, 4, 4, .self = true},
+    {"cross", 12, 4, {.dropout = 0}, 2, 3, 5, .memory = true},
+    {"all different", 12, 2, {.dropout = 0}, 2, 3, 5},
+    {"one head", 5, 1, {.dropout = 0}, 1, 4, 6},
+    {"a head for each number", 6, 6, {.dropout = 0}, 1, 4, 6},
+    {"scale", 12, 3, {.scale = 0.1}, 2, 4, 4, .self = true},
+    {"inputs of other widths", 8, 2, {.query_input = 6, .key_input = 5, .value_input = 7}, 2, 3, 4},
+    {"narrow", 16, 4, {.query_input = 8, .key_input = 8, .value_input = 8, .key_width = 8, .value_width = 12, .output_width = 10}, 2, 3, 4},
+    {"output width", 8, 2, {.output_width = 3}, 2, 3, 4},
+    {"grouped", 12, 6, {.kv_heads = 2}, 2, 3, 4},
+    {"one key head for all", 12, 4, {.kv_heads = 1, .value_width = 20}, 2, 3, 4, .memory = true},
+};
+enum { CONSTRUCTIONS = sizeof constructions / sizeof *constructions };
+
+static double at(const th_tensor *t, int64_t i)
+{
+    return ((const double *)th_data_const(t))[i];
+}
+
+/* Row r of projection i (0 query, 1 key, 2 value) of x (input). */
+static double projected(const th_module *m, int i, const int64_t *rows, const int64_t *inputs, int64_t r, const double *x)
+{
+    static const char *const own[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
+    int64_t before = 0;
+    for (int j = 0; j < i; j++)
+        before += rows[j];
+    const th_tensor *packed = th_module_find_parameter(m, "in_proj_weight"), *weight = packed ? packed : th_module_find_parameter(m, own[i]);
+    const th_tensor *bias = th_module_find_parameter(m, "in_proj_bias");
+    ck_assert_ptr_nonnull(weight);
+    double sum = bias ? at(bias, before + r) : 0;
+    for (int64_t e = 0; e < inputs[i]; e++)
+        sum += x[e] * at(weight, ((packed ? before : 0) + r) * inputs[i] + e);
+    return sum;
+}
+
+/* The layer's output (B, T, out) and weights (B, H, T, S) in plain loops; bias (B, H, T, S) is added to the scores, -inf hides. */
+static void reference(const construction *c, const th_module *m, const double *const x[3], const double *bias, double *y, double *weights)
+{
+    const th_multi_head_attention_options *o = &c->options;
+    const int64_t H = c->heads, kv = o->kv_heads ? o->kv_heads : H;
+    const int64_t kw = o->key_width ? o->key_width : c->width, vw = o->value_width ? o->value_width : c->width;
+    const int64_t out = o->output_width ? o->output_width : c->width, D = kw / H, Dv = vw / H;
+    const int64_t inputs[3] = {o->query_input ? o->query_input : c->width, o->key_input ? o->key_input : c->width, o->value_input ? o->value_input : c->width};
+    const int64_t rows[3] = {kw, D * kv, Dv * kv};
+    const double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)D);
+    const th_tensor *wo = th_module_find_parameter(m, "out_proj.weight"), *bo = th_module_find_parameter(m, "out_proj.bias");
+    for (int64_t b = 0; b < c->B; b++)
+        for (int64_t t = 0; t < c->T; t++) {
+            double heads[64] = {0};
+            for (int64_t h = 0; h < H; h++) {
+                double *w = &weights[((b * H + h) * c->T + t) * c->S], largest = -INFINITY, sum = 0;
+                const int64_t g = h / (H / kv);
+                for (int64_t s = 0; s < c->S; s++) {
+                    w[s] = 0;
+                    for (int64_t d = 0; d < D; d++)
+                        w[s] += projected(m, 0, rows, inputs, h * D + d, x[0] + (b * c->T + t) * inputs[0]) *
+                                projected(m, 1, rows, inputs, g * D + d, x[1] + (b * c->S + s) * inputs[1]);
+                    w[s] = w[s] * scale + (bias ? bias[((b * H + h) * c->T + t) * c->S + s] : 0);
+                    largest = fmax(largest, w[s]);
+                }
+                for (int64_t s = 0; s < c->S; s++)
+                    sum += w[s] = largest == -INFINITY ? 0 : exp(w[s] - largest);
+                for (int64_t s = 0; s < c->S; s++) {
+                    w[s] = sum > 0 ? w[s] / sum : 0;
+                    for (int64_t d = 0; d < Dv; d++)
+                        heads[h * Dv + d] += w[s] == 0 ? 0 : w[s] * projected(m, 2, rows, inputs, g * Dv + d, x[2] + (b * c->S + s) * inputs[2]);
+                }
+            }
+            for (int64_t e = 0; e < out; e++) {
+                double *to = &y[(b * c->T + t) * out + e];
+                *to = bo ? at(bo, e) : 0;
+                for (int64_t i = 0; i < vw; i++)
+                    *to += heads[i] * at(wo, e * vw + i);
+            }
+        }
+}
+
+typedef struct {
+    th_module *module;
+    th_tensor *x[3];
+} built;
+
+static built build(const construction *c, th_dtype dtype)
+{
+    built b = {.module = th_multi_head_attention_new(ctx, c->width, c->heads, &c->options)};
+    no_error();
+    stir_biases(b.module);
+    ck_assert_int_eq(th_module_cast(b.module, dtype), TH_OK);
+    const th_multi_head_attention_options *o = &c->options;
+    b.x[0] = th_randn(ctx, dtype, TH_SHAPE(c->B, c->T, o->query_input ? o->query_input : c->width));
+    b.x[1] = c->self ? b.x[0] : th_randn(ctx, dtype, TH_SHAPE(c->B, c->S, o->key_input ? o->key_input : c->width));
+    b.x[2] = c->self ? b.x[0] : c->memory ? b.x[1] : th_randn(ctx, dtype, TH_SHAPE(c->B, c->S, o->value_input ? o->value_input : c->width));
+    no_error();
+    return b;
+}
+
+/* Masks by number, as options and as what they add to the scores. */
+enum { MASKS = 6 };
+
+static th_mask make_mask(const construction *c, int which, double *bias)
+{
+    const int64_t H = c->heads, T = c->T, S = c->S, n = c->B * H * T * S;
+    th_mask mask = {0};
+    if (which == 1)
+        mask.causal = TH_CAUSAL_TOP_LEFT;
+    if (which == 2) {
+        mask.causal = TH_CAUSAL_BOTTOM_RIGHT;
+        mask.window = TH_WINDOW(1, -1);
+    }
+    if (which == 3 || which == 5) {
+        mask.valid_lens = th_zeros(ctx, TH_INT64, TH_SHAPE(c->B));
+        for (int64_t b = 0; b < c->B; b++)
+            ck_assert_int_eq(th_set(mask.valid_lens, TH_INDEX(b), (double)(S - 1 - b)), TH_OK);
+    }
+    if (which == 4) { /* padding: (B, 1, 1, S), the first key hidden */
+        mask.keep = th_full(ctx, TH_BOOL, TH_SHAPE(c->B, 1, 1, S), 1);
+        for (int64_t b = 0; b < c->B; b++)
+            ck_assert_int_eq(th_set(mask.keep, TH_INDEX(b, 0, 0, 0), 0), TH_OK);
+    }
+    if (which == 5) { /* everything at once; query 0 keeps no key at all */
+        mask.keep = th_full(ctx, TH_BOOL, TH_SHAPE(T, 1), 1);
+        ck_assert_int_eq(th_set(mask.keep, TH_INDEX(0, 0), 0), TH_OK);
+        mask.additive = th_randn(ctx, TH_FLOAT64, TH_SHAPE(H, T, S));
+        mask.causal = TH_CAUSAL_TOP_LEFT;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t b = i / (H * T * S), h = i / (T * S) % H, t = i / S % T, s = i % S;
+        bias[i] = mask.additive ? th_get(mask.additive, TH_INDEX(h, t, s)) : 0;
+        const int64_t aligned = t + (which == 2 ? S - T : 0);
+        const bool hidden = (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) || (mask.valid_lens && s >= S - 1 - b) ||
+                            (which == 4 && s == 0) || (which == 5 && t == 0);
+        if (hidden)
+            bias[i] = -INFINITY;
+    }
+    no_error();
+    return mask;
+}
+
+static void assert_close(th_tensor *t, const double *expected, double tolerance, const char *name, int mask, const char *what)
+{
+    size_t size;
+    double *values = bytes_of(t, &size);
+    for (int64_t i = 0; i < th_numel(t); i++)
+        ck_assert_msg(fabs(values[i] - expected[i]) <= tolerance, "%s, mask %d: element %lld of the %s is %.15g, not %.15g", name, mask, (long long)i, what,
+                      values[i], expected[i]);
+    free(values);
+}
+
+/* _i: construction, times fused or composed. */
+START_TEST(against_plain_loops)
+{
+    const construction *c = &constructions[_i / 2];
+    th_set_fusion(ctx, _i % 2 == 0);
+    built l = build(c, TH_FLOAT64);
+    const int64_t out = c->options.output_width ? c->options.output_width : c->width, scores = c->B * c->heads * c->T * c->S;
+    double *y = calloc((size_t)(c->B * c->T * out), sizeof *y), *weights = calloc((size_t)scores, sizeof *weights), *bias = calloc((size_t)scores, sizeof *bias);
+    const double *const x[3] = {th_data_const(l.x[0]), th_data_const(l.x[1]), th_data_const(l.x[2])};
+    for (int which = 0; which < MASKS; which++) {
+        const th_mask mask = make_mask(c, which, bias);
+        reference(c, l.module, x, bias, y, weights);
+        th_tensor *w = NULL, *result = th_attend_with(l.module, l.x[0], l.x[1], l.x[2], &(th_attend_options){.mask = &mask, .weights = &w});
+        assert_shape(result, TH_SHAPE(c->B, c->T, out));
+        assert_shape(w, TH_SHAPE(c->B, c->heads, c->T, c->S));
+        assert_close(result, y, 1e-12, c->name, which, "output");
+        assert_close(w, weights, 1e-12, c->name, which, "weights");
+        /* Asking for the weights changes nothing. */
+        ck_assert_double_le(largest_difference(result, th_attend(l.module, l.x[0], l.x[1], l.x[2], &mask)), 1e-14);
+        th_tape_clear(ctx);
+    }
+    free(y);
+    free(weights);
+    free(bias);
+}
+END_TEST
+
+/* -- the rows "narrow projections", "cross attention", "masks as numbers" -- */
+
+START_TEST(row_narrow_projections)
+{
+    const int64_t value_width = _i == 0 ? 64 : 48;
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 5, 64));
+    th_multi_head_attention_options o = {.query_input = 64, .key_input = 64, .value_input = 64, .key_width = 64, .value_width = value_width, .output_width = 512};
+    th_module *m = th_multi_head_attention_new(ctx, 512, 8, &o);
+    assert_shape(th_module_find_parameter(m, "q_proj_weight"), TH_SHAPE(64, 64));
+    assert_shape(th_module_find_parameter(m, "v_proj_weight"), TH_SHAPE(value_width, 64));
+    assert_shape(th_module_find_parameter(m, "in_proj_bias"), TH_SHAPE(128 + value_width));
+    assert_shape(th_module_find_parameter(m, "out_proj.weight"), TH_SHAPE(512, value_width));
+    th_tensor *padding = th_full(ctx, TH_BOOL, TH_SHAPE(64, 1, 1, 5), 1);
+    for (int64_t b = 0; b < 64; b++)
+        for (int64_t s = 1 + b % 5; s < 5; s++)
+            ck_assert_int_eq(th_set(padding, TH_INDEX(b, 0, 0, s), 0), TH_OK);
+    const th_mask masks[3] = {{0}, {.causal = TH_CAUSAL_TOP_LEFT}, {.keep = padding}};
+    o.scale = 0.125; /* 1 / sqrt(64), over the whole key width */
+    th_module *scaled = th_multi_head_attention_new(ctx, 512, 8, &o);
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        ck_assert_int_eq(th_copy_into(th_module_find_parameter(scaled, p.name), p.tensor), TH_OK);
+    /* Queries sqrt(8) times as long under the smaller scale are the same. */
+    th_tensor *wq = th_module_find_parameter(scaled, "q_proj_weight");
+    ck_assert_int_eq(th_copy_into(wq, th_scale(wq, sqrt(8))), TH_OK);
+    for (int i = 0; i < 3; i++) {
+        th_tensor *y = th_attend(m, x, x, x, &masks[i]);
+        assert_shape(y, TH_SHAPE(64, 5, 512));
+        ck_assert_double_le(largest_difference(y, th_attend(scaled, x, x, x, &masks[i])), 1e-5);
+    }
+}
+END_TEST
+
+START_TEST(row_cross_attention)
+{
+    th_set_fusion(ctx, _i == 0);
+    th_module *m = th_multi_head_attention_new(ctx, 512, 8, NULL);
+    stir_biases(m);
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)), *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512)), *weights = NULL;
+    th_tensor *y = th_attend_with(m, q, kv, kv, &(th_attend_options){.weights = &weights});
+    assert_shape(y, TH_SHAPE(1, 62, 512));
+    assert_shape(weights, TH_SHAPE(1, 8, 62, 60));
+    th_tensor *sums = th_sum(weights, TH_AXES(-1), NULL);
+    ck_assert_double_le(largest_difference(sums, th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 8, 62))), 1e-5);
+}
+END_TEST
+
+START_TEST(row_masks_as_numbers)
+{
+    th_set_fusion(ctx, _i == 0);
+    th_module *m = th_multi_head_attention_new(ctx, 512, 8, NULL);
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)), *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512));
+    th_tensor *hidden = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 8, 62, 60)), *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(1, 8, 62, 60));
+    float *number = th_data(hidden);
+    bool *kept = th_data(keep);
+    for (int64_t i = 0; i < 8 * 62 * 60; i++) {
+        kept[i] = i % 60 == i / 60 % 60 || (i * 2654435761u >> 7) % 3 == 0; /* one at least in every row */
+        number[i] = kept[i] ? 0 : 1;
+    }
+    th_tensor *by_number = th_attend(m, q, kv, kv, &(th_mask){.additive = th_scale(hidden, -1e9)});
+    th_tensor *by_keep = th_attend(m, q, kv, kv, &(th_mask){.keep = keep});
+    ck_assert_double_le(largest_difference(by_number, by_keep), 1e-6);
+}
+END_TEST
+
+/* -- the row "training" -- */
+
+/* Dropout acts on the weights: with values that are all ones the output shows what is left of each row's weights. */
+START_TEST(row_training_dropout)
+{
+    th_set_fusion(ctx, _i == 0);
+    const th_multi_head_attention_options o = {.dropout = 0.5, .no_bias = true};
+    th_module *m = th_multi_head_attention_new(ctx, 8, 2, &o);
+    th_tensor *weight = th_module_find_parameter(m, "in_proj_weight"), *out = th_module_find_parameter(m, "out_proj.weight");
+    /* Queries 0, so weights of 1 / S; values 1; the projection out takes the first number of each head. */
+    ck_assert_int_eq(th_fill(weight, 0), TH_OK);
+    ck_assert_int_eq(th_fill(th_slice(weight, 0, 16, 24, 1), 0.125), TH_OK);
+    ck_assert_int_eq(th_fill(out, 0), TH_OK);
+    ck_assert_int_eq(th_set(out, TH_INDEX(0, 0), 1), TH_OK);
+    ck_assert_int_eq(th_set(out, TH_INDEX(1, 4), 1), TH_OK);
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 50, 8)), *weights = NULL;
+    th_tensor *y = th_attend_with(m, x, x, x, &(th_attend_options){.weights = &weights});
+    double sum = 0;
+    int levels = 0;
+    for (int64_t i = 0; i < 300; i++) {
+        /* Each is a whole number of weights 1 / 50, doubled. */
+        const double left_over = th_get(y, TH_INDEX(i / 100, i / 2 % 50, i % 2)) * 25;
+        ck_assert_double_eq_tol(left_over, round(left_over), 1e-4);
+        levels += fabs(left_over - 25) > 0.5;
+        sum += left_over;
+    }
+    ck_assert_int_gt(levels, 100);
+    ck_assert_double_eq_tol(sum / 300, 25, 5 * sqrt(50 * 0.25 / 300));
+    ck_assert_double_eq_tol(th_get(weights, TH_INDEX(2, 1, 49, 49)), 0.02, 1e-6); /* before dropout */
+    /* The heads draw numbers of their own. */
+    int different = 0;
+    for (int64_t t = 0; t < 50; t++)
+        different += th_get(y, TH_INDEX(0, t, 0)) != th_get(y, TH_INDEX(0, t, 1));
+    ck_assert_int_gt(different, 10);
+    /* Off in evaluation. */
+    th_set_training(ctx, false);
+    y = th_attend(m, x, x, x, NULL);
+    for (int64_t t = 0; t < 50; t++)
+        ck_assert_double_eq_tol(th_get(y, TH_INDEX(1, t, 1)), 1, 1e-5);
+    no_error();
+}
+END_TEST
+
+START_TEST(fused_and_composed_draw_the_same_dropout)
+{
+    th_module *m = th_multi_head_attention_new(ctx, 24, 3, &(th_multi_head_attention_options){.dropout = 0.3});
+    th_tensor *x = leaf(TH_SHAPE(2, 9, 24));
+    th_tensor *y[2], *g[2];
+    for (int i = 0; i < 2; i++) {
+        th_context *c = ctx;
+        th_set_seed(c, 77); /* calls start again */
+        th_set_fusion(c, i == 0);
+        th_tensor *result = th_attend(m, x, x, x, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+        ck_assert_int_eq(th_backward(th_sum(th_mul(result, result), TH_ALL_AXES, NULL)), TH_OK);
+        y[i] = th_keep(result);
+        g[i] = th_keep(th_gradient(x));
+        th_empty_gradient(x);
+        th_tape_clear(c);
+    }
+    ck_assert_double_le(largest_difference(y[0], y[1]), 1e-5);
+    ck_assert_double_le(largest_difference(g[0], g[1]), 1e-4);
+}
+END_TEST
+
+START_TEST(row_training_every_parameter_receives_a_gradient)
+{
+    const construction *c = &constructions[_i];
+    th_multi_head_attention_options o = c->options;
+    o.dropout = 0.2;
+    construction dropped = *c;
+    dropped.options = o;
+    built l = build(&dropped, TH_FLOAT32);
+    th_tensor *y = th_attend(l.module, l.x[0], l.x[1], l.x[2], NULL);
+    th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, th_shape_of(y));
+    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    for (th_parameter_iterator p = th_module_parameters(l.module); th_parameter_next(&p);) {
+        ck_assert_msg(th_gradient(p.tensor) != NULL, "%s: %s received no gradient", c->name, p.name);
+        ck_assert_msg(th_item(th_max(th_abs(th_gradient(p.tensor)), TH_ALL_AXES, NULL)) > 0, "%s: the gradient of %s is 0", c->name, p.name);
+    }
+    no_error();
+}
+END_TEST
+
+/* A layer with its mask, as the gradient checker calls it: self-attention of one input, or two or three inputs. */
+typedef struct {
+    th_module *module;
+    const th_mask *mask;
+    int inputs;
+} masked_layer;
+
+static th_tensor *masked_forward(void *user, th_tensor *const *x)
+{
+    const masked_layer *l = user;
+    return th_attend(l->module, x[0], x[l->inputs > 1 ? 1 : 0], x[l->inputs - 1], l->mask);
+}
+
+static void check_layer(const construction *c, built *l, int which, th_gradient_mode mode)
+{
+    double *bias = calloc((size_t)(c->B * c->heads * c->T * c->S), sizeof *bias);
+    const th_mask mask = make_mask(c, which, bias);
+    masked_layer layer = {l->module, &mask, c->self ? 1 : c->memory ? 2 : 3};
+    th_gradient_report report;
+    const th_status status = th_check_gradient(ctx, masked_forward, &layer, layer.inputs, l->x, &(th_gradient_options){.mode = mode, .name = c->name}, &report);
+    ck_assert_msg(status == TH_OK, "%s, mask %d: %s%s", c->name, which, report.text, th_error_message(ctx));
+    ck_assert_int_eq(report.mode, mode);
+    ck_assert_int_gt(report.checked, 0);
+    free(bias);
+}
+
+/* _i: construction, times fused or composed. Every entry, dropout replayed. */
+START_TEST(row_training_gradient_check)
+{
+    construction c = constructions[_i / 2];
+    c.options.dropout = 0.3;
+    th_set_fusion(ctx, _i % 2 == 0);
+    built l = build(&c, TH_FLOAT32);
+    for (int which = 0; which < MASKS; which += which == 0 ? 1 : 2) /* none, causal, lens, all at once */
+        check_layer(&c, &l, which, TH_GRADIENT_FULL);
+    no_error();
+}
+END_TEST
+
+/* The rows at their full size. */
+START_TEST(row_training_gradient_check_full_size)
+{
+    static const construction full[] = {
+        {"lens", 100, 5, {.dropout = 0.5, .no_bias = true}, 2, 4, 6},
+        {"narrow projections", 512, 8, {.dropout = 0.1, .query_input = 64, .key_input = 64, .value_input = 64, .key_width = 64, .value_width = 48, .output_width = 512}, 64, 5, 5, .self = true},
+        {"cross attention", 512, 8, {.dropout = 0.1}, 1, 62, 60, .memory = true},
+    };
+    built l = build(&full[_i], TH_FLOAT32);
+    check_layer(&full[_i], &l, _i == 0 ? 3 : _i == 1 ? 4 : 0, TH_GRADIENT_FAST);
+    no_error();
+}
+END_TEST
+
+/* -- the rest -- */
+
+START_TEST(parameters_and_their_initialisation)
+{
+    th_module *m = th_multi_head_attention_new(ctx, 64, 4, NULL);
+    th_tensor *in = th_module_find_parameter(m, "in_proj_weight");
+    assert_shape(in, TH_SHAPE(192, 64));
+    assert_shape(th_module_find_parameter(m, "in_proj_bias"), TH_SHAPE(192));
+    assert_shape(th_module_find_parameter(m, "out_proj.weight"), TH_SHAPE(64, 64));
+    assert_shape(th_module_find_parameter(m, "out_proj.bias"), TH_SHAPE(64));
+    ck_assert_int_eq(th_module_count(m), 4 * 64 * 64 + 4 * 64);
+    /* Xavier uniform of the packed matrix: +-sqrt(6 / (64 + 192)); out: +-1 / sqrt(64); biases 0. */
+    ck_assert_double_eq_tol(th_item(th_max(th_abs(in), TH_ALL_AXES, NULL)), sqrt(6.0 / 256), 1e-3);
+    ck_assert_double_eq_tol(th_item(th_max(th_abs(th_module_find_parameter(m, "out_proj.weight")), TH_ALL_AXES, NULL)), 0.125, 1e-3);
+    ck_assert(th_item(th_max(th_abs(th_module_find_parameter(m, "in_proj_bias")), TH_ALL_AXES, NULL)) == 0);
+    ck_assert(th_item(th_max(th_abs(th_module_find_parameter(m, "out_proj.bias")), TH_ALL_AXES, NULL)) == 0);
+    th_module *grouped = th_multi_head_attention_new(ctx, 64, 4, &(th_multi_head_attention_options){.kv_heads = 2});
+    ck_assert_ptr_null(th_module_find_parameter(grouped, "in_proj_weight"));
+    assert_shape(th_module_find_parameter(grouped, "k_proj_weight"), TH_SHAPE(32, 64));
+    ck_assert_double_eq_tol(th_item(th_max(th_abs(th_module_find_parameter(grouped, "k_proj_weight")), TH_ALL_AXES, NULL)), sqrt(6.0 / 96), 2e-3);
+    assert_shape(th_module_find_parameter(grouped, "in_proj_bias"), TH_SHAPE(128));
+}
+END_TEST
+
+START_TEST(any_leading_dimensions)
+{
+    for (int fusion = 0; fusion < 2; fusion++) {
+        th_set_fusion(ctx, fusion);
+        th_module *m = th_multi_head_attention_new(ctx, 12, 3, NULL);
+        th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 5, 12));
+        th_tensor *four = th_attend(m, x, x, x, NULL);
+        assert_shape(four, TH_SHAPE(2, 3, 5, 12));
+        th_tensor *flat = th_reshape(x, TH_SHAPE(6, 5, 12)), *three = th_attend(m, flat, flat, flat, NULL);
+        ck_assert_double_le(largest_difference(th_reshape(four, TH_SHAPE(6, 5, 12)), three), 0);
+        th_tensor *one = th_select(flat, 0, 4), *two = th_attend(m, one, one, one, NULL);
+        assert_shape(two, TH_SHAPE(5, 12));
+        ck_assert_double_le(largest_difference(two, th_select(three, 0, 4)), 0); /* whatever else is in the batch */
+        th_tensor *none = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 5, 12));
+        assert_shape(th_attend(m, none, none, none, NULL), TH_SHAPE(0, 5, 12));
+    }
+}
+END_TEST
+
+START_TEST(axes_have_letters)
+{
+    th_module *m = th_multi_head_attention_new(ctx, 12, 3, NULL);
+    th_tensor *x = th_set_axes(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 12)), "BTE"), *weights = NULL;
+    th_tensor *y = th_attend_with(m, x, x, x, &(th_attend_options){.weights = &weights});
+    ck_assert_str_eq(th_axes_of(y), "BTE");
+    ck_assert_str_eq(th_axes_of(weights), "BHTS");
+}
+END_TEST
+
+START_TEST(errors)
+{
+    th_module *m = th_multi_head_attention_new(ctx, 12, 3, NULL), *dense = th_dense_new(ctx, 12, 12, NULL);
+    th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 12)), *narrow = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 11));
+    ck_assert_ptr_null(th_attend(m, narrow, x, x, NULL));
+    expect_error(TH_ERROR_SHAPE, "the query is (2, 5, 11), the layer takes (..., length, 12)");
+    ck_assert_ptr_null(th_attend(m, x, x, narrow, NULL));
+    expect_error(TH_ERROR_SHAPE, "the value is");
+    ck_assert_ptr_null(th_attend(m, x, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(12)), x, NULL));
+    expect_error(TH_ERROR_SHAPE, "the key is (12)");
+    ck_assert_ptr_null(th_attend(m, x, NULL, x, NULL));
+    expect_error(TH_ERROR_ARGUMENT, "key is NULL");
+    ck_assert_ptr_null(th_attend(NULL, x, x, x, NULL));
+    expect_error(TH_ERROR_ARGUMENT, "the module is NULL");
+    ck_assert_ptr_null(th_attend(dense, x, x, x, NULL));
+    expect_error(TH_ERROR_ARGUMENT, "dense is not a multi_head_attention");
+    ck_assert_ptr_null(th_module_forward(m, x));
+    expect_error(TH_ERROR_ARGUMENT, "call th_attend");
+    ck_assert_ptr_null(th_attend(m, x, th_slice(x, 1, 0, 4, 1), x, NULL));
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_SHAPE); /* four keys, five values */
+    th_error_clear(ctx);
+    ck_assert_ptr_null(th_attend(m, th_zeros(ctx, TH_FLOAT64, TH_SHAPE(2, 5, 12)), x, x, NULL));
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_TYPE);
+    th_error_clear(ctx);
+    static const struct {
+        int64_t width, heads;
+        th_multi_head_attention_options options;
+        th_status code;
+        const char *words;
+    } bad[] = {
+        {12, 5, {.dropout = 0}, TH_ERROR_SHAPE, "5 heads must divide the key width 12"},
+        {12, 3, {.value_width = 10}, TH_ERROR_SHAPE, "value width 10"},
+        {12, 3, {.kv_heads = 2}, TH_ERROR_SHAPE, "kv_heads = 2 must divide the 3 heads"},
+        {12, 3, {.kv_heads = 6}, TH_ERROR_SHAPE, "kv_heads = 6"},
+        {12, 3, {.dropout = 1}, TH_ERROR_ARGUMENT, "dropout must be in [0, 1)"},
+        {12, 3, {.dropout = -0.5}, TH_ERROR_ARGUMENT, "dropout"},
+        {0, 3, {.dropout = 0}, TH_ERROR_ARGUMENT, "must be positive"},
+        {12, 0, {.dropout = 0}, TH_ERROR_ARGUMENT, "must be positive"},
+        {12, 3, {.output_width = -4}, TH_ERROR_ARGUMENT, "no size negative"},
+        {INT64_MAX, 1, {.dropout = 0}, TH_ERROR_ARGUMENT, "absurd"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_ptr_null(th_multi_head_attention_new(ctx, bad[i].width, bad[i].heads, &bad[i].options));
+        expect_error(bad[i].code, bad[i].words);
+    }
+    assert_shape(th_attend(m, x, x, x, NULL), TH_SHAPE(2, 5, 12)); /* it works again */
+}
+END_TEST
+
+static Suite *attention_suite(void)
+{
+    Suite *suite = suite_create("multi_head_attention");
+    TCase *rows = tcase_create("rows");
+    tcase_add_checked_fixture(rows, setup, teardown);
+    tcase_set_timeout(rows, 120);
+    tcase_add_loop_test(rows, row_lens, 0, 2);
+    tcase_add_loop_test(rows, row_lens_per_query, 0, 2);
+    tcase_add_loop_test(rows, row_lens_per_query_one_to_T_is_causal, 0, 2);
+    tcase_add_test(rows, row_heads_split_and_merge);
+    tcase_add_test(rows, row_heads_multiply_adds);
+    tcase_add_loop_test(rows, row_heads_folded_into_the_batch, 0, 2);
+    tcase_add_test(rows, heads_are_views);
+    tcase_add_loop_test(rows, against_plain_loops, 0, 2 * CONSTRUCTIONS);
+    tcase_add_loop_test(rows, row_narrow_projections, 0, 2);
+    tcase_add_loop_test(rows, row_cross_attention, 0, 2);
+    tcase_add_loop_test(rows, row_masks_as_numbers, 0, 2);
+    tcase_add_loop_test(rows, row_training_dropout, 0, 2);
+    tcase_add_test(rows, fused_and_composed_draw_the_same_dropout);
+    tcase_add_loop_test(rows, row_training_every_parameter_receives_a_gradient, 0, CONSTRUCTIONS);
+    tcase_add_loop_test(rows, row_training_gradient_check, 0, 2 * CONSTRUCTIONS);
+    tcase_add_loop_test(rows, row_training_gradient_check_full_size, 0, 3);
+    tcase_add_test(rows, parameters_and_their_initialisation);
+    tcase_add_test(rows, any_leading_dimensions);
+    tcase_add_test(rows, axes_have_letters);
+    tcase_add_test(rows, errors);
+    suite_add_tcase(suite, rows);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(attention_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
