@@ -10,6 +10,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <tapehead/tapehead.h>
 
@@ -124,7 +125,7 @@ static const char *spell(th_tensor *x, char *text)
     const int64_t n = th_numel(x);
     if (th_copy_out(x, symbol, (size_t)n * sizeof *symbol) == TH_OK)
         for (int64_t i = 0; i < n; i++)
-            text[i] = letters[symbol[i]];
+            text[i] = symbol[i] == whole(VOCAB) ? '|' : letters[symbol[i]];
     text[n] = 0;
     return text;
 }
@@ -204,37 +205,54 @@ int main(int argc, char **argv)
 {
     parse(argc, argv);
     signal(SIGINT, interrupt);
+    const int64_t n = whole(LENGTH), steps = whole(STEPS);
     th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)whole(SEED), .threads = (int)whole(THREADS)});
     th_module *model = copy_model_new(ctx);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = option[LR].value});
-    th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), option[VOCAB].value);
-    th_tensor *sample = random_sequences(ctx, 1);
-    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &(th_progress_options){.file = stderr, .steps = whole(STEPS), .unit = "tokens",
-                                                                                .units_per_step = whole(BATCH) * 2 * whole(LENGTH)});
-    double *losses = calloc((size_t)whole(STEPS), sizeof *losses);
-    const int64_t n = whole(LENGTH);
+    th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), option[VOCAB].value), *sample = random_sequences(ctx, 1);
+    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &(th_progress_options){.file = stderr, .steps = steps, .unit = "tokens",
+                                                                                .units_per_step = whole(BATCH) * 2 * n});
+    double *losses = calloc((size_t)steps, sizeof *losses), loss = NAN;
     char read[2 * MAX_LENGTH + 2], written[MAX_LENGTH + 1];
-    int64_t step = 0, next_sample = 0;
+    int64_t step = 0;
 
-    for (; step < whole(STEPS) && losses && !interrupted; step++) {
-        if (step == next_sample && !quiet) {
-            th_progress_note(bar, "step %4lld  reads %s  writes %s", (long long)step, spell(sample, read), spell(decode(model, sample, separator), written));
-            next_sample = step < 10 ? 10 : step % 3 ? 3 * step : step / 3 * 10;
+    for (int64_t shown = 0; losses && step < steps && !interrupted; step++) {
+        if (step == shown && !quiet) {
+            spell(decode(model, sample, separator), written);
+            th_progress_note(bar, "step %4lld  reads %s  writes %s", (long long)step, spell(sample, read), written);
+            shown = step == 0 ? 10 : step % 3 ? 3 * step : step / 3 * 10; /* 0, 10, 30, 100, 300, 1000 ... */
         }
-        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){option[LR].value, 20, whole(STEPS), 0}));
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){option[LR].value, 20, steps, 0}));
         th_tensor *x = random_sequences(ctx, whole(BATCH));
         th_tensor *logits = th_slice(th_module_forward(model, tokens_of(x, separator, x, n - 1)), 1, n, 2 * n, 1); /* (B, n, V): what counts */
-        th_tensor *loss = th_cross_entropy(logits, x, NULL);
-        if (th_backward(loss) || th_optimizer_step(adam))
+        th_tensor *mean = th_cross_entropy(logits, x, NULL);
+        if (th_backward(mean) || th_optimizer_step(adam))
             return fail(ctx, bar, th_error_message(ctx));
-        losses[step] = th_item(loss);
+        losses[step] = loss = th_item(mean);
         if (step % 10 == 0)
             th_progress_show(bar, "accuracy", accuracy(x, th_cast(th_argmax(logits, -1), TH_INT32), false));
-        th_progress_update(bar, step, losses[step]);
+        th_progress_update(bar, step, loss);
         th_tensor_free(x);
         th_tape_clear(ctx);
     }
-    th_progress_end(bar);
+
+    th_tensor *x = random_sequences(ctx, FRESH), *y = decode(model, x, separator);
+    const double symbols = accuracy(x, y, false), sequences = accuracy(x, y, true);
+    ((copy_model *)model)->watched = true;
+    spell(decode(model, sample, separator), written);
+    if (th_error_code(ctx) || (th_progress_end(bar)))
+        return fail(ctx, NULL, th_error_message(ctx));
+    snprintf(read + strlen(spell(sample, read)), sizeof read - (size_t)n, "|%.*s", (int)n - 1, written);
+    if (draw_pictures(ctx, &(th_curve){.count = step, .y = losses}, ((copy_model *)model)->weights, read, written))
+        return fail(ctx, NULL, th_error_message(ctx));
+    if (!quiet)
+        printf("%s%d fresh sequences: %.2f %% of symbols, %.2f %% of whole sequences\nin   %.*s\nout  %s\n", interrupted ? "interrupted\n" : "", FRESH, 100 * symbols,
+               100 * sequences, (int)n, read, written);
+    printf("copy_task: seed=%lld steps=%lld symbol_accuracy=%.4f sequence_accuracy=%.4f loss=%.6f parameters_crc32c=%08x\n", (long long)whole(SEED),
+           (long long)step, symbols, sequences, loss, (unsigned)th_module_crc32c(model));
     free(losses);
-    return 0;
+    if (fflush(stdout) || ferror(stdout))
+        return fail(ctx, NULL, "standard output could not be written");
+    th_context_free(ctx);
+    return interrupted ? 130 : EXIT_SUCCESS;
 }

@@ -1,4 +1,5 @@
-/* Memory in a training step: every allocation made to fail, once and for good; and no allocation at all after the first step. */
+/* Memory in a training step: every allocation made to fail, once and for good; and no allocation at all after the first
+ * step. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,8 @@ typedef struct training {
 /* Everything before the first step; entries are NULL where memory ran out. */
 static void start(training *t, int threads)
 {
-    t->ctx = th_context_new(&(th_context_options){.seed = 5, .threads = threads, .allocator = {failing_allocate, failing_release, &t->memory}});
+    t->ctx = th_context_new(&(th_context_options){
+        .seed = 5, .threads = threads, .allocator = {failing_allocate, failing_release, &t->memory}});
     if (t->ctx == NULL)
         return;
     toy *model = th_module_new(t->ctx, sizeof *model, "toy", toy_forward);
@@ -112,7 +114,9 @@ static void start(training *t, int threads)
         t->model = &model->base;
         model->embedding = th_module_add(t->model, "embedding", th_embedding_new(t->ctx, VOCABULARY, WIDTH));
         model->norm = th_module_add(t->model, "norm", th_layer_norm_new(t->ctx, WIDTH, NULL));
-        model->attention = th_module_add(t->model, "attention", th_multi_head_attention_new(t->ctx, WIDTH, 2, &(th_multi_head_attention_options){.dropout = 0.1}));
+        model->attention = th_module_add(
+            t->model, "attention",
+            th_multi_head_attention_new(t->ctx, WIDTH, 2, &(th_multi_head_attention_options){.dropout = 0.1}));
         model->dropout = th_module_add(t->model, "dropout", th_dropout_new(t->ctx, 0.2));
         model->head = th_module_add(t->model, "head", th_dense_new(t->ctx, WIDTH, VOCABULARY, NULL));
     }
@@ -168,7 +172,8 @@ START_TEST(a_step_survives_the_failure_of_any_allocation)
             for (th_parameter_iterator p = th_module_parameters(t.model); th_parameter_next(&p);)
                 th_empty_gradient(p.tensor);
             ck_assert_msg(step(&t) == TH_OK, "after allocation %lld failed: %s", (long long)n, th_error_message(t.ctx));
-            ck_assert_msg(th_module_crc32c(t.model) == expected, "other bits after allocation %lld failed", (long long)n);
+            ck_assert_msg(th_module_crc32c(t.model) == expected, "other bits after allocation %lld failed",
+                          (long long)n);
         }
         th_context_free(t.ctx);
         ck_assert_int_eq(t.memory.bytes, 0);
@@ -183,8 +188,8 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
         start(&t, 1);
         const bool reached = t.memory.calls >= n;
         if (t.ctx) {
-            ck_assert_msg(!reached || th_error_code(t.ctx) == TH_ERROR_MEMORY || th_error_code(t.ctx) == TH_OK, "allocation %lld: %s", (long long)n,
-                          th_error_message(t.ctx));
+            ck_assert_msg(!reached || th_error_code(t.ctx) == TH_ERROR_MEMORY || th_error_code(t.ctx) == TH_OK,
+                          "allocation %lld: %s", (long long)n, th_error_message(t.ctx));
             th_error_clear(t.ctx);
         }
         th_context_free(t.ctx);
@@ -201,6 +206,7 @@ START_TEST(no_step_after_the_first_allocates)
     start(&t, _i);
     ck_assert_msg(step(&t) == TH_OK, "%s", th_error_message(t.ctx));
     const int64_t calls = t.memory.calls;
+    ck_assert_int_eq(step(&t), TH_OK); /* the moments, made at the end of the first step, count in the second's peak */
     const size_t reserved = th_memory(t.ctx).reserved, peak = th_memory(t.ctx).peak;
 #if WATCHES_MALLOC
     seen = 0;

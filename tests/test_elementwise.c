@@ -1,4 +1,5 @@
-/* The loops over strided arrays, on random layouts, against one element at a time: maps, copies, conversions, fills, sums over axes, rows. */
+/* The loops over strided arrays, on random layouts, against one element at a time: maps, copies, conversions, fills,
+ * sums over axes, rows. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -97,22 +98,37 @@ static void *element(const th_array *a, const th_array *whole, int64_t i)
 static double get(const th_array *a, const void *at)
 {
     switch (a->dtype) {
-    case TH_FLOAT32: return (double)*(const float *)at;
-    case TH_FLOAT64: return *(const double *)at;
-    case TH_INT32: return *(const int32_t *)at;
-    case TH_INT64: return (double)*(const int64_t *)at;
-    default: return *(const bool *)at;
+    case TH_FLOAT32:
+        return (double)*(const float *)at;
+    case TH_FLOAT64:
+        return *(const double *)at;
+    case TH_INT32:
+        return *(const int32_t *)at;
+    case TH_INT64:
+        return (double)*(const int64_t *)at;
+    default:
+        return *(const bool *)at;
     }
 }
 
 static void put(const th_array *a, void *at, double value)
 {
     switch (a->dtype) {
-    case TH_FLOAT32: *(float *)at = (float)value; break;
-    case TH_FLOAT64: *(double *)at = value; break;
-    case TH_INT32: *(int32_t *)at = (int32_t)value; break;
-    case TH_INT64: *(int64_t *)at = (int64_t)value; break;
-    default: *(bool *)at = value != 0; break;
+    case TH_FLOAT32:
+        *(float *)at = (float)value;
+        break;
+    case TH_FLOAT64:
+        *(double *)at = value;
+        break;
+    case TH_INT32:
+        *(int32_t *)at = (int32_t)value;
+        break;
+    case TH_INT64:
+        *(int64_t *)at = (int64_t)value;
+        break;
+    default:
+        *(bool *)at = value != 0;
+        break;
     }
 }
 
@@ -123,7 +139,8 @@ static void randomise(const laid *l)
         put(&l->array, element(&l->array, &l->array, i), (double)(below(65) - 32) / 8);
 }
 
-/* What memory around and between the elements held before, it must hold afterwards: expected is a copy that was changed element by element. */
+/* What memory around and between the elements held before, it must hold afterwards: expected is a copy that was changed
+ * element by element. */
 static void assert_same_memory(const laid *l, const laid *expected)
 {
     ck_assert_mem_eq(l->memory, expected->memory, l->bytes);
@@ -177,12 +194,16 @@ START_TEST(test_maps_on_any_layout)
         const laid condition = broadcast_source(TH_BOOL, ndim, size);
         for (int64_t i = 0; i < numel_of(&y.array); i++) {
             void *at = element(&expected.array, &expected.array, i);
-            const double va = get(&a.array, element(&a.array, &y.array, i)), vb = get(&b.array, element(&b.array, &y.array, i));
-            const double value = !choose ? va * vb : get(&condition.array, element(&condition.array, &y.array, i)) ? va : vb;
+            const double va = get(&a.array, element(&a.array, &y.array, i)),
+                         vb = get(&b.array, element(&b.array, &y.array, i));
+            const double value = !choose                                                              ? va * vb
+                                 : get(&condition.array, element(&condition.array, &y.array, i)) != 0 ? va
+                                                                                                      : vb;
             put(&expected.array, at, add ? get(&expected.array, at) + value : value);
         }
         if (choose)
-            th_elementwise(ctx, kernels->where, NULL, &y.array, add, 3, (const th_array *const[]){&condition.array, &a.array, &b.array});
+            th_elementwise(ctx, kernels->where, NULL, &y.array, add, 3,
+                           (const th_array *const[]){&condition.array, &a.array, &b.array});
         else
             th_elementwise(ctx, kernels->mul, NULL, &y.array, add, 2, (const th_array *const[]){&a.array, &b.array});
         assert_same_memory(&y, &expected);
@@ -204,7 +225,8 @@ START_TEST(test_maps_in_place)
             void *at = element(&expected.array, &expected.array, i);
             put(&expected.array, at, get(&expected.array, at) * get(&b.array, element(&b.array, &y.array, i)));
         }
-        th_elementwise(ctx, th_context_kernels(ctx, TH_FLOAT32)->mul, NULL, &y.array, false, 2, (const th_array *const[]){&y.array, &b.array});
+        th_elementwise(ctx, th_context_kernels(ctx, TH_FLOAT32)->mul, NULL, &y.array, false, 2,
+                       (const th_array *const[]){&y.array, &b.array});
         assert_same_memory(&y, &expected);
         free(y.memory), free(expected.memory), free(b.memory);
     }
@@ -275,7 +297,8 @@ START_TEST(test_conversions)
         const laid y = lay(dtypes[below(5)], ndim, size, false), x = broadcast_source(dtypes[below(5)], ndim, size);
         const laid expected = copy_of(&y);
         for (int64_t i = 0; i < numel_of(&y.array); i++)
-            put(&expected.array, element(&expected.array, &expected.array, i), get(&x.array, element(&x.array, &y.array, i)));
+            put(&expected.array, element(&expected.array, &expected.array, i),
+                get(&x.array, element(&x.array, &y.array, i)));
         th_convert_array(ctx, &y.array, &x.array);
         assert_same_memory(&y, &expected);
         free(y.memory), free(expected.memory), free(x.memory);
@@ -296,14 +319,17 @@ START_TEST(test_conversion_at_the_limits)
     int64_t wide[N];
     float single[N];
     bool truth[N];
-    const th_array from = plain(TH_FLOAT64, N, reals), to32 = plain(TH_INT32, N, narrow), to64 = plain(TH_INT64, N, wide);
+    const th_array from = plain(TH_FLOAT64, N, reals), to32 = plain(TH_INT32, N, narrow),
+                   to64 = plain(TH_INT64, N, wide);
     const th_array to_single = plain(TH_FLOAT32, N, single), to_bool = plain(TH_BOOL, N, truth);
     th_convert_array(ctx, &to32, &from);
     th_convert_array(ctx, &to64, &from);
     th_convert_array(ctx, &to_single, &from);
     th_convert_array(ctx, &to_bool, &from);
-    const int32_t expected32[N] = {0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, -2};
-    const int64_t expected64[N] = {0, INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN, 2147483647, -2147483648, INT64_MAX, INT64_MIN, -2};
+    const int32_t expected32[N] = {0,         INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN,
+                                   INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, -2};
+    const int64_t expected64[N] = {0,          INT64_MAX,   INT64_MIN, INT64_MAX, INT64_MIN,
+                                   2147483647, -2147483648, INT64_MAX, INT64_MIN, -2};
     ck_assert_mem_eq(narrow, expected32, sizeof narrow);
     ck_assert_mem_eq(wide, expected64, sizeof wide);
     ck_assert(isnan(single[0]) && single[1] == INFINITY && single[3] == INFINITY && single[9] == -2.9f);
@@ -312,7 +338,8 @@ START_TEST(test_conversion_at_the_limits)
     /* from integers there is one rounding only: 2^53 + 1 is no double, 2^24 + 1 no float */
     int64_t large[] = {((int64_t)1 << 53) + 1, ((int64_t)1 << 24) + 1, ((int64_t)1 << 61) + ((int64_t)1 << 37) + 1, -1};
     int32_t low[4];
-    const th_array integers = plain(TH_INT64, 4, large), floats = plain(TH_FLOAT32, 4, single), low32 = plain(TH_INT32, 4, low);
+    const th_array integers = plain(TH_INT64, 4, large), floats = plain(TH_FLOAT32, 4, single),
+                   low32 = plain(TH_INT32, 4, low);
     th_convert_array(ctx, &floats, &integers);
     th_convert_array(ctx, &low32, &integers);
     for (int i = 0; i < 4; i++)
@@ -364,7 +391,8 @@ START_TEST(test_bits_at_any_number_of_threads)
         exact += (double)data[i];
         magnitude += fabs((double)data[i]);
     }
-    const th_array x = {.given = true, .data = data, .dtype = TH_FLOAT32, .ndim = 2, .size = {ROWS, COLUMNS}, .stride = {COLUMNS, 1}};
+    const th_array x = {
+        .given = true, .data = data, .dtype = TH_FLOAT32, .ndim = 2, .size = {ROWS, COLUMNS}, .stride = {COLUMNS, 1}};
     th_array transposed = x;
     transposed.size[0] = COLUMNS, transposed.size[1] = ROWS, transposed.stride[0] = 1, transposed.stride[1] = COLUMNS;
     for (int threads = 1; threads <= 4; threads++) {
@@ -376,9 +404,11 @@ START_TEST(test_bits_at_any_number_of_threads)
         th_array y = transposed;
         y.data = product[threads];
         y.stride[0] = ROWS, y.stride[1] = 1;
-        th_elementwise(ctx, th_context_kernels(ctx, TH_FLOAT32)->exp, NULL, &y, false, 1, (const th_array *const[]){&transposed});
+        th_elementwise(ctx, th_context_kernels(ctx, TH_FLOAT32)->exp, NULL, &y, false, 1,
+                       (const th_array *const[]){&transposed});
         const th_array by_column = plain(TH_FLOAT32, COLUMNS, columns[threads]);
-        const th_array by_row = {.given = true, .data = rows[threads], .dtype = TH_FLOAT32, .ndim = 2, .size = {ROWS, 1}, .stride = {1, 1}};
+        const th_array by_row = {
+            .given = true, .data = rows[threads], .dtype = TH_FLOAT32, .ndim = 2, .size = {ROWS, 1}, .stride = {1, 1}};
         const th_array all = {.given = true, .data = total[threads], .dtype = TH_FLOAT32};
         th_sum_to_array(ctx, &by_column, &x, false);
         th_sum_to_array(ctx, &by_row, &x, false);
@@ -410,9 +440,12 @@ START_TEST(test_sums_do_not_depend_on_the_batch)
     float *data = malloc(sizeof(float) * BATCH * T * E), one[T], many[BATCH * T], one_sum[E], many_sums[BATCH * E];
     for (int i = 0; i < BATCH * T * E; i++)
         data[i] = (float)below(1 << 20) / 1048576.0f;
-    th_array x = {.given = true, .data = data, .dtype = TH_FLOAT32, .ndim = 3, .size = {BATCH, T, E}, .stride = {T * E, E, 1}};
-    th_array rows = {.given = true, .data = many, .dtype = TH_FLOAT32, .ndim = 3, .size = {BATCH, T, 1}, .stride = {T, 1, 1}};
-    th_array sums = {.given = true, .data = many_sums, .dtype = TH_FLOAT32, .ndim = 3, .size = {BATCH, 1, E}, .stride = {E, E, 1}};
+    th_array x = {
+        .given = true, .data = data, .dtype = TH_FLOAT32, .ndim = 3, .size = {BATCH, T, E}, .stride = {T * E, E, 1}};
+    th_array rows = {
+        .given = true, .data = many, .dtype = TH_FLOAT32, .ndim = 3, .size = {BATCH, T, 1}, .stride = {T, 1, 1}};
+    th_array sums = {
+        .given = true, .data = many_sums, .dtype = TH_FLOAT32, .ndim = 3, .size = {BATCH, 1, E}, .stride = {E, E, 1}};
     th_sum_to_array(ctx, &rows, &x, false);
     th_sum_to_array(ctx, &sums, &x, false);
     x.size[0] = rows.size[0] = sums.size[0] = 1;
@@ -451,7 +484,8 @@ START_TEST(test_sums_without_memory)
 {
     th_context *small = th_context_new(&(th_context_options){.memory_limit = 2 << 20});
     static double x[400 * 3000], y[3000];
-    const th_array from = {.given = true, .data = x, .dtype = TH_FLOAT64, .ndim = 2, .size = {400, 3000}, .stride = {3000, 1}};
+    const th_array from = {
+        .given = true, .data = x, .dtype = TH_FLOAT64, .ndim = 2, .size = {400, 3000}, .stride = {3000, 1}};
     const th_array to = plain(TH_FLOAT64, 3000, y);
     while (th_empty(small, TH_FLOAT64, TH_SHAPE(1024))) /* all that there is */
         continue;

@@ -8,11 +8,11 @@
 #include "tapehead/tapehead.h"
 
 static th_context *ctx, *other;
-static th_tensor *x;        /* (2, 3) float32 leaf */
-static th_tensor *y64;      /* (2, 3) float64 */
-static th_tensor *indices;  /* (2) int64: 0, 7 */
-static th_tensor *flags;    /* (2, 3) bool */
-static th_tensor *foreign;  /* (2, 3) of another context */
+static th_tensor *x;       /* (2, 3) float32 leaf */
+static th_tensor *y64;     /* (2, 3) float64 */
+static th_tensor *indices; /* (2) int64: 0, 7 */
+static th_tensor *flags;   /* (2, 3) bool */
+static th_tensor *foreign; /* (2, 3) of another context */
 
 static void setup(void)
 {
@@ -36,41 +36,148 @@ static void teardown(void)
 #define RUN(status) (void)((status) == TH_OK)
 
 /* -- shapes and axes -- */
-static void reshape_size(void) { th_reshape(x, TH_SHAPE(4, 2)); }
-static void reshape_two_unknown(void) { th_reshape(x, TH_SHAPE(-1, -1)); }
-static void reshape_negative(void) { th_reshape(x, TH_SHAPE(-2, 3)); }
-static void reshape_not_divisible(void) { th_reshape(x, TH_SHAPE(4, -1)); }
-static void transpose_count(void) { th_transpose(x, TH_AXES(0)); }
-static void transpose_twice(void) { th_transpose(x, TH_AXES(1, 1)); }
-static void transpose_axis(void) { th_transpose(x, TH_AXES(0, 2)); }
-static void swap_axis(void) { th_swap_axes(x, 0, 5); }
-static void slice_axis(void) { th_slice(x, 2, 0, 1, 1); }
-static void slice_stop(void) { th_slice(x, 1, 0, 4, 1); }
-static void slice_order(void) { th_slice(x, 1, 2, 1, 1); }
-static void slice_step(void) { th_slice(x, 1, 0, 3, 0); }
-static void select_index(void) { th_select(x, 0, 2); }
-static void expand_size(void) { th_expand(x, TH_SHAPE(4, 3)); }
-static void expand_fewer(void) { th_expand(x, TH_SHAPE(3)); }
-static void squeeze_wide(void) { th_squeeze(x, 0); }
-static void unsqueeze_axis(void) { th_unsqueeze(x, 4); }
-static void repeat_negative(void) { th_repeat(x, TH_SHAPE(-1, 2)); }
-static void concat_sizes(void) { th_concat((th_tensor *[]){x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4))}, 2, 0); }
-static void concat_none(void) { th_concat(NULL, 0, 0); }
-static void concat_types(void) { th_concat((th_tensor *[]){x, y64}, 2, 0); }
-static void stack_sizes(void) { th_stack((th_tensor *[]){x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4))}, 2, 0); }
-static void split_sizes(void) { th_tensor *parts[2]; RUN(th_split(x, 1, 2, (int64_t[]){1, 1}, parts)); }
-static void broadcast(void) { th_add(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 4))); }
-static void matmul_inner(void) { th_matmul(x, x); }
-static void matmul_scalar(void) { th_matmul(x, th_ones(ctx, TH_FLOAT32, TH_SCALAR)); }
-static void matmul_batch(void) { th_matmul(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 4)), th_ones(ctx, TH_FLOAT32, TH_SHAPE(5, 4, 3))); }
-static void dense_width(void) { th_dense(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 5)), NULL); }
-static void dense_bias(void) { th_dense(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 3)), &(th_dense_options){.bias = th_ones(ctx, TH_FLOAT32, TH_SHAPE(5))}); }
-static void sum_axis(void) { th_sum(x, TH_AXES(2), NULL); }
-static void sum_axis_twice(void) { th_sum(x, TH_AXES(0, -2), NULL); }
-static void softmax_axis(void) { th_softmax(x, 2); }
-static void max_of_nothing(void) { th_max(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0)), TH_ALL_AXES, NULL); }
-static void norm_weight(void) { th_layer_norm(x, &(th_norm_options){.weight = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4))}); }
-static void loss_shapes(void) { th_cross_entropy(x, th_zeros(ctx, TH_INT64, TH_SHAPE(3)), NULL); }
+static void reshape_size(void)
+{
+    th_reshape(x, TH_SHAPE(4, 2));
+}
+static void reshape_two_unknown(void)
+{
+    th_reshape(x, TH_SHAPE(-1, -1));
+}
+static void reshape_negative(void)
+{
+    th_reshape(x, TH_SHAPE(-2, 3));
+}
+static void reshape_not_divisible(void)
+{
+    th_reshape(x, TH_SHAPE(4, -1));
+}
+static void transpose_count(void)
+{
+    th_transpose(x, TH_AXES(0));
+}
+static void transpose_twice(void)
+{
+    th_transpose(x, TH_AXES(1, 1));
+}
+static void transpose_axis(void)
+{
+    th_transpose(x, TH_AXES(0, 2));
+}
+static void swap_axis(void)
+{
+    th_swap_axes(x, 0, 5);
+}
+static void slice_axis(void)
+{
+    th_slice(x, 2, 0, 1, 1);
+}
+static void slice_stop(void)
+{
+    th_slice(x, 1, 0, 4, 1);
+}
+static void slice_order(void)
+{
+    th_slice(x, 1, 2, 1, 1);
+}
+static void slice_step(void)
+{
+    th_slice(x, 1, 0, 3, 0);
+}
+static void select_index(void)
+{
+    th_select(x, 0, 2);
+}
+static void expand_size(void)
+{
+    th_expand(x, TH_SHAPE(4, 3));
+}
+static void expand_fewer(void)
+{
+    th_expand(x, TH_SHAPE(3));
+}
+static void squeeze_wide(void)
+{
+    th_squeeze(x, 0);
+}
+static void unsqueeze_axis(void)
+{
+    th_unsqueeze(x, 4);
+}
+static void repeat_negative(void)
+{
+    th_repeat(x, TH_SHAPE(-1, 2));
+}
+static void concat_sizes(void)
+{
+    th_concat((th_tensor *[]){x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4))}, 2, 0);
+}
+static void concat_none(void)
+{
+    th_concat(NULL, 0, 0);
+}
+static void concat_types(void)
+{
+    th_concat((th_tensor *[]){x, y64}, 2, 0);
+}
+static void stack_sizes(void)
+{
+    th_stack((th_tensor *[]){x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4))}, 2, 0);
+}
+static void split_sizes(void)
+{
+    th_tensor *parts[2];
+    RUN(th_split(x, 1, 2, (int64_t[]){1, 1}, parts));
+}
+static void broadcast(void)
+{
+    th_add(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 4)));
+}
+static void matmul_inner(void)
+{
+    th_matmul(x, x);
+}
+static void matmul_scalar(void)
+{
+    th_matmul(x, th_ones(ctx, TH_FLOAT32, TH_SCALAR));
+}
+static void matmul_batch(void)
+{
+    th_matmul(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 4)), th_ones(ctx, TH_FLOAT32, TH_SHAPE(5, 4, 3)));
+}
+static void dense_width(void)
+{
+    th_dense(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 5)), NULL);
+}
+static void dense_bias(void)
+{
+    th_dense(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 3)),
+             &(th_dense_options){.bias = th_ones(ctx, TH_FLOAT32, TH_SHAPE(5))});
+}
+static void sum_axis(void)
+{
+    th_sum(x, TH_AXES(2), NULL);
+}
+static void sum_axis_twice(void)
+{
+    th_sum(x, TH_AXES(0, -2), NULL);
+}
+static void softmax_axis(void)
+{
+    th_softmax(x, 2);
+}
+static void max_of_nothing(void)
+{
+    th_max(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0)), TH_ALL_AXES, NULL);
+}
+static void norm_weight(void)
+{
+    th_layer_norm(x, &(th_norm_options){.weight = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4))});
+}
+static void loss_shapes(void)
+{
+    th_cross_entropy(x, th_zeros(ctx, TH_INT64, TH_SHAPE(3)), NULL);
+}
 static void attention_widths(void)
 {
     th_tensor *q = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 8)), *k = th_ones(ctx, TH_FLOAT32, TH_SHAPE(5, 6));
@@ -90,55 +197,179 @@ static void valid_length(void)
     th_tensor *scores = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 4));
     th_masked_softmax(scores, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT64, TH_SHAPE(2), (int64_t[]){4, 5})});
 }
-static void size_index(void) { th_size(x, 2); }
-static void negative_size(void) { th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, -1)); }
-static void huge_size(void) { th_zeros(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX / 2, 4)); }
-static void huge_result(void) { th_expand(x, TH_SHAPE(INT64_MAX / 4, 2, 3)); }
-static void huge_repeat(void) { th_repeat(x, TH_SHAPE(INT64_MAX / 2, 2)); }
+static void size_index(void)
+{
+    th_size(x, 2);
+}
+static void negative_size(void)
+{
+    th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, -1));
+}
+static void huge_size(void)
+{
+    th_zeros(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX / 2, 4));
+}
+static void huge_result(void)
+{
+    th_expand(x, TH_SHAPE(INT64_MAX / 4, 2, 3));
+}
+static void huge_repeat(void)
+{
+    th_repeat(x, TH_SHAPE(INT64_MAX / 2, 2));
+}
 
 /* -- types -- */
-static void mixed_types(void) { th_add(x, y64); }
-static void integer_exp(void) { th_exp(indices); }
-static void bool_matmul(void) { th_matmul(flags, flags); }
-static void float_index(void) { th_embedding(x, y64); }
-static void float_condition(void) { th_where(x, x, x); }
-static void float_keep(void) { th_masked_softmax(x, &(th_mask){.keep = x}); }
-static void float_logical(void) { th_logical_and(x, x); }
-static void normal_integers(void) { th_randn(ctx, TH_INT32, TH_SHAPE(3)); }
-static void gradient_of_integers(void) { th_set_requires_gradient(indices, true); }
-static void no_such_type(void) { th_zeros(ctx, (th_dtype)77, TH_SHAPE(3)); }
+static void mixed_types(void)
+{
+    th_add(x, y64);
+}
+static void integer_exp(void)
+{
+    th_exp(indices);
+}
+static void bool_matmul(void)
+{
+    th_matmul(flags, flags);
+}
+static void float_index(void)
+{
+    th_embedding(x, y64);
+}
+static void float_condition(void)
+{
+    th_where(x, x, x);
+}
+static void float_keep(void)
+{
+    th_masked_softmax(x, &(th_mask){.keep = x});
+}
+static void float_logical(void)
+{
+    th_logical_and(x, x);
+}
+static void normal_integers(void)
+{
+    th_randn(ctx, TH_INT32, TH_SHAPE(3));
+}
+static void gradient_of_integers(void)
+{
+    th_set_requires_gradient(indices, true);
+}
+static void no_such_type(void)
+{
+    th_zeros(ctx, (th_dtype)77, TH_SHAPE(3));
+}
 
 /* -- NULL -- */
-static void null_operand(void) { th_softmax(NULL, 0); }
-static void null_second(void) { th_add(x, NULL); }
-static void null_backward(void) { RUN(th_backward(NULL)); }
-static void null_item(void) { th_item(NULL); }
-static void null_copy(void) { RUN(th_copy_in(x, NULL, 24)); }
-static void null_forward(void) { th_module_forward(NULL, x); }
+static void null_operand(void)
+{
+    th_softmax(NULL, 0);
+}
+static void null_second(void)
+{
+    th_add(x, NULL);
+}
+static void null_backward(void)
+{
+    RUN(th_backward(NULL));
+}
+static void null_item(void)
+{
+    th_item(NULL);
+}
+static void null_copy(void)
+{
+    RUN(th_copy_in(x, NULL, 24));
+}
+static void null_forward(void)
+{
+    th_module_forward(NULL, x);
+}
 
 /* -- indices and numbers -- */
-static void index_outside(void) { th_embedding(x, indices); }
-static void gather_outside(void) { th_gather(x, 0, th_from_data(ctx, TH_INT64, TH_SHAPE(1, 1), (int64_t[]){-1})); }
-static void one_hot_outside(void) { th_one_hot(indices, 5); }
-static void target_outside(void) { th_cross_entropy(x, indices, NULL); }
-static void get_outside(void) { th_get(x, TH_INDEX(0, 3)); }
-static void get_dimensions(void) { th_get(x, TH_INDEX(0)); }
-static void item_of_many(void) { th_item(x); }
-static void copy_bytes(void) { float f[5]; RUN(th_copy_out(x, f, sizeof f)); }
-static void dropout_one(void) { th_dropout(x, 1.0); }
-static void dropout_negative(void) { th_dropout(x, -0.1); }
-static void dropout_nan(void) { th_dropout(x, (double)NAN); }
-static void clamp_order(void) { th_clamp(x, 2, 1); }
-static void smoothing(void) { th_cross_entropy(x, th_zeros(ctx, TH_INT64, TH_SHAPE(2)), &(th_cross_entropy_options){.label_smoothing = 2}); }
-static void uniform_order(void) { th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2), 1, 0); }
-static void arange_step(void) { th_arange(ctx, TH_FLOAT32, 0, 1, 0); }
-static void threads(void) { RUN(th_set_threads(ctx, 0)); }
-static void default_type(void) { RUN(th_set_default_dtype(ctx, TH_INT32)); }
+static void index_outside(void)
+{
+    th_embedding(x, indices);
+}
+static void gather_outside(void)
+{
+    th_gather(x, 0, th_from_data(ctx, TH_INT64, TH_SHAPE(1, 1), (int64_t[]){-1}));
+}
+static void one_hot_outside(void)
+{
+    th_one_hot(indices, 5);
+}
+static void target_outside(void)
+{
+    th_cross_entropy(x, indices, NULL);
+}
+static void get_outside(void)
+{
+    th_get(x, TH_INDEX(0, 3));
+}
+static void get_dimensions(void)
+{
+    th_get(x, TH_INDEX(0));
+}
+static void item_of_many(void)
+{
+    th_item(x);
+}
+static void copy_bytes(void)
+{
+    float f[5];
+    RUN(th_copy_out(x, f, sizeof f));
+}
+static void dropout_one(void)
+{
+    th_dropout(x, 1.0);
+}
+static void dropout_negative(void)
+{
+    th_dropout(x, -0.1);
+}
+static void dropout_nan(void)
+{
+    th_dropout(x, (double)NAN);
+}
+static void clamp_order(void)
+{
+    th_clamp(x, 2, 1);
+}
+static void smoothing(void)
+{
+    th_cross_entropy(x, th_zeros(ctx, TH_INT64, TH_SHAPE(2)), &(th_cross_entropy_options){.label_smoothing = 2});
+}
+static void uniform_order(void)
+{
+    th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2), 1, 0);
+}
+static void arange_step(void)
+{
+    th_arange(ctx, TH_FLOAT32, 0, 1, 0);
+}
+static void threads(void)
+{
+    RUN(th_set_threads(ctx, 0));
+}
+static void default_type(void)
+{
+    RUN(th_set_default_dtype(ctx, TH_INT32));
+}
 
 /* -- another context, the wrong moment -- */
-static void other_context(void) { th_add(x, foreign); }
-static void not_scalar(void) { RUN(th_backward(th_scale(x, 2))); }
-static void no_gradient(void) { RUN(th_backward(th_sum(y64, TH_ALL_AXES, NULL))); }
+static void other_context(void)
+{
+    th_add(x, foreign);
+}
+static void not_scalar(void)
+{
+    RUN(th_backward(th_scale(x, 2)));
+}
+static void no_gradient(void)
+{
+    RUN(th_backward(th_sum(y64, TH_ALL_AXES, NULL)));
+}
 static void twice(void)
 {
     th_tensor *loss = th_sum(th_exp(x), TH_ALL_AXES, NULL);
@@ -170,8 +401,14 @@ static void freed(void)
     th_tensor_free(t);
     th_scale(t, 2);
 }
-static void leaf_of_tape(void) { th_set_requires_gradient(th_scale(x, 2), true); }
-static void data_of_view(void) { th_data(th_swap_axes(x, 0, 1)); }
+static void leaf_of_tape(void)
+{
+    th_set_requires_gradient(th_scale(x, 2), true);
+}
+static void data_of_view(void)
+{
+    th_data(th_swap_axes(x, 0, 1));
+}
 static void deep_scopes(void)
 {
     for (int i = 0; i < 70; i++)
@@ -290,7 +527,8 @@ START_TEST(a_misuse_gives_its_sentence_and_code)
     const misuse *m = &misuses[_i];
     const size_t live = th_memory(ctx).live;
     m->call();
-    ck_assert_msg(th_error_code(ctx) == m->code, "misuse %d: code %d: \"%s\"", _i, (int)th_error_code(ctx), th_error_message(ctx));
+    ck_assert_msg(th_error_code(ctx) == m->code, "misuse %d: code %d: \"%s\"", _i, (int)th_error_code(ctx),
+                  th_error_message(ctx));
     expect_parts(th_error_message(ctx), m->sentence);
     char first[1024];
     snprintf(first, sizeof first, "%s", th_error_message(ctx));

@@ -1,4 +1,5 @@
-/* Every operation of the registry: its gradient on its samples, fused against composed, and the checker itself against gradients broken on purpose. */
+/* Every operation of the registry: its gradient on its samples, fused against composed, and the checker itself against
+ * gradients broken on purpose. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -37,7 +38,8 @@ START_TEST(every_operation_says_what_it_computes)
     const th_op *op = th_op_at(_i);
     ck_assert_ptr_nonnull(op->name);
     ck_assert_msg(op->value && op->value[0], "%s has no formula", op->name);
-    ck_assert_msg(op->not_differentiable || (op->gradient && op->gradient[0]), "%s has no formula of its gradient", op->name);
+    ck_assert_msg(op->not_differentiable || (op->gradient && op->gradient[0]), "%s has no formula of its gradient",
+                  op->name);
     ck_assert_ptr_eq(th_op_find(op->name), op);
 }
 END_TEST
@@ -57,19 +59,23 @@ static void compare(const char *name, const char *what, th_tensor *a, th_tensor 
         difference = fmax(difference, fabs(a_values[i] - b_values[i]));
         ck_assert_msg(isnan(a_values[i]) == isnan(b_values[i]), "%s: %s has a NaN in one only", name, what);
     }
-    ck_assert_msg(difference <= 1e-12 * fmax(scale, 1), "%s: %s differs from the composition by %g", name, what, difference);
+    ck_assert_msg(difference <= 1e-12 * fmax(scale, 1), "%s: %s differs from the composition by %g", name, what,
+                  difference);
 }
 
 /* Value and gradients of one of the two, from the same random numbers; results kept. */
-static void run_one(const th_op *op, const th_sample *sample, bool fused, th_tensor *const *inputs, th_tensor **value, th_tensor **gradients)
+static void run_one(const th_op *op, const th_sample *sample, bool fused, th_tensor *const *inputs, th_tensor **value,
+                    th_tensor **gradients)
 {
     th_set_seed(ctx, 11);
     th_tensor *output = fused ? th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL)
                               : op->composed(sample->attributes, inputs, sample->n_inputs);
     ck_assert_msg(output != NULL, "%s, sample %s: %s", op->name, sample->name, th_error_message(ctx));
     *value = th_keep(output);
-    th_tensor *cotangent = th_sin(th_reshape(th_arange(ctx, TH_FLOAT64, 0, (double)th_numel(output), 1), th_shape_of(output)));
-    ck_assert_msg(th_backward_with(output, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s", th_error_message(ctx));
+    th_tensor *cotangent =
+        th_sin(th_reshape(th_arange(ctx, TH_FLOAT64, 0, (double)th_numel(output), 1), th_shape_of(output)));
+    ck_assert_msg(th_backward_with(output, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s",
+                  th_error_message(ctx));
     for (int i = 0; i < sample->n_inputs; i++) {
         gradients[i] = inputs[i] && th_gradient(inputs[i]) ? th_keep(th_gradient(inputs[i])) : NULL;
         th_empty_gradient(inputs[i]);
@@ -107,7 +113,8 @@ END_TEST
 /* -- the checker against gradients broken on purpose -- */
 
 typedef enum mutation { DOUBLED, ZEROED, NEGATED, SLIGHTLY_OFF, TRANSPOSED, OVERWRITTEN, MUTATIONS } mutation;
-static const char *const mutation_name[MUTATIONS] = {"doubled", "zeroed", "negated", "1.01 times", "transposed", "overwritten"};
+static const char *const mutation_name[MUTATIONS] = {"doubled",    "zeroed",     "negated",
+                                                     "1.01 times", "transposed", "overwritten"};
 
 /* The operation that is being broken, and how; mutant_backward has no other way to know. */
 static const th_op *original;
@@ -136,7 +143,8 @@ static void transpose_array(const th_array *a)
     for (int64_t block = 0; block < th_array_numel(a); block += n * n)
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < i; j++) {
-                double *upper = (double *)a->data + position(a, block + i * n + j), *lower = (double *)a->data + position(a, block + j * n + i);
+                double *upper = (double *)a->data + position(a, block + i * n + j),
+                       *lower = (double *)a->data + position(a, block + j * n + i);
                 const double swap = *upper;
                 *upper = *lower;
                 *lower = swap;
@@ -172,19 +180,29 @@ static void mutant_backward(const th_call *call)
     if (!dx->given)
         return;
     switch (current) {
-    case DOUBLED: scale_array(dx, 2); break;
-    case ZEROED: scale_array(dx, 0); break;
-    case NEGATED: scale_array(dx, -1); break;
-    case SLIGHTLY_OFF: scale_array(dx, 1.01); break;
+    case DOUBLED:
+        scale_array(dx, 2);
+        break;
+    case ZEROED:
+        scale_array(dx, 0);
+        break;
+    case NEGATED:
+        scale_array(dx, -1);
+        break;
+    case SLIGHTLY_OFF:
+        scale_array(dx, 1.01);
+        break;
     case TRANSPOSED:
         if (is_square(dx))
             transpose_array(dx);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
-/* A sample on which input i has a gradient that is not 0 everywhere, and square where that is needed; -1 when there is none. */
+/* A sample on which input i has a gradient that is not 0 everywhere, and square where that is needed; -1 when there is
+ * none. */
 static bool sample_suits(const th_sample *sample, int input, mutation m)
 {
     const th_sample_input *x = &sample->input[input];
@@ -194,7 +212,8 @@ static bool sample_suits(const th_sample *sample, int input, mutation m)
     for (int d = 0; d < shape->ndim; d++)
         if (shape->size[d] == 0)
             return false;
-    return m != TRANSPOSED || (shape->ndim >= 2 && shape->size[shape->ndim - 1] == shape->size[shape->ndim - 2] && shape->size[shape->ndim - 1] > 1);
+    return m != TRANSPOSED || (shape->ndim >= 2 && shape->size[shape->ndim - 1] == shape->size[shape->ndim - 2] &&
+                               shape->size[shape->ndim - 1] > 1);
 }
 
 /* True when the checker rejects this mutant on one of the samples, or no sample suits. */
@@ -240,7 +259,8 @@ START_TEST(every_broken_gradient_is_rejected)
             bool tried;
             const bool caught = rejected(op, (mutation)m, input, &tried);
             any |= tried;
-            ck_assert_msg(caught || !tried, "%s: the gradient of input %d %s, and the checker says it is right", op->name, input, mutation_name[m]);
+            ck_assert_msg(caught || !tried, "%s: the gradient of input %d %s, and the checker says it is right",
+                          op->name, input, mutation_name[m]);
         }
     }
     ck_assert_msg(any, "%s: no sample to break", op->name);
@@ -252,7 +272,9 @@ END_TEST
 static void expect_verdict(mutation m, const char *verdict)
 {
     const th_op *op = th_op_find("matmul");
-    static const th_sample square[2] = {{.name = "square", .n_inputs = 2, .input = {{.shape = TH_SIZES(3, 3)}, {.shape = TH_SIZES(3, 3)}}}, {.name = NULL}};
+    static const th_sample square[2] = {
+        {.name = "square", .n_inputs = 2, .input = {{.shape = TH_SIZES(3, 3)}, {.shape = TH_SIZES(3, 3)}}},
+        {.name = NULL}};
     th_op mutant = *op;
     original = op;
     current = m;
@@ -304,7 +326,8 @@ static void forgetful_backward(const th_call *call)
 
 START_TEST(a_missing_sum_is_named)
 {
-    const th_sample samples[2] = {{.name = "bias", .n_inputs = 2, .input = {{.shape = TH_SIZES(4, 3)}, {.shape = TH_SIZES(3)}}}, {.name = NULL}};
+    const th_sample samples[2] = {
+        {.name = "bias", .n_inputs = 2, .input = {{.shape = TH_SIZES(4, 3)}, {.shape = TH_SIZES(3)}}}, {.name = NULL}};
     const th_op forgetful = {.name = "forgetful",
                              .value = "y = x + b",
                              .gradient = "db = dy, alas",

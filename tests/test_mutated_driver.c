@@ -1,5 +1,6 @@
-/* The backward driver broken on purpose: where it should add, it overwrites. The gradient checker must notice each time.
- * The driver is compiled into this test with two of its calls replaced; linked here, it takes the place of the library's. */
+/* The backward driver broken on purpose: where it should add, it overwrites. The gradient checker must notice each
+ * time. The driver is compiled into this test with two of its calls replaced; linked here, it takes the place of the
+ * library's. */
 #include <check.h>
 #include <stdbool.h>
 
@@ -79,7 +80,8 @@ static th_tensor *overlapping(void *user, th_tensor *x)
 static th_status check(th_gradient_function_of_one *function)
 {
     th_gradient_report report;
-    const th_status status = th_check_gradient_of(function, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4)), NULL, &report);
+    const th_status status =
+        th_check_gradient_of(function, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4)), NULL, &report);
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
     return status;
 }

@@ -1,4 +1,5 @@
-/* .npy files: bytes as numpy.save writes them, round trips, Fortran order, and damaged or hostile files, each of which gives a sentence and takes no memory. */
+/* .npy files: bytes as numpy.save writes them, round trips, Fortran order, and damaged or hostile files, each of which
+ * gives a sentence and takes no memory. */
 #include <check.h>
 #include <errno.h>
 #include <math.h>
@@ -18,7 +19,8 @@ static void open_context(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3});
     ck_assert_ptr_nonnull(ctx);
-    th_tensor_free(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(100))); /* from here on there is memory for handles and small tensors */
+    th_tensor_free(
+        th_zeros(ctx, TH_FLOAT32, TH_SHAPE(100))); /* from here on there is memory for handles and small tensors */
     strcpy(directory, "/tmp/tapehead_npy_XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/array.npy", directory);
@@ -69,7 +71,8 @@ static void write_npy(const char *header, size_t length, const void *data, size_
 /* numpy.save("array.npy", numpy.array([[1.5, -2, 3], [0, 0.1, numpy.inf]], "float32")), NumPy 2.4 */
 static const char numpy_file[] =
     "\x93NUMPY\x01\x00\x76\x00"
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }                                                          \n"
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }                                                       "
+    "   \n"
     "\x00\x00\xc0\x3f\x00\x00\x00\xc0\x00\x00\x40\x40\x00\x00\x00\x00\xcd\xcc\xcc\x3d\x00\x00\x80\x7f";
 static const float numpy_values[6] = {1.5f, -2, 3, 0, 0.1f, INFINITY};
 
@@ -104,10 +107,12 @@ static void assert_equal(th_tensor *a, th_tensor *b)
 
 START_TEST(test_round_trips)
 {
-    static const th_shape shapes[] = {{0, {0}}, {1, {0}}, {1, {7}}, {2, {3, 0}}, {3, {4, 5, 6}}, {8, {1, 2, 1, 3, 1, 2, 2, 1}}, {2, {300, 400}}};
+    static const th_shape shapes[] = {
+        {0, {0}}, {1, {0}}, {1, {7}}, {2, {3, 0}}, {3, {4, 5, 6}}, {8, {1, 2, 1, 3, 1, 2, 2, 1}}, {2, {300, 400}}};
     for (int dtype = 0; dtype < TH_DTYPE_COUNT; dtype++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-            th_tensor *numbers = th_random_integers(ctx, TH_INT64, shapes[s], -100, 100), *t = th_empty(ctx, (th_dtype)dtype, shapes[s]);
+            th_tensor *numbers = th_random_integers(ctx, TH_INT64, shapes[s], -100, 100),
+                      *t = th_empty(ctx, (th_dtype)dtype, shapes[s]);
             ck_assert_int_eq(th_copy_into(t, numbers), TH_OK);
             ck_assert_int_eq(th_npy_write(t, path), TH_OK);
             th_tensor *read = th_npy_read(ctx, path);
@@ -173,11 +178,13 @@ START_TEST(test_streams)
     assert_equal(a, th_npy_read_from(ctx, file));
     assert_equal(b, th_npy_read_from(ctx, file));
     ck_assert_ptr_null(th_npy_read_from(ctx, file));
-    ck_assert_msg(strstr(th_error_message(ctx), "npy_read: the file: it is too short for a .npy file; at test_npy.c"), "%s", th_error_message(ctx));
+    ck_assert_msg(strstr(th_error_message(ctx), "npy_read: the file: it is too short for a .npy file; at test_npy.c"),
+                  "%s", th_error_message(ctx));
     th_error_clear(ctx);
     fclose(file);
     ck_assert_ptr_null(th_npy_read(ctx, path)); /* a file holds one */
-    ck_assert_msg(strstr(th_error_message(ctx), "float64 (3, 4) takes 96 bytes, but 244 follow its header"), "%s", th_error_message(ctx));
+    ck_assert_msg(strstr(th_error_message(ctx), "float64 (3, 4) takes 96 bytes, but 244 follow its header"), "%s",
+                  th_error_message(ctx));
     th_error_clear(ctx);
 }
 END_TEST
@@ -188,7 +195,8 @@ static void assert_refused(const char *sentence)
     const th_memory_usage before = th_memory(ctx);
     ck_assert_msg(th_npy_read(ctx, path) == NULL, "read, instead of: %s", sentence);
     ck_assert_int_eq(th_error_code(ctx), TH_ERROR_FILE);
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" instead of \"%s\"", th_error_message(ctx), sentence);
+    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" instead of \"%s\"", th_error_message(ctx),
+                  sentence);
     ck_assert_uint_eq(th_memory(ctx).live, before.live);
     ck_assert_uint_eq(th_memory(ctx).allocations, before.allocations);
     th_error_clear(ctx);
@@ -214,7 +222,8 @@ START_TEST(test_hostile_headers)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}{}", "goes on behind its end"},
         {"{'descr': '<f4", "a string in its header does not end"},
         {"{'desc\\x72': '<f4', 'fortran_order': False, 'shape': (6,)}", "a string in its header does not end"},
-        {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}", "a string in its header does not end"},
+        {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}",
+         "a string in its header does not end"},
         {"{descr: '<f4'}", "no string where one belongs"},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}", "element type '>f4' is none of"},
         {"{'descr': '<f2', 'fortran_order': False, 'shape': (6,)}", "element type '<f2' is none of"},
@@ -236,10 +245,13 @@ START_TEST(test_hostile_headers)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6.0,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1e9,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "a size in its shape overflows"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "(4294967296, 4294967296) overflows"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
+         "(4294967296, 4294967296) overflows"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,)}", "overflows"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}", "takes 4000000000000 bytes, but 24 follow"},
-        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1000000, 1000000)}", "takes 4000000000000 bytes, but 24 follow"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}",
+         "takes 4000000000000 bytes, but 24 follow"},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1000000, 1000000)}",
+         "takes 4000000000000 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", "float32 (7) takes 28 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", "float32 (5) takes 20 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807)}", "takes 0 bytes, but 24 follow"},
@@ -251,7 +263,8 @@ START_TEST(test_hostile_headers)
         write_npy(files[i].header, 0, numpy_values, sizeof numpy_values);
         assert_refused(files[i].sentence);
     }
-    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807, 9223372036854775807)}", 0, NULL, 0);
+    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807, 9223372036854775807)}", 0,
+              NULL, 0);
     th_tensor *empty = th_npy_read(ctx, path); /* odd, but sound */
     ck_assert(empty && th_numel(empty) == 0 && th_size(empty, 2) == INT64_MAX);
 }

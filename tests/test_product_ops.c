@@ -1,5 +1,5 @@
-/* matmul, dense and masked_matmul against plain loops over their definitions: layouts, broadcasting, zero sizes, accumulation, errors, and
- * the promise that no bit depends on what is hidden. */
+/* matmul, dense and masked_matmul against plain loops over their definitions: layouts, broadcasting, zero sizes,
+ * accumulation, errors, and the promise that no bit depends on what is hidden. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -53,8 +53,8 @@ static numbers zero_numbers(th_shape shape)
     return n;
 }
 
-/* Where in n the element of an index of a larger shape stands when n broadcasts to it; `skip` axes before the last two of that index, and
- * row and column in place of those. */
+/* Where in n the element of an index of a larger shape stands when n broadcasts to it; `skip` axes before the last two
+ * of that index, and row and column in place of those. */
 static int64_t place(const numbers *n, int ndim, const int64_t *index)
 {
     int64_t at = 0;
@@ -76,14 +76,14 @@ static bool next(const th_shape *shape, int64_t *index)
     return false;
 }
 
-/* c (N, m, n) = a b and the gradients of a cotangent dc, for operands of two or more dimensions. keep (NULL: everything) hides pairs of
- * the result or elements of the left operand. */
+/* c (N, m, n) = a b and the gradients of a cotangent dc, for operands of two or more dimensions. keep (NULL:
+ * everything) hides pairs of the result or elements of the left operand. */
 typedef struct plain_product {
     numbers c, da, db;
 } plain_product;
 
-static plain_product multiply_plainly(const numbers *a, const numbers *b, th_shape c_shape, const numbers *dc, const numbers *keep,
-                                      th_mask_side side)
+static plain_product multiply_plainly(const numbers *a, const numbers *b, th_shape c_shape, const numbers *dc,
+                                      const numbers *keep, th_mask_side side)
 {
     plain_product p = {zero_numbers(c_shape), zero_numbers(a->shape), zero_numbers(b->shape)};
     if (p.c.count == 0)
@@ -113,8 +113,8 @@ static void assert_near(const numbers *found, const numbers *expected, double to
 {
     ck_assert_int_eq(found->count, expected->count);
     for (int64_t i = 0; i < found->count; i++)
-        ck_assert_msg(fabs(found->at[i] - expected->at[i]) <= tolerance, "%s: element %lld is %.17g, not %.17g", what, (long long)i,
-                      found->at[i], expected->at[i]);
+        ck_assert_msg(fabs(found->at[i] - expected->at[i]) <= tolerance, "%s: element %lld is %.17g, not %.17g", what,
+                      (long long)i, found->at[i], expected->at[i]);
 }
 
 /* -- layouts: views whose values are a leaf's -- */
@@ -179,7 +179,8 @@ static th_shape product_shape(const numbers *a, const numbers *b)
     const int na = a->shape.ndim, nb = b->shape.ndim, n = na > nb ? na : nb;
     th_shape c = {n, {0}};
     for (int i = 0; i < n - 2; i++) {
-        const int64_t sa = i - n + na >= 0 ? a->shape.size[i - n + na] : 1, sb = i - n + nb >= 0 ? b->shape.size[i - n + nb] : 1;
+        const int64_t sa = i - n + na >= 0 ? a->shape.size[i - n + na] : 1,
+                      sb = i - n + nb >= 0 ? b->shape.size[i - n + nb] : 1;
         c.size[i] = sa == 1 ? sb : sa;
     }
     c.size[n - 2] = a->shape.size[na - 2];
@@ -192,7 +193,8 @@ typedef struct shapes {
 } shapes;
 
 /* One product in one layout, forward and, twice, backward. */
-static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb, const th_shape *keep_shape, th_mask_side side)
+static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb, const th_shape *keep_shape,
+                          th_mask_side side)
 {
     const double tolerance = dtype == TH_FLOAT64 ? 1e-12 : 2e-4;
     if ((la == GAPS && s->a.ndim == 1) || (lb == GAPS && s->b.ndim == 1))
@@ -272,8 +274,10 @@ static void assert_error(const th_tensor *result, th_status code, const char *se
 {
     ck_assert_ptr_null(result);
     ck_assert_msg(th_error_code(ctx) == code, "code %d, not %d: %s", th_error_code(ctx), code, th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), sentence);
-    ck_assert_msg(strstr(th_error_message(ctx), "test_product_ops.c:") != NULL, "no line in \"%s\"", th_error_message(ctx));
+    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
+                  sentence);
+    ck_assert_msg(strstr(th_error_message(ctx), "test_product_ops.c:") != NULL, "no line in \"%s\"",
+                  th_error_message(ctx));
     th_error_clear(ctx);
 }
 
@@ -322,7 +326,8 @@ START_TEST(test_matmul_expanded)
         th_tensor *spread = th_expand(leaf, TH_SHAPE(2, 4, 4));
         th_tensor *c = side ? th_matmul(spread, other) : th_matmul(other, spread);
         th_tensor *cotangent = th_uniform(ctx, TH_FLOAT64, th_shape_of(c), -1, 1);
-        numbers a = read_numbers(side ? spread : other), b = read_numbers(side ? other : spread), dc = read_numbers(cotangent);
+        numbers a = read_numbers(side ? spread : other), b = read_numbers(side ? other : spread),
+                dc = read_numbers(cotangent);
         plain_product expected = multiply_plainly(&a, &b, TH_SHAPE(2, 4, 4), &dc, NULL, TH_MASK_RESULT);
         numbers found = read_numbers(c), sum = zero_numbers(TH_SHAPE(1, 4));
         assert_near(&found, &expected.c, 1e-12, "c");
@@ -332,7 +337,8 @@ START_TEST(test_matmul_expanded)
         RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
         numbers gradient = read_numbers(th_gradient(leaf));
         assert_near(&gradient, &sum, 1e-12, "gradient");
-        double *const lists[] = {a.at, b.at, dc.at, expected.c.at, expected.da.at, expected.db.at, found.at, sum.at, gradient.at};
+        double *const lists[] = {a.at,           b.at,     dc.at,  expected.c.at, expected.da.at,
+                                 expected.db.at, found.at, sum.at, gradient.at};
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
             free(lists[i]);
     }
@@ -348,7 +354,8 @@ START_TEST(test_matmul_shapes)
     ck_assert(th_item(th_matmul(filled(TH_SHAPE(3)), filled(TH_SHAPE(3)))) == 3);
     assert_error(th_matmul(a, filled(TH_SHAPE(2, 5, 2))), TH_ERROR_SHAPE,
                  "matmul: inner sizes differ: a is (B=2, T=4, E=3), b is (2, 5, 2); at test_product_ops.c:");
-    assert_error(th_matmul(a, filled(TH_SHAPE(3, 3, 2))), TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is (B=2, T=4, E=3)");
+    assert_error(th_matmul(a, filled(TH_SHAPE(3, 3, 2))), TH_ERROR_SHAPE,
+                 "leading dimensions do not broadcast: a is (B=2, T=4, E=3)");
     assert_error(th_matmul(a, filled(TH_SCALAR)), TH_ERROR_SHAPE, "both operands need a dimension");
     assert_error(th_matmul(a, th_ones(ctx, TH_FLOAT64, TH_SHAPE(3, 2))), TH_ERROR_TYPE, "float64");
     assert_error(th_matmul(a, th_ones(ctx, TH_INT32, TH_SHAPE(3, 2))), TH_ERROR_TYPE, "int32");
@@ -364,9 +371,9 @@ typedef struct dense_case {
 } dense_case;
 
 static const dense_case dense_cases[] = {
-    {{2, {3, 2}}, 4},       {{3, {2, 3, 5}}, 4},     {{1, {3}}, 2},     {{8, {1, 2, 1, 2, 1, 2, 2, 3}}, 2}, {{2, {700, 3}}, 5},
-    {{3, {2, 600, 3}}, 20}, {{3, {2, 3, 4}}, 1},     {{2, {0, 3}}, 2},  {{2, {3, 0}}, 2},                   {{2, {3, 2}}, 0},
-    {{3, {0, 3, 2}}, 2},    {{3, {40, 70, 33}}, 50},
+    {{2, {3, 2}}, 4},   {{3, {2, 3, 5}}, 4},    {{1, {3}}, 2},       {{8, {1, 2, 1, 2, 1, 2, 2, 3}}, 2},
+    {{2, {700, 3}}, 5}, {{3, {2, 600, 3}}, 20}, {{3, {2, 3, 4}}, 1}, {{2, {0, 3}}, 2},
+    {{2, {3, 0}}, 2},   {{2, {3, 2}}, 0},       {{3, {0, 3, 2}}, 2}, {{3, {40, 70, 33}}, 50},
 };
 
 /* dense(x) and add(matmul(x, Wᵀ), b), with their gradients. */
@@ -416,10 +423,12 @@ START_TEST(test_dense)
         for (layout how = PLAIN; how < LAYOUTS; how++) {
             th_shape y_shape = c->x, w_shape = {2, {c->out, c->x.size[c->x.ndim - 1]}};
             y_shape.size[c->x.ndim - 1] = c->out;
-            th_tensor *x = leaf_of(TH_FLOAT64, c->x, c->x.ndim == 1 ? PLAIN : how), *w = leaf_of(TH_FLOAT64, w_shape, how);
+            th_tensor *x = leaf_of(TH_FLOAT64, c->x, c->x.ndim == 1 ? PLAIN : how),
+                      *w = leaf_of(TH_FLOAT64, w_shape, how);
             th_tensor *b = bias ? leaf_of(TH_FLOAT64, TH_SHAPE(how == GAPS ? 3 * c->out : c->out), PLAIN) : NULL;
             th_tensor *cotangent = th_uniform(ctx, TH_FLOAT64, y_shape, -1, 1);
-            dense_result fused = run_dense(false, x, w, b, cotangent, how), composed = run_dense(true, x, w, b, cotangent, how);
+            dense_result fused = run_dense(false, x, w, b, cotangent, how),
+                         composed = run_dense(true, x, w, b, cotangent, how);
             assert_near(&fused.y, &composed.y, 1e-12, "y");
             assert_near(&fused.dx, &composed.dx, 1e-11, "dx");
             assert_near(&fused.dw, &composed.dw, 1e-11, "dW");
@@ -437,16 +446,19 @@ START_TEST(test_dense_shapes)
     assert_error(th_dense(x, filled(TH_SHAPE(3, 5)), NULL), TH_ERROR_SHAPE,
                  "dense: x must end in the weight's inputs: x is (B=2, T=4, E=3), the weight (out, in) is (3, 5)");
     assert_error(th_dense(filled(TH_SCALAR), w, NULL), TH_ERROR_SHAPE, "x is ()");
-    assert_error(th_dense(x, filled(TH_SHAPE(3)), NULL), TH_ERROR_SHAPE, "the weight must have two dimensions, (out, in); it is (3)");
+    assert_error(th_dense(x, filled(TH_SHAPE(3)), NULL), TH_ERROR_SHAPE,
+                 "the weight must have two dimensions, (out, in); it is (3)");
     assert_error(th_dense(x, w, &(th_dense_options){.bias = filled(TH_SHAPE(4))}), TH_ERROR_SHAPE, "bias is (4)");
     assert_error(th_dense(x, w, &(th_dense_options){.bias = filled(TH_SHAPE(1, 5))}), TH_ERROR_SHAPE, "bias is (1, 5)");
-    assert_error(th_dense(x, w, &(th_dense_options){.bias = th_ones(ctx, TH_FLOAT64, TH_SHAPE(5))}), TH_ERROR_TYPE, "float64");
+    assert_error(th_dense(x, w, &(th_dense_options){.bias = th_ones(ctx, TH_FLOAT64, TH_SHAPE(5))}), TH_ERROR_TYPE,
+                 "float64");
     assert_error(th_dense(x, NULL, NULL), TH_ERROR_ARGUMENT, "dense");
     assert_error(th_dense(NULL, w, NULL), TH_ERROR_ARGUMENT, "dense");
 }
 END_TEST
 
-/* What a row of x holds must not reach dW when nothing came back to its output, whatever the layout and the number of rows. */
+/* What a row of x holds must not reach dW when nothing came back to its output, whatever the layout and the number of
+ * rows. */
 START_TEST(test_dense_ignores_idle_rows)
 {
     static const th_shape x_shapes[] = {{2, {5, 3}}, {2, {1300, 70}}, {3, {4, 300, 17}}, {3, {3, 600, 2}}};
@@ -456,7 +468,8 @@ START_TEST(test_dense_ignores_idle_rows)
             const int64_t in = x_shape.size[x_shape.ndim - 1], out = 9;
             y_shape.size[x_shape.ndim - 1] = out;
             th_tensor *w = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(out, in), -1, 1), true);
-            th_tensor *x = th_uniform(ctx, TH_FLOAT32, x_shape, -1, 1), *cotangent = th_uniform(ctx, TH_FLOAT32, y_shape, -1, 1);
+            th_tensor *x = th_uniform(ctx, TH_FLOAT32, x_shape, -1, 1),
+                      *cotangent = th_uniform(ctx, TH_FLOAT32, y_shape, -1, 1);
             const int64_t rows = th_numel(x) / in;
             float *dy = th_data(cotangent), *numbers_of_x = th_data(x);
             for (int64_t i = 0; i < rows; i++)
@@ -554,8 +567,9 @@ static bits run_masked(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side
     return found;
 }
 
-/* Attention's two products: scores = q kᵀ masked, and weights v with the weights masked. Per item some keys are hidden from all queries and
- * some queries have no keys; NaN and infinity in hidden keys, values, queries, scores' gradients and weights change no bit. */
+/* Attention's two products: scores = q kᵀ masked, and weights v with the weights masked. Per item some keys are hidden
+ * from all queries and some queries have no keys; NaN and infinity in hidden keys, values, queries, scores' gradients
+ * and weights change no bit. */
 START_TEST(test_masked_matmul_hides)
 {
     enum { B = 3, T = 37, S = 530, D = 9 };
@@ -564,7 +578,8 @@ START_TEST(test_masked_matmul_hides)
         th_uniform(ctx, TH_FLOAT32, side == TH_MASK_LEFT ? TH_SHAPE(B, T, S) : TH_SHAPE(B, T, D), -1, 1), true);
     th_tensor *b = th_set_requires_gradient(
         th_uniform(ctx, TH_FLOAT32, side == TH_MASK_LEFT ? TH_SHAPE(B, S, D) : TH_SHAPE(B, D, S), -1, 1), true);
-    th_tensor *cotangent = th_uniform(ctx, TH_FLOAT32, side == TH_MASK_LEFT ? TH_SHAPE(B, T, D) : TH_SHAPE(B, T, S), -1, 1);
+    th_tensor *cotangent =
+        th_uniform(ctx, TH_FLOAT32, side == TH_MASK_LEFT ? TH_SHAPE(B, T, D) : TH_SHAPE(B, T, S), -1, 1);
     th_tensor *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(B, T, S));
     bool *pair = th_data(keep);
 #define HIDDEN_KEY(item, s) ((s) > 500 - 100 * (item) && (s) % 7 != 0)
@@ -627,7 +642,8 @@ END_TEST
 /* Visible and all there is: the bits of the plain product. */
 START_TEST(test_masked_matmul_without_hidden_pairs)
 {
-    th_tensor *a = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2, 30, 700), -1, 1), *b = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2, 700, 40), -1, 1);
+    th_tensor *a = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2, 30, 700), -1, 1),
+              *b = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2, 700, 40), -1, 1);
     th_tensor *keep = th_ones(ctx, TH_BOOL, TH_SHAPE(1));
     float *plain = read_bits(th_matmul(a, b));
     for (int side = 0; side < 2; side++) {
@@ -648,11 +664,15 @@ START_TEST(test_masked_matmul_shapes)
                  "masked_matmul: keep, (4, 5), does not broadcast to a, (B=2, T=4, E=3)");
     assert_error(th_masked_matmul(a, b, th_ones(ctx, TH_BOOL, TH_SHAPE(4, 4)), TH_MASK_RESULT), TH_ERROR_SHAPE,
                  "keep, (4, 4), does not broadcast to the result, (2, 4, 5)");
-    assert_error(th_masked_matmul(a, b, th_ones(ctx, TH_BOOL, TH_SHAPE(3, 1, 4, 5)), TH_MASK_RESULT), TH_ERROR_SHAPE, "does not broadcast");
+    assert_error(th_masked_matmul(a, b, th_ones(ctx, TH_BOOL, TH_SHAPE(3, 1, 4, 5)), TH_MASK_RESULT), TH_ERROR_SHAPE,
+                 "does not broadcast");
     assert_error(th_masked_matmul(a, b, filled(TH_SHAPE(4, 5)), TH_MASK_RESULT), TH_ERROR_TYPE, "bool");
-    assert_error(th_masked_matmul(a, a, keep, TH_MASK_RESULT), TH_ERROR_SHAPE, "inner sizes differ: a is (B=2, T=4, E=3)");
-    assert_error(th_masked_matmul(a, filled(TH_SHAPE(3)), keep, TH_MASK_RESULT), TH_ERROR_SHAPE, "both operands need two dimensions");
-    assert_error(th_masked_matmul(a, filled(TH_SHAPE(3, 3, 5)), keep, TH_MASK_RESULT), TH_ERROR_SHAPE, "do not broadcast");
+    assert_error(th_masked_matmul(a, a, keep, TH_MASK_RESULT), TH_ERROR_SHAPE,
+                 "inner sizes differ: a is (B=2, T=4, E=3)");
+    assert_error(th_masked_matmul(a, filled(TH_SHAPE(3)), keep, TH_MASK_RESULT), TH_ERROR_SHAPE,
+                 "both operands need two dimensions");
+    assert_error(th_masked_matmul(a, filled(TH_SHAPE(3, 3, 5)), keep, TH_MASK_RESULT), TH_ERROR_SHAPE,
+                 "do not broadcast");
     assert_error(th_masked_matmul(a, b, keep, (th_mask_side)2), TH_ERROR_ARGUMENT, "2 is no side for a mask");
     assert_error(th_masked_matmul(a, b, NULL, TH_MASK_RESULT), TH_ERROR_ARGUMENT, "masked_matmul");
 }

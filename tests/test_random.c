@@ -1,4 +1,5 @@
-/* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the initialisers' scales. */
+/* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the
+ * initialisers' scales. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,7 +91,8 @@ START_TEST(test_numbers_of_the_counter)
     for (int i = 0; i < N; i++) {
         uint32_t words[4];
         th_philox_block(&second, (uint32_t)i / 2, 0, words);
-        const uint64_t u = (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2]; /* times 2^64 - 1, by 2^64: u - 1 from u = 1 on */
+        const uint64_t u =
+            (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2]; /* times 2^64 - 1, by 2^64: u - 1 from u = 1 on */
         ck_assert(z[i] == (int64_t)((u ? u - 1 : 0) + (uint64_t)INT64_MIN));
     }
 }
@@ -139,7 +141,8 @@ static moments moments_of(th_tensor *t)
     const int64_t n = th_numel(t);
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double x = th_dtype_of(t) == TH_FLOAT32 ? (double)((const float *)th_data_const(t))[i] : ((const double *)th_data_const(t))[i];
+        const double x = th_dtype_of(t) == TH_FLOAT32 ? (double)((const float *)th_data_const(t))[i]
+                                                      : ((const double *)th_data_const(t))[i];
         sum += x;
         squares += x * x;
         m.lowest = fmin(m.lowest, x);
@@ -159,7 +162,8 @@ START_TEST(test_ranges_and_moments)
         ck_assert(u.lowest >= -2 && u.lowest < -1.99 && u.highest < 6 && u.highest > 5.99);
         ck_assert(fabs(u.mean - 2) < 5 * 8 / sqrt(12) / root && fabs(u.deviation - 8 / sqrt(12)) < 0.02);
         const moments g = moments_of(th_normal(ctx, dtypes[i], TH_SHAPE(400, 500), 3, 0.5));
-        ck_assert(fabs(g.mean - 3) < 5 * 0.5 / root && fabs(g.deviation - 0.5) < 0.005 && g.lowest < 1.2 && g.highest > 4.8);
+        ck_assert(fabs(g.mean - 3) < 5 * 0.5 / root && fabs(g.deviation - 0.5) < 0.005 && g.lowest < 1.2 &&
+                  g.highest > 4.8);
     }
     /* where rounding would reach the end of the range */
     const float end = 1 + 0x1p-20f;
@@ -198,7 +202,8 @@ START_TEST(test_initialisers)
     ck_assert_int_eq(th_fill_xavier_uniform(t, 2), TH_OK);
     moments m = moments_of(t);
     double bound = 2 * sqrt(6.0 / 1500);
-    ck_assert(m.highest <= bound * (1 + 1e-6) && m.highest > 0.999 * bound && m.lowest < -0.999 * bound && fabs(m.mean) < 5 * bound / root);
+    ck_assert(m.highest <= bound * (1 + 1e-6) && m.highest > 0.999 * bound && m.lowest < -0.999 * bound &&
+              fabs(m.mean) < 5 * bound / root);
     ck_assert_int_eq(th_fill_xavier_normal(t, 2), TH_OK);
     m = moments_of(t);
     double deviation = 2 * sqrt(2.0 / 1500);
@@ -225,14 +230,15 @@ START_TEST(test_errors)
     const size_t live = th_memory(ctx).live;
     uint32_t calls[TH_STREAM_COUNT];
     memcpy(calls, ctx->calls, sizeof calls);
-#define FAILS(call, code, sentence)                                                                                                                  \
-    do {                                                                                                                                             \
-        ck_assert(!!(call));                                                                                                                         \
-        ck_assert_int_eq(th_error_code(ctx), code);                                                                                                  \
-        ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "%s", th_error_message(ctx));                                                 \
-        th_error_clear(ctx);                                                                                                                         \
+#define FAILS(call, code, sentence)                                                                                    \
+    do {                                                                                                               \
+        ck_assert(!!(call));                                                                                           \
+        ck_assert_int_eq(th_error_code(ctx), code);                                                                    \
+        ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "%s", th_error_message(ctx));                   \
+        th_error_clear(ctx);                                                                                           \
     } while (0)
-    FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 2, 1), TH_ERROR_ARGUMENT, "uniform: 2 to 1 is no range of float32 numbers; at test_random.c");
+    FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 2, 1), TH_ERROR_ARGUMENT,
+          "uniform: 2 to 1 is no range of float32 numbers; at test_random.c");
     FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), -3e38, 3e38), TH_ERROR_ARGUMENT, "no range");
     FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 0, NAN), TH_ERROR_ARGUMENT, "no range");
     FAILS(!th_uniform(ctx, TH_INT32, TH_SHAPE(3), 0, 1), TH_ERROR_TYPE, "uniform: needs a floating type, not int32");

@@ -1,5 +1,6 @@
-/* The operations along axes against plain double loops: values on every axis and layout, huge logits, NaN and infinity, empty axes, masks, and the
- * same bits from every team and instruction set. Their gradients are checked on their samples, with all other operations. */
+/* The operations along axes against plain double loops: values on every axis and layout, huge logits, NaN and infinity,
+ * empty axes, masks, and the same bits from every team and instruction set. Their gradients are checked on their
+ * samples, with all other operations. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -29,12 +30,12 @@ static void close_context(th_context *ctx)
     th_context_free(ctx);
 }
 
-#define ASSERT_ERROR(ctx, result, code, sentence)                                                                                                    \
-    do {                                                                                                                                             \
-        ck_assert_ptr_null(result);                                                                                                                  \
-        ck_assert_int_eq(th_error_code(ctx), code);                                                                                                  \
-        ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "%s", th_error_message(ctx));                                                 \
-        th_error_clear(ctx);                                                                                                                         \
+#define ASSERT_ERROR(ctx, result, code, sentence)                                                                      \
+    do {                                                                                                               \
+        ck_assert_ptr_null(result);                                                                                    \
+        ck_assert_int_eq(th_error_code(ctx), code);                                                                    \
+        ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "%s", th_error_message(ctx));                   \
+        th_error_clear(ctx);                                                                                           \
     } while (0)
 
 /* Uniform numbers of this shape: contiguous, or a view with gaps whose last two axes are exchanged. */
@@ -92,10 +93,11 @@ static void assert_values(th_tensor *t, const values *wanted, double tolerance, 
 {
     values got;
     read_values(t, &got);
-    ck_assert_msg(got.count == wanted->count, "%s: %lld elements, not %lld", what, (long long)got.count, (long long)wanted->count);
+    ck_assert_msg(got.count == wanted->count, "%s: %lld elements, not %lld", what, (long long)got.count,
+                  (long long)wanted->count);
     for (int64_t i = 0; i < got.count; i++)
-        ck_assert_msg(close_to(got.at[i], wanted->at[i], tolerance), "%s: element %lld is %.17g, not %.17g", what, (long long)i, got.at[i],
-                      wanted->at[i]);
+        ck_assert_msg(close_to(got.at[i], wanted->at[i], tolerance), "%s: element %lld is %.17g, not %.17g", what,
+                      (long long)i, got.at[i], wanted->at[i]);
 }
 
 /* The rows of a shape along a set of axes: element j of row r is element row_element(...) of the row-major array. */
@@ -172,7 +174,8 @@ static double square_sum_of(int64_t n, const double *x, double around)
     return sum;
 }
 
-static const th_shape shapes[] = {{2, {3, 19}}, {2, {5, 4}}, {3, {2, 4, 3}}, {4, {2, 3, 5, 17}}, {1, {7}}, {2, {4, 1}}, {3, {1, 33, 2}}, {2, {70, 40}}};
+static const th_shape shapes[] = {{2, {3, 19}}, {2, {5, 4}}, {3, {2, 4, 3}},  {4, {2, 3, 5, 17}},
+                                  {1, {7}},     {2, {4, 1}}, {3, {1, 33, 2}}, {2, {70, 40}}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 START_TEST(test_softmax_values)
@@ -298,7 +301,8 @@ START_TEST(test_not_finite)
     /* A softmax of -inf alone is NaN, but its log-sum-exp is -inf with gradient 0. */
     th_tensor *leaf = th_set_requires_gradient(th_from_data(ctx, TH_FLOAT64, TH_SHAPE(4, 3), rows), true);
     th_tensor *part = th_slice(th_log_sum_exp(leaf, TH_AXES(1), NULL), 0, 2, 4, 1);
-    ck_assert_int_eq(th_backward_with(part, &(th_backward_options){.cotangent = th_ones(ctx, TH_FLOAT64, TH_SHAPE(2))}), TH_OK);
+    ck_assert_int_eq(th_backward_with(part, &(th_backward_options){.cotangent = th_ones(ctx, TH_FLOAT64, TH_SHAPE(2))}),
+                     TH_OK);
     values gradient;
     read_values(th_gradient(leaf), &gradient);
     for (int j = 0; j < 3; j++) {
@@ -315,7 +319,8 @@ START_TEST(test_ties_and_first_of_equals)
     const float data[] = {3, 1, 3, 3, NAN, 5, NAN, 0};
     th_tensor *x = th_set_requires_gradient(th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2, 4), data), true);
     th_tensor *y = th_max(x, TH_AXES(-1), NULL);
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 6)}), TH_OK);
+    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 6)}),
+                     TH_OK);
     assert_values(th_gradient(x), &(values){8, {2, 0, 2, 2, 3, 0, 3, 0}}, 0, "gradient of max");
     assert_values(th_argmax(x, 1), &(values){2, {0, 0}}, 0, "argmax");
     assert_values(th_argmax(x, 0), &(values){4, {1, 1, 1, 0}}, 0, "argmax");
@@ -334,7 +339,8 @@ START_TEST(test_nothing)
     assert_values(th_sum(rows, TH_AXES(1), NULL), &(values){2, {0, 0}}, 0, "sum of nothing");
     assert_values(th_mean(rows, TH_AXES(1), NULL), &(values){2, {NAN, NAN}}, 0, "mean of nothing");
     assert_values(th_variance(rows, TH_AXES(1), NULL), &(values){2, {NAN, NAN}}, 0, "variance of nothing");
-    assert_values(th_log_sum_exp(rows, TH_AXES(1), NULL), &(values){2, {-INFINITY, -INFINITY}}, 0, "log_sum_exp of nothing");
+    assert_values(th_log_sum_exp(rows, TH_AXES(1), NULL), &(values){2, {-INFINITY, -INFINITY}}, 0,
+                  "log_sum_exp of nothing");
     assert_values(th_sum(none, TH_ALL_AXES, NULL), &(values){1, {0}}, 0, "sum of nothing");
     ck_assert_int_eq(th_numel(th_max(none, TH_AXES(1), NULL)), 0);
     ck_assert_int_eq(th_numel(th_argmax(none, -1)), 0);
@@ -344,13 +350,17 @@ START_TEST(test_nothing)
     assert_values(th_mse(none, none), &(values){1, {NAN}}, 0, "mse of nothing");
     th_tensor *targets = th_zeros(ctx, TH_INT64, TH_SHAPE(0));
     assert_values(th_cross_entropy(none, targets, NULL), &(values){1, {0}}, 0, "cross entropy of nothing");
-    ASSERT_ERROR(ctx, th_max(rows, TH_AXES(1), NULL), TH_ERROR_SHAPE, "max: nothing has no largest element: x is (2, 0)");
+    ASSERT_ERROR(ctx, th_max(rows, TH_AXES(1), NULL), TH_ERROR_SHAPE,
+                 "max: nothing has no largest element: x is (2, 0)");
     ASSERT_ERROR(ctx, th_argmax(rows, 1), TH_ERROR_SHAPE, "argmax: nothing has no largest element");
-    ASSERT_ERROR(ctx, th_cross_entropy(rows, th_zeros(ctx, TH_INT32, TH_SHAPE(2)), NULL), TH_ERROR_SHAPE, "have no classes");
+    ASSERT_ERROR(ctx, th_cross_entropy(rows, th_zeros(ctx, TH_INT32, TH_SHAPE(2)), NULL), TH_ERROR_SHAPE,
+                 "have no classes");
     /* gradients of nothing */
     th_tensor *leaf = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 4)), true);
     th_tensor *weight = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(4)), true);
-    ck_assert_int_eq(th_backward(th_sum(th_layer_norm(th_softmax(leaf, 1), &(th_norm_options){.weight = weight}), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_sum(th_layer_norm(th_softmax(leaf, 1), &(th_norm_options){.weight = weight}),
+                                        TH_ALL_AXES, NULL)),
+                     TH_OK);
     assert_values(th_gradient(weight), &(values){4, {0, 0, 0, 0}}, 0, "gradient of a weight that met no row");
     close_context(ctx);
 }
@@ -358,7 +368,8 @@ END_TEST
 
 /* -- norms -- */
 
-static void norm_reference(const values *x, int64_t n, bool centred, double eps, const double *weight, const double *bias, values *y)
+static void norm_reference(const values *x, int64_t n, bool centred, double eps, const double *weight,
+                           const double *bias, values *y)
 {
     y->count = x->count;
     for (int64_t at = 0; at < x->count; at += n) {
@@ -379,15 +390,18 @@ START_TEST(test_norm_values)
         const bool strided = which / SHAPES / 2;
         const int64_t n = shape.size[shape.ndim - 1];
         th_tensor *t = numbers(ctx, dtype, shape, -1, 3, strided);
-        th_tensor *weight = numbers(ctx, dtype, TH_SHAPE(n), -1, 1, strided), *bias = numbers(ctx, dtype, TH_SHAPE(n), -1, 1, strided);
+        th_tensor *weight = numbers(ctx, dtype, TH_SHAPE(n), -1, 1, strided),
+                  *bias = numbers(ctx, dtype, TH_SHAPE(n), -1, 1, strided);
         read_values(t, &x);
         read_values(weight, &w);
         read_values(bias, &b);
         const double tolerance = 4 * tolerance_of(dtype);
         norm_reference(&x, n, true, 1e-5, w.at, b.at, &y);
-        assert_values(th_layer_norm(t, &(th_norm_options){.weight = weight, .bias = bias}), &y, tolerance, "layer_norm");
+        assert_values(th_layer_norm(t, &(th_norm_options){.weight = weight, .bias = bias}), &y, tolerance,
+                      "layer_norm");
         norm_reference(&x, n, true, 0.5, NULL, b.at, &y);
-        assert_values(th_layer_norm(t, &(th_norm_options){.bias = bias, .eps = 0.5}), &y, tolerance, "layer_norm without weight");
+        assert_values(th_layer_norm(t, &(th_norm_options){.bias = bias, .eps = 0.5}), &y, tolerance,
+                      "layer_norm without weight");
         norm_reference(&x, n, true, 1e-5, NULL, NULL, &y);
         assert_values(th_layer_norm(t, NULL), &y, tolerance, "layer_norm alone");
         norm_reference(&x, n, false, 1e-5, w.at, NULL, &y);
@@ -410,7 +424,8 @@ START_TEST(test_norms_of_large_numbers)
     th_tensor *cotangent = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(1, 30000), -1, 1);
     for (int i = 0; i < 2; i++) {
         th_tensor *big = i ? th_rms_norm(x, NULL) : th_layer_norm(x, NULL);
-        th_tensor *unit = i ? th_rms_norm(base, &(th_norm_options){.eps = 1e-30}) : th_layer_norm(base, &(th_norm_options){.eps = 1e-30});
+        th_tensor *unit = i ? th_rms_norm(base, &(th_norm_options){.eps = 1e-30})
+                            : th_layer_norm(base, &(th_norm_options){.eps = 1e-30});
         read_values(th_slice(big, 1, 0, MOST, 1), &large);
         read_values(th_slice(unit, 1, 0, MOST, 1), &small);
         assert_values(th_slice(big, 1, 0, MOST, 1), &small, 1e-5, "norm of large numbers");
@@ -425,7 +440,8 @@ START_TEST(test_norms_of_large_numbers)
 }
 END_TEST
 
-/* Many rows: the weight's gradient is summed in blocks. Some rows have no gradient, and NaN in them must reach nothing. */
+/* Many rows: the weight's gradient is summed in blocks. Some rows have no gradient, and NaN in them must reach nothing.
+ */
 START_TEST(test_norm_rows_without_gradient)
 {
     enum { ROWS = 700, WIDTH = 21 };
@@ -470,6 +486,34 @@ START_TEST(test_norm_rows_without_gradient)
 }
 END_TEST
 
+/* A norm's result is not kept for those who save it: what is computed again must be the same. */
+START_TEST(test_norms_are_computed_again)
+{
+    th_context *ctx = open_context();
+    th_tensor *x = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(6, 21), -1, 1), true);
+    th_tensor *weight = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(21), -1, 1), true);
+    float gradient[2][2][6 * 21];
+    memset(gradient, 0, sizeof gradient);
+    for (int kept = 0; kept < 2; kept++) {
+        th_keep_values(ctx, kept);
+        for (int i = 0; i < 2; i++) {
+            const th_norm_options options = {.weight = weight};
+            th_scope_begin(ctx, "norm");
+            th_tensor *y = i ? th_rms_norm(x, &options) : th_layer_norm(x, &options);
+            th_tensor *square = th_scope_end(ctx, th_mul(y, y));
+            ck_assert_int_eq(th_backward(th_sum(square, TH_ALL_AXES, NULL)), TH_OK);
+            th_tape_clear(ctx);
+        }
+        ck_assert_int_eq(th_copy_out(th_gradient(x), gradient[kept][0], sizeof gradient[0][0]), TH_OK);
+        ck_assert_int_eq(th_copy_out(th_gradient(weight), gradient[kept][1], 21 * sizeof(float)), TH_OK);
+        th_empty_gradient(x);
+        th_empty_gradient(weight);
+    }
+    ck_assert(memcmp(gradient[0], gradient[1], sizeof gradient[0]) == 0);
+    close_context(ctx);
+}
+END_TEST
+
 START_TEST(test_norm_errors)
 {
     th_context *ctx = open_context();
@@ -477,14 +521,18 @@ START_TEST(test_norm_errors)
     ASSERT_ERROR(ctx, th_layer_norm(x, &(th_norm_options){.weight = short_weight}), TH_ERROR_SHAPE,
                  "layer_norm: weight is (3), but the last axis of x (2, 4) has 4 elements");
     ASSERT_ERROR(ctx, th_layer_norm(x, &(th_norm_options){.eps = -1}), TH_ERROR_ARGUMENT, "eps is -1");
-    ASSERT_ERROR(ctx, th_layer_norm(x, &(th_norm_options){.bias = th_ones(ctx, TH_FLOAT64, TH_SHAPE(4))}), TH_ERROR_TYPE, "float64");
-    ASSERT_ERROR(ctx, th_rms_norm(x, &(th_norm_options){.bias = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4))}), TH_ERROR_ARGUMENT, "no bias");
-    ASSERT_ERROR(ctx, th_layer_norm(th_ones(ctx, TH_FLOAT32, TH_SCALAR), NULL), TH_ERROR_SHAPE, "no axis to normalise along");
+    ASSERT_ERROR(ctx, th_layer_norm(x, &(th_norm_options){.bias = th_ones(ctx, TH_FLOAT64, TH_SHAPE(4))}),
+                 TH_ERROR_TYPE, "float64");
+    ASSERT_ERROR(ctx, th_rms_norm(x, &(th_norm_options){.bias = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4))}),
+                 TH_ERROR_ARGUMENT, "no bias");
+    ASSERT_ERROR(ctx, th_layer_norm(th_ones(ctx, TH_FLOAT32, TH_SCALAR), NULL), TH_ERROR_SHAPE,
+                 "no axis to normalise along");
     ASSERT_ERROR(ctx, th_softmax(x, 2), TH_ERROR_SHAPE, "axis 2");
     ASSERT_ERROR(ctx, th_sum(x, TH_AXES(0, -2), NULL), TH_ERROR_SHAPE, "axis 0 is given twice");
     ASSERT_ERROR(ctx, th_sum(x, TH_AXES(-3), NULL), TH_ERROR_SHAPE, "axis -3");
     ASSERT_ERROR(ctx, th_sum(th_zeros(ctx, TH_BOOL, TH_SHAPE(2)), TH_ALL_AXES, NULL), TH_ERROR_TYPE, "bool");
-    ASSERT_ERROR(ctx, th_variance(x, TH_ALL_AXES, &(th_reduce_options){.correction = NAN}), TH_ERROR_ARGUMENT, "correction");
+    ASSERT_ERROR(ctx, th_variance(x, TH_ALL_AXES, &(th_reduce_options){.correction = NAN}), TH_ERROR_ARGUMENT,
+                 "correction");
     close_context(ctx);
 }
 END_TEST
@@ -501,7 +549,8 @@ START_TEST(test_cross_entropy_values)
         th_tensor *logits = numbers(ctx, dtype, TH_SHAPE(2, 3, 21), -4, 4, which / 2 % 2);
         read_values(logits, &x);
         const int64_t target[6] = {20, -100, 0, 7, 7, -100};
-        th_tensor *targets = th_cast(th_from_data(ctx, TH_INT64, TH_SHAPE(2, 3), target), which % 2 ? TH_INT32 : TH_INT64);
+        th_tensor *targets =
+            th_cast(th_from_data(ctx, TH_INT64, TH_SHAPE(2, 3), target), which % 2 ? TH_INT32 : TH_INT64);
         double sum = 0;
         for (int r = 0; r < 6; r++) {
             const double *row = x.at + r * 21;
@@ -510,8 +559,10 @@ START_TEST(test_cross_entropy_values)
         }
         const th_cross_entropy_options mean = {TH_IGNORE(-100), .label_smoothing = smoothing};
         const th_cross_entropy_options shared = {TH_IGNORE(-100), .label_smoothing = smoothing, .normalizer = 9};
-        assert_values(th_cross_entropy(logits, targets, &mean), &(values){1, {sum / 4}}, tolerance_of(dtype), "cross_entropy");
-        assert_values(th_cross_entropy(logits, targets, &shared), &(values){1, {sum / 9}}, tolerance_of(dtype), "cross_entropy with a normalizer");
+        assert_values(th_cross_entropy(logits, targets, &mean), &(values){1, {sum / 4}}, tolerance_of(dtype),
+                      "cross_entropy");
+        assert_values(th_cross_entropy(logits, targets, &shared), &(values){1, {sum / 9}}, tolerance_of(dtype),
+                      "cross_entropy with a normalizer");
         ck_assert_int_eq(th_target_count(targets, &mean), 4);
         ck_assert_int_eq(th_target_count(targets, NULL), 6);
     }
@@ -563,8 +614,11 @@ START_TEST(test_normalizer_accumulates)
     const double count = (double)th_target_count(targets, &(th_cross_entropy_options){TH_IGNORE(-1)});
     ck_assert_double_eq(count, 4);
     for (int part = 0; part < 2; part++) {
-        th_tensor *rows = th_slice(x, 0, 3 * part, 3 * part + 3, 1), *some = th_slice(targets, 0, 3 * part, 3 * part + 3, 1);
-        ck_assert_int_eq(th_backward(th_cross_entropy(rows, some, &(th_cross_entropy_options){TH_IGNORE(-1), .normalizer = count})), TH_OK);
+        th_tensor *rows = th_slice(x, 0, 3 * part, 3 * part + 3, 1),
+                  *some = th_slice(targets, 0, 3 * part, 3 * part + 3, 1);
+        ck_assert_int_eq(
+            th_backward(th_cross_entropy(rows, some, &(th_cross_entropy_options){TH_IGNORE(-1), .normalizer = count})),
+            TH_OK);
     }
     assert_values(th_gradient(x), &whole, 1e-15, "accumulated gradient");
     close_context(ctx);
@@ -580,12 +634,15 @@ START_TEST(test_loss_errors)
                  "cross_entropy: target[1, 1] = 26 is outside [0, 26)");
     ASSERT_ERROR(ctx, th_cross_entropy(x, targets, NULL), TH_ERROR_INDEX, "target[1, 0] = -100 is outside [0, 26)");
     th_tensor *flat = th_reshape(x, TH_SHAPE(4, 26));
-    ASSERT_ERROR(ctx, th_cross_entropy(flat, th_reshape(targets, TH_SHAPE(4)), &(th_cross_entropy_options){TH_IGNORE(-100)}), TH_ERROR_INDEX,
-                 "target[3] = 26 is outside [0, 26)");
+    ASSERT_ERROR(ctx,
+                 th_cross_entropy(flat, th_reshape(targets, TH_SHAPE(4)), &(th_cross_entropy_options){TH_IGNORE(-100)}),
+                 TH_ERROR_INDEX, "target[3] = 26 is outside [0, 26)");
     ASSERT_ERROR(ctx, th_cross_entropy(flat, targets, NULL), TH_ERROR_SHAPE, "logits are (4, 26), targets (2, 2)");
     ASSERT_ERROR(ctx, th_cross_entropy(x, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 2)), NULL), TH_ERROR_TYPE, "float32");
-    ASSERT_ERROR(ctx, th_cross_entropy(x, targets, &(th_cross_entropy_options){.label_smoothing = 1.5}), TH_ERROR_ARGUMENT, "label_smoothing is 1.5");
-    ASSERT_ERROR(ctx, th_cross_entropy(x, targets, &(th_cross_entropy_options){.normalizer = -1}), TH_ERROR_ARGUMENT, "normalizer is -1");
+    ASSERT_ERROR(ctx, th_cross_entropy(x, targets, &(th_cross_entropy_options){.label_smoothing = 1.5}),
+                 TH_ERROR_ARGUMENT, "label_smoothing is 1.5");
+    ASSERT_ERROR(ctx, th_cross_entropy(x, targets, &(th_cross_entropy_options){.normalizer = -1}), TH_ERROR_ARGUMENT,
+                 "normalizer is -1");
     ck_assert_int_eq(th_target_count(x, NULL), 0);
     ck_assert_int_eq(th_error_code(ctx), TH_ERROR_TYPE);
     th_error_clear(ctx);
@@ -599,7 +656,8 @@ START_TEST(test_mse_values)
     th_context *ctx = open_context();
     for (int which = 0; which < 4; which++) {
         values a, b;
-        th_tensor *x = numbers(ctx, types[which % 2], TH_SHAPE(5, 7), -1, 1, which / 2), *y = numbers(ctx, types[which % 2], TH_SHAPE(7), -1, 1, which / 2);
+        th_tensor *x = numbers(ctx, types[which % 2], TH_SHAPE(5, 7), -1, 1, which / 2),
+                  *y = numbers(ctx, types[which % 2], TH_SHAPE(7), -1, 1, which / 2);
         read_values(x, &a);
         read_values(y, &b);
         double sum = 0;
@@ -627,12 +685,14 @@ static void make_example(th_context *ctx, int which, th_dtype dtype, example *e)
 {
     *e = (example){.mask = {0}};
     const int64_t lens[B] = {5, 17}, lens_each[B * T] = {1, 0, 20, 16, 17, 2};
-    th_tensor *keep = th_less(th_uniform(ctx, TH_FLOAT64, TH_SHAPE(B, 1, T, S), 0, 1), th_full(ctx, TH_FLOAT64, TH_SCALAR, 0.6));
+    th_tensor *keep =
+        th_less(th_uniform(ctx, TH_FLOAT64, TH_SHAPE(B, 1, T, S), 0, 1), th_full(ctx, TH_FLOAT64, TH_SCALAR, 0.6));
     th_tensor *additive = th_uniform(ctx, dtype, TH_SHAPE(H, 1, S), -2, 2);
     if (which % 2 && th_set(additive, TH_INDEX(1, 0, 4), -INFINITY))
         ck_abort();
-    const bool causal = which == 1 || which == 9, bottom = which == 2 || which == 10, window = which == 3 || which == 10, low = which == 4 || which == 9,
-               each = which == 5, kept = which == 6 || which >= 10, added = which == 7 || which == 8 || which == 9 || which == 11;
+    const bool causal = which == 1 || which == 9, bottom = which == 2 || which == 10,
+               window = which == 3 || which == 10, low = which == 4 || which == 9, each = which == 5,
+               kept = which == 6 || which >= 10, added = which == 7 || which == 8 || which == 9 || which == 11;
     e->mask.causal = causal ? TH_CAUSAL_TOP_LEFT : bottom ? TH_CAUSAL_BOTTOM_RIGHT : TH_CAUSAL_NONE;
     if (window)
         e->mask.window = TH_WINDOW(16, which == 3 ? 1 : -1);
@@ -647,8 +707,9 @@ static void make_example(th_context *ctx, int which, th_dtype dtype, example *e)
     for (int i = 0; i < SCORES; i++) {
         const int b = i / (H * T * S), h = i / (T * S) % H, t = i / S % T, s = i % S;
         const int at = bottom ? t + S - T : t;
-        e->hidden[i] = ((causal || bottom) && s > at) || (window && (s < at - 16 || (which == 3 && s > at + 1))) || (low && s >= lens[b]) ||
-                       (each && s >= lens_each[b * T + t]) || (kept && th_get(keep, TH_INDEX(b, 0, t, s)) == 0);
+        e->hidden[i] = ((causal || bottom) && s > at) || (window && (s < at - 16 || (which == 3 && s > at + 1))) ||
+                       (low && s >= lens[b]) || (each && s >= lens_each[b * T + t]) ||
+                       (kept && th_get(keep, TH_INDEX(b, 0, t, s)) == 0);
         if (added) {
             e->term[i] = th_get(additive, TH_INDEX(h, 0, s));
             e->hidden[i] |= e->term[i] == -INFINITY;
@@ -735,7 +796,8 @@ START_TEST(test_nothing_passes_a_mask)
         }
         th_empty_gradient(scores);
         for (int i = 0; i < SCORES; i++)
-            ck_assert(e.hidden[i] ? result[0][i] == 0 && result[1][i] == 0 : isfinite(result[0][i]) && isfinite(result[1][i]));
+            ck_assert(e.hidden[i] ? result[0][i] == 0 && result[1][i] == 0
+                                  : isfinite(result[0][i]) && isfinite(result[1][i]));
         if (!planted && e.mask.additive) { /* the sum over what the term was broadcast along */
             double sum[H * S] = {0};
             for (int i = 0; i < SCORES; i++)
@@ -800,7 +862,8 @@ START_TEST(test_visible_scores_that_are_not_finite)
     const float scores[] = {inf, 1, 2, nan, 1, 2, -inf, -inf, 2, 1, -inf, 2};
     th_tensor *x = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(4, 3), scores);
     const values wanted = {12, {nan, nan, 0, nan, nan, 0, nan, nan, 0, 1, 0, 0}};
-    assert_values(th_masked_softmax(x, &(th_mask){.valid_lens = th_full(ctx, TH_INT64, TH_SCALAR, 2)}), &wanted, 0, "masked_softmax");
+    assert_values(th_masked_softmax(x, &(th_mask){.valid_lens = th_full(ctx, TH_INT64, TH_SCALAR, 2)}), &wanted, 0,
+                  "masked_softmax");
     close_context(ctx);
 }
 END_TEST
@@ -820,15 +883,21 @@ START_TEST(test_mask_explain)
     assert_explained(ctx, &(th_mask){.valid_lens = lens}, 0, 2, 5, "query 2 sees key 5: no rule hides it");
     th_tensor *each = th_from_data(ctx, TH_INT64, TH_SHAPE(2, 3), (int64_t[]){6, 6, 6, 0, 1, 2});
     assert_explained(ctx, &(th_mask){.valid_lens = each}, 1, 2, 2, "key 2 is past valid_lens[1, 2] = 2");
-    assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}, 0, 1, 2, "key 2 is after query 1 (causal, top left)");
-    assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_BOTTOM_RIGHT}, 0, 1, 5, "key 5 is after query 1, which stands at 4 (causal, bottom right)");
-    assert_explained(ctx, &(th_mask){.window = TH_WINDOW(1, 2)}, 0, 2, 0, "key 0 is more than 1 before query 2 (window)");
-    assert_explained(ctx, &(th_mask){.window = TH_WINDOW(1, 2)}, 0, 2, 5, "key 5 is more than 2 after query 2 (window)");
-    th_tensor *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(2, 1, 1, 6)), *additive = th_full(ctx, TH_FLOAT64, TH_SHAPE(3, 1), -INFINITY);
+    assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}, 0, 1, 2,
+                     "key 2 is after query 1 (causal, top left)");
+    assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_BOTTOM_RIGHT}, 0, 1, 5,
+                     "key 5 is after query 1, which stands at 4 (causal, bottom right)");
+    assert_explained(ctx, &(th_mask){.window = TH_WINDOW(1, 2)}, 0, 2, 0,
+                     "key 0 is more than 1 before query 2 (window)");
+    assert_explained(ctx, &(th_mask){.window = TH_WINDOW(1, 2)}, 0, 2, 5,
+                     "key 5 is more than 2 after query 2 (window)");
+    th_tensor *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(2, 1, 1, 6)),
+              *additive = th_full(ctx, TH_FLOAT64, TH_SHAPE(3, 1), -INFINITY);
     assert_explained(ctx, &(th_mask){.keep = keep}, 1, 2, 4, "keep[1, 0, 0, 4] is false");
     assert_explained(ctx, &(th_mask){.additive = additive}, 1, 2, 4, "additive[2, 0] is -inf");
-    assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT, .valid_lens = lens, .keep = keep}, 1, 1, 3,
-                     "key 3 is after query 1 (causal, top left); key 3 is past valid_lens[1] = 3; keep[1, 0, 0, 3] is false");
+    assert_explained(
+        ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT, .valid_lens = lens, .keep = keep}, 1, 1, 3,
+        "key 3 is after query 1 (causal, top left); key 3 is past valid_lens[1] = 3; keep[1, 0, 0, 3] is false");
     char text[12];
     ck_assert_int_eq(th_mask_explain(ctx, NULL, TH_SHAPE(3, 6), TH_INDEX(1, 2), text, sizeof text), TH_OK);
     ck_assert_str_eq(text, "query 1 see"); /* cut, never overrun */
@@ -841,26 +910,30 @@ START_TEST(test_mask_errors)
     th_context *ctx = open_context();
     th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 6));
     th_tensor *lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), (int32_t[]){6, 9});
-    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.valid_lens = lens}), TH_ERROR_INDEX, "masked_softmax: valid_lens[1] = 9 is outside [0, 6]");
+    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.valid_lens = lens}), TH_ERROR_INDEX,
+                 "masked_softmax: valid_lens[1] = 9 is outside [0, 6]");
     ASSERT_ERROR(ctx, th_mask_keep(ctx, &(th_mask){.valid_lens = lens}, TH_SHAPE(2, 4, 6)), TH_ERROR_INDEX,
                  "mask_keep: valid_lens[1] = 9 is outside [0, 6]");
-    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.valid_lens = th_zeros(ctx, TH_INT32, TH_SHAPE(4))}), TH_ERROR_SHAPE,
-                 "valid_lens is (4), but scores (2, 4, 6) take lengths of shape (B) or (B, T)");
-    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.valid_lens = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2))}), TH_ERROR_TYPE,
-                 "valid_lens is float32, but lengths are int32 or int64");
-    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.keep = x}), TH_ERROR_TYPE, "keep is float32, but it must be bool");
+    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.valid_lens = th_zeros(ctx, TH_INT32, TH_SHAPE(4))}),
+                 TH_ERROR_SHAPE, "valid_lens is (4), but scores (2, 4, 6) take lengths of shape (B) or (B, T)");
+    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.valid_lens = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2))}),
+                 TH_ERROR_TYPE, "valid_lens is float32, but lengths are int32 or int64");
+    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.keep = x}), TH_ERROR_TYPE,
+                 "keep is float32, but it must be bool");
     ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(2, 6))}), TH_ERROR_SHAPE,
                  "keep is (2, 6), which does not broadcast to scores (2, 4, 6)");
-    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.additive = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(6))}), TH_ERROR_TYPE,
-                 "additive is float64, but the scores are float32");
+    ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.additive = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(6))}),
+                 TH_ERROR_TYPE, "additive is float64, but the scores are float32");
     ASSERT_ERROR(ctx, th_masked_softmax(x, &(th_mask){.causal = (th_causal)9}), TH_ERROR_ARGUMENT, "causal is 9");
-    ASSERT_ERROR(ctx, th_masked_softmax(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(6)), NULL), TH_ERROR_SHAPE, "a mask needs at least (T, S)");
+    ASSERT_ERROR(ctx, th_masked_softmax(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(6)), NULL), TH_ERROR_SHAPE,
+                 "a mask needs at least (T, S)");
     ASSERT_ERROR(ctx, th_mask_keep(ctx, NULL, TH_SHAPE(-2, 3)), TH_ERROR_SHAPE, "mask_keep");
     char text[64];
     ck_assert_int_eq(th_mask_explain(ctx, NULL, TH_SHAPE(2, 3), TH_INDEX(2, 0), text, sizeof text), TH_ERROR_INDEX);
     ASSERT_ERROR(ctx, NULL, TH_ERROR_INDEX, "mask_explain: index 2 of dimension 0 is outside [0, 2)");
     ck_assert_ptr_null(th_mask_keep(ctx, &(th_mask){.window = TH_WINDOW(-1, -1)}, TH_SHAPE(2, 3)));
-    ck_assert_ptr_null(th_mask_keep(ctx, &(th_mask){.additive = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3))}, TH_SHAPE(2, 3)));
+    ck_assert_ptr_null(
+        th_mask_keep(ctx, &(th_mask){.additive = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3))}, TH_SHAPE(2, 3)));
     close_context(ctx);
 }
 END_TEST
@@ -890,21 +963,50 @@ static uint64_t digest_of_everything(th_context *ctx)
     for (int which = 0; which < 15; which++) {
         th_tensor *y = NULL;
         switch (which) {
-        case 0: y = th_softmax(x, -1); break;
-        case 1: y = th_softmax(x, 1); break;
-        case 2: y = th_log_softmax(x, 0); break;
-        case 3: y = th_masked_softmax(x, &(th_mask){.causal = TH_CAUSAL_BOTTOM_RIGHT, .additive = additive}); break;
-        case 4: y = th_layer_norm(x, &(th_norm_options){.weight = weight, .bias = bias}); break;
-        case 5: y = th_rms_norm(x, &(th_norm_options){.weight = weight}); break;
-        case 6: y = th_cross_entropy(x, targets, &(th_cross_entropy_options){.label_smoothing = 0.1}); break;
-        case 7: y = th_mse(x, weight); break;
-        case 8: y = th_sum(x, TH_AXES(0, 2), NULL); break;
-        case 9: y = th_mean(x, TH_AXES(1), NULL); break;
-        case 10: y = th_variance(x, TH_AXES(2), NULL); break;
-        case 11: y = th_variance(x, TH_ALL_AXES, NULL); break;
-        case 12: y = th_max(x, TH_AXES(0, 1), NULL); break;
-        case 13: y = th_log_sum_exp(x, TH_AXES(2, 1), NULL); break;
-        default: y = th_sum(x, TH_ALL_AXES, NULL);
+        case 0:
+            y = th_softmax(x, -1);
+            break;
+        case 1:
+            y = th_softmax(x, 1);
+            break;
+        case 2:
+            y = th_log_softmax(x, 0);
+            break;
+        case 3:
+            y = th_masked_softmax(x, &(th_mask){.causal = TH_CAUSAL_BOTTOM_RIGHT, .additive = additive});
+            break;
+        case 4:
+            y = th_layer_norm(x, &(th_norm_options){.weight = weight, .bias = bias});
+            break;
+        case 5:
+            y = th_rms_norm(x, &(th_norm_options){.weight = weight});
+            break;
+        case 6:
+            y = th_cross_entropy(x, targets, &(th_cross_entropy_options){.label_smoothing = 0.1});
+            break;
+        case 7:
+            y = th_mse(x, weight);
+            break;
+        case 8:
+            y = th_sum(x, TH_AXES(0, 2), NULL);
+            break;
+        case 9:
+            y = th_mean(x, TH_AXES(1), NULL);
+            break;
+        case 10:
+            y = th_variance(x, TH_AXES(2), NULL);
+            break;
+        case 11:
+            y = th_variance(x, TH_ALL_AXES, NULL);
+            break;
+        case 12:
+            y = th_max(x, TH_AXES(0, 1), NULL);
+            break;
+        case 13:
+            y = th_log_sum_exp(x, TH_AXES(2, 1), NULL);
+            break;
+        default:
+            y = th_sum(x, TH_ALL_AXES, NULL);
         }
         ck_assert_msg(y != NULL, "%s", th_error_message(ctx));
         digest = digest_of(y, digest);
@@ -982,6 +1084,7 @@ static Suite *rows_suite(void)
     tcase_add_test(norms, test_norm_values);
     tcase_add_test(norms, test_norms_of_large_numbers);
     tcase_add_test(norms, test_norm_rows_without_gradient);
+    tcase_add_test(norms, test_norms_are_computed_again);
     tcase_add_test(norms, test_norm_errors);
     suite_add_tcase(suite, norms);
     TCase *losses = tcase_create("losses");

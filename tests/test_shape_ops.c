@@ -1,7 +1,8 @@
-/* Operations that move elements without computing: views, copies, and picking by index. Each is compared with plain index arithmetic.
+/* Operations that move elements without computing: views, copies, and picking by index. Each is compared with plain
+ * index arithmetic.
  *
- * The elements of a leaf are numbered; what an operation makes of the numbers says where every element of the result comes from, and so
- * what the gradient of a cotangent has to be, exactly: the cotangents are small integers. */
+ * The elements of a leaf are numbered; what an operation makes of the numbers says where every element of the result
+ * comes from, and so what the gradient of a cotangent has to be, exactly: the cotangents are small integers. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,8 +84,9 @@ static void assert_elements(th_tensor *t, th_shape shape, const double *expected
 
 typedef th_tensor *movement(th_tensor *leaf);
 
-/* Gradients of y = move(numbered leaf): dleaf_i = sum of the cotangents of all elements of y that are element i. Twice, so that
- * the second backward has to add; and next to a second use of the leaf, so that it has to add within one backward. */
+/* Gradients of y = move(numbered leaf): dleaf_i = sum of the cotangents of all elements of y that are element i. Twice,
+ * so that the second backward has to add; and next to a second use of the leaf, so that it has to add within one
+ * backward. */
 static void check_gradient(movement *move, th_dtype dtype, th_shape shape)
 {
     th_tensor *leaf = th_set_requires_gradient(numbered(dtype, shape), true);
@@ -99,13 +101,14 @@ static void check_gradient(movement *move, th_dtype dtype, th_shape shape)
         double *numbers = elements(cotangent);
         for (int64_t i = 0; i < th_numel(y); i++)
             expected[(int64_t)from[i]] += numbers[i];
-        ck_assert_msg(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s", th_error_message(ctx));
+        ck_assert_msg(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s",
+                      th_error_message(ctx));
         if (numel > 0)
             ck_assert_ptr_nonnull(th_gradient(leaf));
         double *gradient = numel > 0 ? elements(th_gradient(leaf)) : calloc(1, sizeof(double));
         for (int64_t i = 0; i < numel; i++)
-            ck_assert_msg(gradient[i] == expected[i], "round %d: gradient %lld is %g, not %g", round, (long long)i, gradient[i],
-                          expected[i]);
+            ck_assert_msg(gradient[i] == expected[i], "round %d: gradient %lld is %g, not %g", round, (long long)i,
+                          gradient[i], expected[i]);
         free(from);
         free(numbers);
         free(gradient);
@@ -126,8 +129,10 @@ static void assert_error(const void *result, th_status code, const char *sentenc
 {
     ck_assert_ptr_null(result);
     ck_assert_msg(th_error_code(ctx) == code, "code %d, not %d: %s", th_error_code(ctx), code, th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), sentence);
-    ck_assert_msg(strstr(th_error_message(ctx), "test_shape_ops.c:") != NULL, "no line in \"%s\"", th_error_message(ctx));
+    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
+                  sentence);
+    ck_assert_msg(strstr(th_error_message(ctx), "test_shape_ops.c:") != NULL, "no line in \"%s\"",
+                  th_error_message(ctx));
     th_error_clear(ctx);
 }
 
@@ -150,7 +155,8 @@ START_TEST(test_reshape)
     assert_shape(th_reshape(numbered(TH_FLOAT32, TH_SCALAR), TH_SHAPE(1, 1)), TH_SHAPE(1, 1));
     assert_shape(th_reshape(numbered(TH_FLOAT32, TH_SHAPE(3, 0)), TH_SHAPE(0, 5, 2)), TH_SHAPE(0, 5, 2));
 
-    /* Splitting and merging heads: the axes that are merged lie side by side, so that this is a view in both directions. */
+    /* Splitting and merging heads: the axes that are merged lie side by side, so that this is a view in both
+     * directions. */
     th_tensor *heads = th_transpose(y, TH_AXES(0, 2, 1, 3));
     ck_assert(th_shares_memory(x, th_reshape(heads, TH_SHAPE(2, 2, 3, 2, 1))));
     ck_assert(th_shares_memory(x, th_reshape(th_transpose(heads, TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 3, 4))));
@@ -158,7 +164,8 @@ START_TEST(test_reshape)
     /* No view merges axes that are exchanged: a copy. */
     th_tensor *turned = th_reshape(th_transpose(numbered(TH_FLOAT32, TH_SHAPE(2, 3)), TH_AXES(1, 0)), TH_SHAPE(6));
     EXPECT(turned, TH_SHAPE(6), 0, 3, 1, 4, 2, 5);
-    EXPECT(th_reshape(th_expand(numbered(TH_FLOAT32, TH_SHAPE(2, 1)), TH_SHAPE(2, 3)), TH_SHAPE(3, 2)), TH_SHAPE(3, 2), 0, 0, 0, 1, 1, 1);
+    EXPECT(th_reshape(th_expand(numbered(TH_FLOAT32, TH_SHAPE(2, 1)), TH_SHAPE(2, 3)), TH_SHAPE(3, 2)), TH_SHAPE(3, 2),
+           0, 0, 0, 1, 1, 1);
 
     assert_error(th_reshape(x, TH_SHAPE(5, 5)), TH_ERROR_SHAPE,
                  "reshape: 24 elements do not fill the shape (5, 5); x is (B=2, T=3, E=4)");
@@ -211,7 +218,8 @@ START_TEST(test_transpose)
     assert_shape(th_transpose(numbered(TH_FLOAT32, TH_SCALAR), TH_ALL_AXES), TH_SCALAR);
     assert_shape(th_swap_axes(numbered(TH_FLOAT32, TH_SHAPE(0, 3)), 0, 1), TH_SHAPE(3, 0));
 
-    assert_error(th_transpose(x, TH_AXES(0, 1)), TH_ERROR_SHAPE, "transpose: an order of 2 axes for x, (B=2, T=3, E=2)");
+    assert_error(th_transpose(x, TH_AXES(0, 1)), TH_ERROR_SHAPE,
+                 "transpose: an order of 2 axes for x, (B=2, T=3, E=2)");
     assert_error(th_transpose(x, TH_AXES(0, 1, 1)), TH_ERROR_SHAPE, "axis 1 stands twice in the order (0, 1, 1)");
     assert_error(th_transpose(x, TH_AXES(0, 1, 3)), TH_ERROR_SHAPE, "axis 3 in the order is outside [-3, 3)");
     assert_error(th_swap_axes(x, 0, 3), TH_ERROR_SHAPE, "axis 3");
@@ -287,7 +295,8 @@ static th_tensor *one_column(th_tensor *x)
 {
     return th_select(x, 1, -2);
 }
-static th_tensor *overlapping_parts(th_tensor *x) /* parts of one leaf, two of which overlap, one of which leaves gaps */
+static th_tensor *
+overlapping_parts(th_tensor *x) /* parts of one leaf, two of which overlap, one of which leaves gaps */
 {
     th_tensor *parts[3] = {th_slice(x, 1, 0, 3, 1), th_slice(x, 1, 2, 4, 1), th_slice(x, 1, 3, 4, 1)};
     return th_concat(parts, 3, 1);
@@ -357,7 +366,8 @@ START_TEST(test_squeeze)
     assert_error(th_squeeze(x, 0), TH_ERROR_SHAPE, "squeeze: axis 0 of x, (B=2, T=1, E=3), is not of size 1");
     assert_error(th_squeeze(x, 3), TH_ERROR_SHAPE, "axis 3");
     assert_error(th_unsqueeze(y, 3), TH_ERROR_SHAPE, "axis 3");
-    assert_error(th_unsqueeze(numbered(TH_FLOAT32, TH_SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), 0), TH_ERROR_SHAPE, "as many dimensions");
+    assert_error(th_unsqueeze(numbered(TH_FLOAT32, TH_SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), 0), TH_ERROR_SHAPE,
+                 "as many dimensions");
 }
 END_TEST
 
@@ -412,14 +422,16 @@ START_TEST(test_cast)
     EXPECT(th_cast(th_transpose(x, TH_AXES(1, 0)), TH_BOOL), TH_SHAPE(2, 2), 1, 0, 1, 1);
     assert_error(th_cast(x, (th_dtype)17), TH_ERROR_TYPE, "17 is not an element type");
 
-    th_tensor *leaf = th_set_requires_gradient(th_from_data(ctx, TH_FLOAT32, TH_SHAPE(3), (const float[]){1, 2, 3}), true);
+    th_tensor *leaf =
+        th_set_requires_gradient(th_from_data(ctx, TH_FLOAT32, TH_SHAPE(3), (const float[]){1, 2, 3}), true);
     ck_assert(!th_requires_gradient(th_cast(leaf, TH_INT32)));
     ck_assert(!th_requires_gradient(th_cast(th_cast(leaf, TH_INT32), TH_FLOAT32)));
     th_tensor *wide = th_cast(leaf, TH_FLOAT64);
     ck_assert(th_requires_gradient(wide));
     th_tensor *cotangent = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(3), (const double[]){0.1, 2, -3});
     for (int round = 1; round <= 2; round++) {
-        ck_assert_int_eq(th_backward_with(th_cast(leaf, TH_FLOAT64), &(th_backward_options){.cotangent = cotangent}), TH_OK);
+        ck_assert_int_eq(th_backward_with(th_cast(leaf, TH_FLOAT64), &(th_backward_options){.cotangent = cotangent}),
+                         TH_OK);
         EXPECT(th_gradient(leaf), TH_SHAPE(3), 0.1f * (float)round, 2 * round, -3 * round);
         ck_assert_int_eq(th_dtype_of(th_gradient(leaf)), TH_FLOAT32);
     }
@@ -452,7 +464,8 @@ START_TEST(test_repeat)
     }
     free(found);
 
-    assert_error(th_repeat(x, TH_SHAPE(-1, 1)), TH_ERROR_SHAPE, "repeat: (-1, 1) repeats an axis a negative number of times");
+    assert_error(th_repeat(x, TH_SHAPE(-1, 1)), TH_ERROR_SHAPE,
+                 "repeat: (-1, 1) repeats an axis a negative number of times");
     assert_error(th_repeat(x, TH_SHAPE(INT64_MAX, 1)), TH_ERROR_SHAPE, "overflows");
     assert_error(th_repeat(x, TH_SHAPE(INT64_MAX / 2, 1)), TH_ERROR_SHAPE, "overflows");
     assert_error(th_repeat(x, ((th_shape){9, {1, 1, 1, 1, 1, 1, 1, 1}})), TH_ERROR_SHAPE, "0 to 8 dimensions, not 9");
@@ -494,10 +507,12 @@ START_TEST(test_concat)
     EXPECT(th_concat((th_tensor *[]){a, b}, 2, 0), TH_SHAPE(3, 2), 0, 1, 2, 3, 0, 1);
     EXPECT(th_concat((th_tensor *[]){c, a}, 2, -1), TH_SHAPE(2, 3), 0, 0, 1, 1, 2, 3);
     EXPECT(th_concat((th_tensor *[]){th_transpose(a, TH_AXES(1, 0)), b}, 2, 0), TH_SHAPE(3, 2), 0, 2, 1, 3, 0, 1);
-    EXPECT(th_concat((th_tensor *[]){numbered(TH_INT32, TH_SHAPE(2)), numbered(TH_INT32, TH_SHAPE(0))}, 2, 0), TH_SHAPE(2), 0, 1);
+    EXPECT(th_concat((th_tensor *[]){numbered(TH_INT32, TH_SHAPE(2)), numbered(TH_INT32, TH_SHAPE(0))}, 2, 0),
+           TH_SHAPE(2), 0, 1);
     ck_assert_str_eq(th_axes_of(th_concat(&a, 1, 0)), "TE");
-    assert_shape(th_concat((th_tensor *[]){numbered(TH_FLOAT32, TH_SHAPE(0, 2)), numbered(TH_FLOAT32, TH_SHAPE(0, 3))}, 2, 1),
-                 TH_SHAPE(0, 5));
+    assert_shape(
+        th_concat((th_tensor *[]){numbered(TH_FLOAT32, TH_SHAPE(0, 2)), numbered(TH_FLOAT32, TH_SHAPE(0, 3))}, 2, 1),
+        TH_SHAPE(0, 5));
     th_tensor *many[100];
     for (int i = 0; i < 100; i++)
         many[i] = b;
@@ -505,7 +520,8 @@ START_TEST(test_concat)
 
     assert_error(th_concat((th_tensor *[]){a, c}, 2, 0), TH_ERROR_SHAPE,
                  "concat: sizes other than axis 0 differ: input 0 is (T=2, E=2), input 1 is (2, 1)");
-    assert_error(th_concat((th_tensor *[]){a, numbered(TH_FLOAT32, TH_SHAPE(2))}, 2, 0), TH_ERROR_SHAPE, "input 1 is (2)");
+    assert_error(th_concat((th_tensor *[]){a, numbered(TH_FLOAT32, TH_SHAPE(2))}, 2, 0), TH_ERROR_SHAPE,
+                 "input 1 is (2)");
     assert_error(th_concat((th_tensor *[]){a, numbered(TH_INT32, TH_SHAPE(2, 2))}, 2, 0), TH_ERROR_TYPE,
                  "input 1 is int32, input 0 is float32");
     assert_error(th_concat((th_tensor *[]){a, b}, 2, 2), TH_ERROR_SHAPE, "axis 2");
@@ -529,7 +545,8 @@ START_TEST(test_stack)
     assert_shape(th_stack((th_tensor *[]){empty, empty}, 2, 1), TH_SHAPE(0, 2, 2));
     assert_error(th_stack((th_tensor *[]){a, numbered(TH_FLOAT32, TH_SHAPE(2, 1))}, 2, 0), TH_ERROR_SHAPE,
                  "stack: shapes differ: input 0 is (T=2, E=2), input 1 is (2, 1)");
-    assert_error(th_stack((th_tensor *[]){a, numbered(TH_FLOAT64, TH_SHAPE(2, 2))}, 2, 0), TH_ERROR_TYPE, "input 1 is float64");
+    assert_error(th_stack((th_tensor *[]){a, numbered(TH_FLOAT64, TH_SHAPE(2, 2))}, 2, 0), TH_ERROR_TYPE,
+                 "input 1 is float64");
     assert_error(th_stack((th_tensor *[]){a, b}, 2, 3), TH_ERROR_SHAPE, "axis 3");
     assert_error(th_stack(NULL, 0, 0), TH_ERROR_ARGUMENT, "at least one tensor");
 }
@@ -612,18 +629,20 @@ START_TEST(test_gather)
     EXPECT(th_gather(numbered(TH_INT32, TH_SHAPE(2, 3)), 1, index), TH_SHAPE(2, 4), 2, 0, 0, 1, 4, 4, 5, 3);
     EXPECT(th_gather(th_cast(x, TH_BOOL), 1, index), TH_SHAPE(2, 4), 1, 0, 0, 1, 1, 1, 1, 1);
     EXPECT(th_gather(th_cast(x, TH_FLOAT64), 1, index), TH_SHAPE(2, 4), 2, 0, 0, 1, 4, 4, 5, 3);
-    EXPECT(th_gather(th_transpose(numbered(TH_FLOAT32, TH_SHAPE(3, 2)), TH_AXES(1, 0)), 1, th_slice(index, 1, 0, 4, 2)), TH_SHAPE(2, 2),
-           4, 0, 3, 5);
+    EXPECT(th_gather(th_transpose(numbered(TH_FLOAT32, TH_SHAPE(3, 2)), TH_AXES(1, 0)), 1, th_slice(index, 1, 0, 4, 2)),
+           TH_SHAPE(2, 2), 4, 0, 3, 5);
     assert_shape(th_gather(x, 1, numbered(TH_INT64, TH_SHAPE(0, 9))), TH_SHAPE(0, 9));
     assert_shape(th_gather(x, 1, numbered(TH_INT64, TH_SHAPE(2, 0))), TH_SHAPE(2, 0));
 
-    assert_error(th_gather(x, 0, index), TH_ERROR_SHAPE, "gather: the index, (2, 4), is larger than x, (T=2, E=3), on an axis other than 0");
+    assert_error(th_gather(x, 0, index), TH_ERROR_SHAPE,
+                 "gather: the index, (2, 4), is larger than x, (T=2, E=3), on an axis other than 0");
     assert_error(th_gather(x, 1, numbered(TH_INT64, TH_SHAPE(2))), TH_ERROR_SHAPE, "or has other dimensions");
     assert_error(th_gather(x, 1, x), TH_ERROR_TYPE, "int32 or int64");
     assert_error(th_gather(x, 2, index), TH_ERROR_SHAPE, "axis 2");
     assert_error(th_gather(x, 1, integers(TH_SHAPE(2, 2), (const int64_t[]){0, 1, 3, 0})), TH_ERROR_INDEX,
                  "gather: index[1, 0] = 3 is outside [0, 3)");
-    assert_error(th_gather(x, 1, integers(TH_SHAPE(2, 2), (const int64_t[]){0, 1, 2, -1})), TH_ERROR_INDEX, "index[1, 1] = -1");
+    assert_error(th_gather(x, 1, integers(TH_SHAPE(2, 2), (const int64_t[]){0, 1, 2, -1})), TH_ERROR_INDEX,
+                 "index[1, 1] = -1");
     assert_error(th_gather(x, 1, NULL), TH_ERROR_ARGUMENT, "gather");
     ck_assert_ptr_nonnull(th_gather(x, 1, index));
 }
@@ -653,19 +672,25 @@ START_TEST(test_embedding)
     th_tensor *y = th_embedding(table, indices);
     EXPECT(y, TH_SHAPE(2, 2, 2), 6, 7, 0, 1, 2, 3, 6, 7);
     ck_assert_str_eq(th_axes_of(y), "BTE");
-    EXPECT(th_embedding(table, th_cast(th_transpose(indices, TH_AXES(1, 0)), TH_INT32)), TH_SHAPE(2, 2, 2), 6, 7, 2, 3, 0, 1, 6, 7);
-    EXPECT(th_embedding(th_transpose(numbered(TH_FLOAT64, TH_SHAPE(2, 3)), TH_AXES(1, 0)), integers(TH_SHAPE(2), (const int64_t[]){2, 1})),
+    EXPECT(th_embedding(table, th_cast(th_transpose(indices, TH_AXES(1, 0)), TH_INT32)), TH_SHAPE(2, 2, 2), 6, 7, 2, 3,
+           0, 1, 6, 7);
+    EXPECT(th_embedding(th_transpose(numbered(TH_FLOAT64, TH_SHAPE(2, 3)), TH_AXES(1, 0)),
+                        integers(TH_SHAPE(2), (const int64_t[]){2, 1})),
            TH_SHAPE(2, 2), 2, 5, 1, 4);
     EXPECT(th_embedding(table, integers(TH_SCALAR, (const int64_t[]){1})), TH_SHAPE(2), 2, 3);
     assert_shape(th_embedding(table, numbered(TH_INT32, TH_SHAPE(3, 0))), TH_SHAPE(3, 0, 2));
-    assert_shape(th_embedding(numbered(TH_FLOAT32, TH_SHAPE(3, 0)), indices = integers(TH_SHAPE(2), (const int64_t[]){2, 0})),
-                 TH_SHAPE(2, 0));
+    assert_shape(
+        th_embedding(numbered(TH_FLOAT32, TH_SHAPE(3, 0)), indices = integers(TH_SHAPE(2), (const int64_t[]){2, 0})),
+        TH_SHAPE(2, 0));
 
     assert_error(th_embedding(table, integers(TH_SHAPE(1, 3), (const int64_t[]){0, 4, -1})), TH_ERROR_INDEX,
                  "embedding: indices[0, 1] = 4 is outside [0, 4)");
-    assert_error(th_embedding(table, integers(TH_SHAPE(1), (const int64_t[]){INT64_MIN})), TH_ERROR_INDEX, "indices[0] = -9223372036854775808");
-    assert_error(th_embedding(table, integers(TH_SCALAR, (const int64_t[]){7})), TH_ERROR_INDEX, "indices = 7 is outside");
-    assert_error(th_embedding(numbered(TH_FLOAT32, TH_SHAPE(4)), indices), TH_ERROR_SHAPE, "two dimensions, (V, E); it is (4)");
+    assert_error(th_embedding(table, integers(TH_SHAPE(1), (const int64_t[]){INT64_MIN})), TH_ERROR_INDEX,
+                 "indices[0] = -9223372036854775808");
+    assert_error(th_embedding(table, integers(TH_SCALAR, (const int64_t[]){7})), TH_ERROR_INDEX,
+                 "indices = 7 is outside");
+    assert_error(th_embedding(numbered(TH_FLOAT32, TH_SHAPE(4)), indices), TH_ERROR_SHAPE,
+                 "two dimensions, (V, E); it is (4)");
     assert_error(th_embedding(table, table), TH_ERROR_TYPE, "int32 or int64");
     assert_error(th_embedding(indices, indices), TH_ERROR_TYPE, "float32 or float64");
 }
@@ -677,8 +702,9 @@ static th_tensor *embed(th_tensor *table)
 }
 static th_tensor *embed_transposed(th_tensor *table) /* a gradient whose rows do not lie side by side */
 {
-    return th_transpose(th_embedding(th_transpose(table, TH_AXES(1, 0)), integers(TH_SHAPE(2, 3), (const int64_t[]){2, 0, 2, 1, 2, 0})),
-                        TH_AXES(2, 1, 0));
+    return th_transpose(
+        th_embedding(th_transpose(table, TH_AXES(1, 0)), integers(TH_SHAPE(2, 3), (const int64_t[]){2, 0, 2, 1, 2, 0})),
+        TH_AXES(2, 1, 0));
 }
 static th_tensor *embed_expanded(th_tensor *table)
 {
@@ -695,7 +721,8 @@ START_TEST(test_embedding_gradient)
 }
 END_TEST
 
-/* Rows are added in their order: with numbers that do not add up exactly the bits are those of the plain loop, on any team. */
+/* Rows are added in their order: with numbers that do not add up exactly the bits are those of the plain loop, on any
+ * team. */
 START_TEST(test_embedding_gradient_has_one_order)
 {
     enum { ROWS = 7, WIDTH = 133, COUNT = 5000 };
@@ -711,7 +738,8 @@ START_TEST(test_embedding_gradient_has_one_order)
     for (int threads = 1; threads <= 4; threads++) {
         ck_assert_int_eq(th_set_threads(ctx, threads), TH_OK);
         th_tensor *table = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(ROWS, WIDTH)), true);
-        ck_assert_int_eq(th_backward_with(th_embedding(table, indices), &(th_backward_options){.cotangent = cotangent}), TH_OK);
+        ck_assert_int_eq(th_backward_with(th_embedding(table, indices), &(th_backward_options){.cotangent = cotangent}),
+                         TH_OK);
         ck_assert_int_eq(th_copy_out(th_gradient(table), found, sizeof found), TH_OK);
         ck_assert_mem_eq(found, plain, sizeof plain);
         th_tape_clear(ctx);
@@ -728,7 +756,8 @@ START_TEST(test_one_hot)
     ck_assert_str_eq(th_axes_of(y), "BT ");
     ck_assert_int_eq(th_set_default_dtype(ctx, TH_FLOAT64), TH_OK);
     ck_assert_int_eq(th_dtype_of(th_one_hot(indices, 2)), TH_FLOAT64);
-    EXPECT(th_one_hot(th_cast(th_transpose(indices, TH_AXES(1, 0)), TH_INT32), 3), TH_SHAPE(3, 1, 3), 0, 1, 0, 1, 0, 0, 0, 1, 0);
+    EXPECT(th_one_hot(th_cast(th_transpose(indices, TH_AXES(1, 0)), TH_INT32), 3), TH_SHAPE(3, 1, 3), 0, 1, 0, 1, 0, 0,
+           0, 1, 0);
     EXPECT(th_one_hot(integers(TH_SCALAR, (const int64_t[]){1}), 2), TH_SHAPE(2), 0, 1);
     assert_shape(th_one_hot(numbered(TH_INT32, TH_SHAPE(0)), 0), TH_SHAPE(0, 0));
     assert_error(th_one_hot(indices, 1), TH_ERROR_INDEX, "one_hot: indices[0, 0] = 1 is outside [0, 1)");

@@ -105,7 +105,8 @@ START_TEST(chosen_gradients_leave_leaves_alone)
     th_tensor *square = th_mul(x, x);
     th_tensor *loss = total(th_mul(square, y));
     th_tensor *wrt[] = {x, square}, *gradients[2];
-    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = wrt, .n_wrt = 2, .gradients = gradients}), TH_OK);
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = wrt, .n_wrt = 2, .gradients = gradients}),
+                     TH_OK);
     ck_assert_double_eq(th_get(gradients[0], TH_INDEX(1)), 8);
     ck_assert_double_eq(th_get(gradients[1], TH_INDEX(1)), 2);
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 1);
@@ -117,7 +118,8 @@ START_TEST(the_gradient_of_an_unused_tensor_is_zeros_when_chosen)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2)), *y = counting_leaf(TH_SHAPE(3));
     th_tensor *gradient;
-    ck_assert_int_eq(th_backward_with(total(x), &(th_backward_options){.wrt = &y, .n_wrt = 1, .gradients = &gradient}), TH_OK);
+    ck_assert_int_eq(th_backward_with(total(x), &(th_backward_options){.wrt = &y, .n_wrt = 1, .gradients = &gradient}),
+                     TH_OK);
     ck_assert_int_eq(th_numel(gradient), 3);
     ck_assert_double_eq(th_get(gradient, TH_INDEX(2)), 0);
 }
@@ -360,7 +362,9 @@ START_TEST(the_printed_tape_names_shapes_modules_and_costs)
     ck_assert_int_eq(th_tape_print(ctx, file, &(th_tape_print_options){.formulas = true}), TH_OK);
     ck_assert_int_eq(th_tape_print_dot(ctx, file), TH_OK);
     fclose(file);
-    for (const char *const *part = (const char *[]){"layers.0", "(B=2, E=3)", "matmul", "softmax", "exp(x_i) / sum_j exp(x_j)", "digraph", "->", NULL}; *part; part++)
+    for (const char *const *part = (const char *[]){"layers.0", "(B=2, E=3)", "matmul", "softmax",
+                                                    "exp(x_i) / sum_j exp(x_j)", "digraph", "->", NULL};
+         *part; part++)
         ck_assert_msg(strstr(text, *part) != NULL, "\"%s\" is not in\n%s", *part, text);
     free(text);
     th_node_info info;

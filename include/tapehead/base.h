@@ -46,7 +46,8 @@ TH_API const char *th_dtype_name(th_dtype dtype);
 /* Bytes of one element; 0 for a value that is no element type. */
 TH_API size_t th_dtype_size(th_dtype dtype);
 
-/* Outcome of a function that can fail. TH_OK is 0, so that `if (th_backward(loss) || th_optimizer_step(adam))` reads as it should. */
+/* Outcome of a function that can fail. TH_OK is 0, so that `if (th_backward(loss) || th_optimizer_step(adam))` reads as
+ * it should. */
 typedef enum th_status {
     TH_OK = 0,
     TH_ERROR_SHAPE,    /* sizes, axes or numbers of dimensions that do not fit */
@@ -59,7 +60,8 @@ typedef enum th_status {
     TH_ERROR_VALUE     /* numbers that must not be: a non-finite gradient */
 } th_status;
 
-/* Sizes of a shape or of anything counted per dimension: TH_SHAPE(2, 5, 8); TH_SCALAR is the shape without dimensions. */
+/* Sizes of a shape or of anything counted per dimension: TH_SHAPE(2, 5, 8); TH_SCALAR is the shape without dimensions.
+ */
 typedef struct th_shape {
     int ndim;
     int64_t size[TH_MAX_DIMS];
@@ -75,16 +77,20 @@ typedef struct th_shape {
 #define TH_SCALAR ((th_shape){0, {0}})
 #endif
 /* The same as the initialiser of a static object, such as a sample's shape: { .shape = TH_SIZES(2, 3) }. */
-#define TH_SIZES(...)                                                                                                                      \
-    {                                                                                                                                      \
-        TH_COUNT_(__VA_ARGS__), { __VA_ARGS__ }                                                                                            \
+#define TH_SIZES(...)                                                                                                  \
+    {                                                                                                                  \
+        TH_COUNT_(__VA_ARGS__),                                                                                        \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
     }
 /* Axes and orders of axes are written the same way: th_transpose(x, TH_AXES(0, 2, 1, 3)). */
 #define TH_AXES(...) TH_SHAPE(__VA_ARGS__)
 #define TH_ALL_AXES TH_SCALAR
 
-/* Source locations. Every function with a location has a macro of its own name that wraps the call in one of these: the caller's
- * file and line are pushed before the arguments are evaluated and popped with the result, so that nested calls keep their own line. */
+/* Source locations. Every function with a location has a macro of its own name that wraps the call in one of these: the
+ * caller's file and line are pushed before the arguments are evaluated and popped with the result, so that nested calls
+ * keep their own line. */
 TH_API void th_at_push(const char *file, int line);
 TH_API th_tensor *th_at_pop(th_tensor *result);
 TH_API th_status th_at_pop_status(th_status result) TH_MUST_CHECK;

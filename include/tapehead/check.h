@@ -8,27 +8,28 @@
 #include "tapehead/gradient_check.h"
 #include "tapehead/tensor.h"
 
-/* Fails, with the report, unless the gradient of function(user, x) is right: for x and for every parameter that the function uses.
- * function: th_tensor *(*)(void *user, th_tensor *x); user: a module, say; x: owned, any floating type (it is copied). */
+/* Fails, with the report, unless the gradient of function(user, x) is right: for x and for every parameter that the
+ * function uses. function: th_tensor *(*)(void *user, th_tensor *x); user: a module, say; x: owned, any floating type
+ * (it is copied). */
 #define ck_assert_gradient(function, user, x) ck_assert_gradient_with(function, user, x, NULL)
 /* The same with th_gradient_options. */
-#define ck_assert_gradient_with(function, user, x, options)                                                                                \
-    do {                                                                                                                                   \
-        th_tensor *th_x_ = (x);                                                                                                            \
-        th_gradient_report th_report_;                                                                                                     \
-        th_gradient_options th_options_ = th_gradient_options_named((options), #function);                                                \
-        const th_status th_status_ = th_check_gradient_of((function), (user), th_x_, &th_options_, &th_report_);                           \
-        ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_context_of(th_x_), &th_report_));                                  \
+#define ck_assert_gradient_with(function, user, x, options)                                                            \
+    do {                                                                                                               \
+        th_tensor *th_x_ = (x);                                                                                        \
+        th_gradient_report th_report_;                                                                                 \
+        th_gradient_options th_options_ = th_gradient_options_named((options), #function);                             \
+        const th_status th_status_ = th_check_gradient_of((function), (user), th_x_, &th_options_, &th_report_);       \
+        ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_context_of(th_x_), &th_report_));              \
     } while (0)
 
 /* Fails, with the report, unless the operation's gradient is right on all its samples. */
 #define ck_assert_op(ctx, op) ck_assert_op_with(ctx, op, NULL)
-#define ck_assert_op_with(ctx, op, options)                                                                                                \
-    do {                                                                                                                                   \
-        th_context *th_ctx_ = (ctx);                                                                                                       \
-        th_gradient_report th_report_;                                                                                                     \
-        const th_status th_status_ = th_check_op(th_ctx_, (op), (options), &th_report_);                                                   \
-        ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_ctx_, &th_report_));                                               \
+#define ck_assert_op_with(ctx, op, options)                                                                            \
+    do {                                                                                                               \
+        th_context *th_ctx_ = (ctx);                                                                                   \
+        th_gradient_report th_report_;                                                                                 \
+        const th_status th_status_ = th_check_op(th_ctx_, (op), (options), &th_report_);                               \
+        ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_ctx_, &th_report_));                           \
     } while (0)
 
 /* The options with a name where they have none; NULL: all defaults. */

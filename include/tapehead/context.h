@@ -6,8 +6,8 @@
 
 TH_BEGIN_DECLS
 
-/* Where a context gets its memory from. allocate returns memory aligned to 64 bytes, or NULL; release gets the same size back.
- * Both are called from the thread that uses the context only. */
+/* Where a context gets its memory from. allocate returns memory aligned to 64 bytes, or NULL; release gets the same
+ * size back. Both are called from the thread that uses the context only. */
 typedef struct th_allocator {
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *memory, size_t bytes);
@@ -16,15 +16,17 @@ typedef struct th_allocator {
 
 typedef struct th_context_options {
     uint64_t seed;
-    int threads;              /* team size; 0: the affinity mask */
-    size_t memory_limit;      /* bytes taken from the allocator at most; 0: no limit */
-    th_allocator allocator;   /* all zero: aligned memory from the C library */
-    th_dtype default_dtype;   /* TH_FLOAT32 (zero) or TH_FLOAT64: the type of new parameters and of creation without a type */
-    bool shapes_only;         /* shape rules, recording and memory accounting; no kernel runs, no data exists */
+    int threads;            /* team size; 0: the affinity mask */
+    size_t memory_limit;    /* bytes taken from the allocator at most; 0: no limit */
+    th_allocator allocator; /* all zero: aligned memory from the C library */
+    th_dtype
+        default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64: the type of new parameters and of creation without a type */
+    bool shapes_only;  /* shape rules, recording and memory accounting; no kernel runs, no data exists */
 } th_context_options;
 
-/* A new context; options may be NULL. NULL only when memory is out. A wrong option, or an environment that asks for what the machine
- * has not (TAPEHEAD_ISA, TAPEHEAD_GEMM), is a pending error of the context returned. Free with th_context_free. */
+/* A new context; options may be NULL. NULL only when memory is out. A wrong option, or an environment that asks for
+ * what the machine has not (TAPEHEAD_ISA, TAPEHEAD_GEMM), is a pending error of the context returned. Free with
+ * th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
 /* Frees the context with everything that belongs to it: tensors, modules, optimisers. NULL is fine. */
 TH_API void th_context_free(th_context *ctx);
@@ -46,7 +48,8 @@ TH_API bool th_is_recording(const th_context *ctx);
 /* Layers run fused operations (the default) or their compositions. */
 TH_API void th_set_fusion(th_context *ctx, bool fusion);
 TH_API bool th_has_fusion(const th_context *ctx);
-/* true: scopes give nothing up and nothing is recomputed, so that every value of the step can be read (printing, teaching). */
+/* true: scopes give nothing up and nothing is recomputed, so that every value of the step can be read (printing,
+ * teaching). */
 TH_API void th_keep_values(th_context *ctx, bool keep);
 TH_API th_status th_set_default_dtype(th_context *ctx, th_dtype dtype) TH_MUST_CHECK;
 TH_API th_dtype th_default_dtype(const th_context *ctx);
@@ -62,16 +65,17 @@ TH_API int th_threads(const th_context *ctx);
 TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK; /* 1 .. 1024 */
 /* The team that a parallel kernel really gets (1 in a process forked from one that had a team). */
 TH_API int th_team_size(const th_context *ctx);
-/* "tapehead 0.1.0, isa=avx512, gemm=native, threads=2, compiler=gcc 12.2.0": written into the context, valid until it is freed. */
+/* "tapehead 0.1.0, isa=avx512, gemm=native, threads=2, compiler=gcc 12.2.0": written into the context, valid until it
+ * is freed. */
 TH_API const char *th_build_info(th_context *ctx);
 TH_API const char *th_version(void); /* "0.1.0" */
 
 /* -- memory, counted by the context -- */
 typedef struct th_memory_usage {
-    size_t live;         /* bytes in use now: step values, owned tensors, parameters, gradients, moments */
-    size_t peak;         /* the most that was in use since the context was made or th_memory_reset_peak */
-    size_t reserved;     /* bytes taken from the allocator */
-    size_t allocations;  /* calls of the allocator so far */
+    size_t live;        /* bytes in use now: step values, owned tensors, parameters, gradients, moments */
+    size_t peak;        /* the most that was in use since the context was made or th_memory_reset_peak */
+    size_t reserved;    /* bytes taken from the allocator */
+    size_t allocations; /* calls of the allocator so far */
 } th_memory_usage;
 TH_API th_memory_usage th_memory(const th_context *ctx);
 TH_API void th_memory_reset_peak(th_context *ctx);

@@ -1,4 +1,5 @@
-/* Tensors in files. Errors are TH_ERROR_FILE with a sentence: what cannot be opened, read or written, and every kind of damage. */
+/* Tensors in files. Errors are TH_ERROR_FILE with a sentence: what cannot be opened, read or written, and every kind of
+ * damage. */
 #ifndef TAPEHEAD_FILES_H
 #define TAPEHEAD_FILES_H
 
@@ -6,15 +7,19 @@
 
 TH_BEGIN_DECLS
 
-/* NumPy's .npy, format 1.0: what numpy.save writes and numpy.load reads. Types float32, float64, int32, int64 and bool, little endian, up to 8 dimensions. */
+/* NumPy's .npy, format 1.0: what numpy.save writes and numpy.load reads. Types float32, float64, int32, int64 and bool,
+ * little endian, up to 8 dimensions. */
 
-/* The array in a file, as a new tensor with the ownership of any creation; an array in Fortran order comes out row-major like all others.
- * The file must hold exactly what its header says, which is checked against the file's size before any memory is taken. */
+/* The array in a file, as a new tensor with the ownership of any creation; an array in Fortran order comes out
+ * row-major like all others. The file must hold exactly what its header says, which is checked against the file's size
+ * before any memory is taken. */
 TH_API th_tensor *th_npy_read(th_context *ctx, const char *path);
-/* The same from where a regular file opened for reading stands; afterwards it stands behind the array, so that several can follow one another. */
+/* The same from where a regular file opened for reading stands; afterwards it stands behind the array, so that several
+ * can follow one another. */
 TH_API th_tensor *th_npy_read_from(th_context *ctx, FILE *file);
 
-/* Writes t, of any layout, row-major. A regular file appears at path only when it is complete: until then, and after an error, what was there stays. */
+/* Writes t, of any layout, row-major. A regular file appears at path only when it is complete: until then, and after an
+ * error, what was there stays. */
 TH_API th_status th_npy_write(th_tensor *t, const char *path) TH_MUST_CHECK;
 /* The same to a stream opened for writing, which is flushed. */
 TH_API th_status th_npy_write_to(th_tensor *t, FILE *file) TH_MUST_CHECK;

@@ -1,5 +1,6 @@
 /* Gradient checking: the gradient that a tape computes against central differences, in float64.
- * What other checkers let through (sums as cotangents, absolute differences, NaN, redrawn randomness) is an error here. */
+ * What other checkers let through (sums as cotangents, absolute differences, NaN, redrawn randomness) is an error here.
+ */
 #ifndef TAPEHEAD_GRADIENT_CHECK_H
 #define TAPEHEAD_GRADIENT_CHECK_H
 
@@ -8,8 +9,8 @@
 
 TH_BEGIN_DECLS
 
-/* A function to check: any composition of operations, of inputs and of whatever parameters it uses. user is passed through (a module, say).
- * It must return the same for the same inputs (random operations are replayed). */
+/* A function to check: any composition of operations, of inputs and of whatever parameters it uses. user is passed
+ * through (a module, say). It must return the same for the same inputs (random operations are replayed). */
 typedef th_tensor *th_gradient_function(void *user, th_tensor *const *inputs);
 
 typedef enum th_gradient_mode {
@@ -22,43 +23,48 @@ enum { TH_GRADIENT_TEXT = 4096 };
 
 typedef struct th_gradient_options {
     th_gradient_mode mode;
-    const char *name;           /* of the function, in the report; NULL: "the function" */
+    const char *name;               /* of the function, in the report; NULL: "the function" */
     const char *const *input_names; /* [n_inputs]; NULL: x, or x0, x1, ... */
-    double step;                /* 0: 1e-5 (float32: 1e-2), times the element's magnitude where that is above 1 */
-    double relative_tolerance;  /* 0: 1e-5 (float32: 2e-2) */
-    double absolute_tolerance;  /* 0: 1e-8 (float32: 2e-3), times the output's largest magnitude where that is above 1 */
-    bool float32;               /* for a function that has no float64 */
-    uint64_t seed;              /* of cotangents, directions, samples */
-    int directions, samples;    /* of the fast mode; 0: 8 and 24 for each input */
+    double step;                    /* 0: 1e-5 (float32: 1e-2), times the element's magnitude where that is above 1 */
+    double relative_tolerance;      /* 0: 1e-5 (float32: 2e-2) */
+    double absolute_tolerance; /* 0: 1e-8 (float32: 2e-3), times the output's largest magnitude where that is above 1 */
+    bool float32;              /* for a function that has no float64 */
+    uint64_t seed;             /* of cotangents, directions, samples */
+    int directions, samples;   /* of the fast mode; 0: 8 and 24 for each input */
 } th_gradient_options;
 
 typedef struct th_gradient_report {
     bool ok;
-    th_gradient_mode mode;      /* the one that ran */
-    int64_t checked;            /* comparisons made */
-    int input;                  /* the worst one's: index into inputs, n_inputs and up for parameters; -1: nothing compared */
-    th_shape index;             /* the worst element */
+    th_gradient_mode mode; /* the one that ran */
+    int64_t checked;       /* comparisons made */
+    int input;      /* the worst one's: index into inputs, n_inputs and up for parameters; -1: nothing compared */
+    th_shape index; /* the worst element */
     double analytic, numeric, error; /* there; error is relative to the larger of both (infinite for NaN) */
-    char text[TH_GRADIENT_TEXT]; /* "" when ok: what is wrong, where, the error map, and a verdict when one fits */
+    char text[TH_GRADIENT_TEXT];     /* "" when ok: what is wrong, where, the error map, and a verdict when one fits */
 } th_gradient_report;
 
-/* Checks the gradient of function(user, inputs) with respect to every floating input and every parameter that it uses. Inputs are copied (in float64), parameters
- * are swapped to float64 meanwhile and come back bit for bit, gradients too. Clears the tape. report may be NULL.
- * Returns TH_OK when the gradient is right, TH_ERROR_VALUE when it is wrong (nothing pending: the report says it), any other code pending when the function could not be run. */
-TH_API th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs, th_tensor *const *inputs,
-                                   const th_gradient_options *options, th_gradient_report *report) TH_MUST_CHECK;
+/* Checks the gradient of function(user, inputs) with respect to every floating input and every parameter that it uses.
+ * Inputs are copied (in float64), parameters are swapped to float64 meanwhile and come back bit for bit, gradients too.
+ * Clears the tape. report may be NULL. Returns TH_OK when the gradient is right, TH_ERROR_VALUE when it is wrong
+ * (nothing pending: the report says it), any other code pending when the function could not be run. */
+TH_API th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
+                                   th_tensor *const *inputs, const th_gradient_options *options,
+                                   th_gradient_report *report) TH_MUST_CHECK;
 
 /* A function of one tensor, such as a layer: th_check_gradient_of(my_layer, layer, x, NULL, &report). */
 typedef th_tensor *th_gradient_function_of_one(void *user, th_tensor *x);
-TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x, const th_gradient_options *options,
-                                      th_gradient_report *report) TH_MUST_CHECK;
+TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
+                                      const th_gradient_options *options, th_gradient_report *report) TH_MUST_CHECK;
 
-/* An operation on its samples, each with contiguous and with strided inputs: built-in or a user's own. Without samples, or without a backward and
- * a reason for that, it fails. */
-TH_API th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options, th_gradient_report *report) TH_MUST_CHECK;
+/* An operation on its samples, each with contiguous and with strided inputs: built-in or a user's own. Without samples,
+ * or without a backward and a reason for that, it fails. */
+TH_API th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options,
+                             th_gradient_report *report) TH_MUST_CHECK;
 
-/* Inputs as a sample describes them, of this floating type, owned by the caller: inputs[sample->n_inputs], NULL where absent. */
-TH_API th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed, th_tensor **inputs) TH_MUST_CHECK;
+/* Inputs as a sample describes them, of this floating type, owned by the caller: inputs[sample->n_inputs], NULL where
+ * absent. */
+TH_API th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed,
+                                  th_tensor **inputs) TH_MUST_CHECK;
 
 TH_END_DECLS
 

@@ -1,7 +1,8 @@
 /* The operation interface: what the tape walks, for built-in operations and for a user's own alike.
  *
- * An operation is a descriptor (th_op): a shape rule, which is the only place that checks anything, a forward, a backward, what is saved, samples.
- * Recording, skipping what needs no gradient, broadcasting back, accumulating and memory are the driver's work. */
+ * An operation is a descriptor (th_op): a shape rule, which is the only place that checks anything, a forward, a
+ * backward, what is saved, samples. Recording, skipping what needs no gradient, broadcasting back, accumulating and
+ * memory are the driver's work. */
 #ifndef TAPEHEAD_OP_H
 #define TAPEHEAD_OP_H
 
@@ -10,7 +11,7 @@
 TH_BEGIN_DECLS
 
 enum {
-    TH_MAX_INPUTS = 8,  /* of an operation with a fixed number of inputs */
+    TH_MAX_INPUTS = 8, /* of an operation with a fixed number of inputs */
     TH_MAX_OUTPUTS = 4,
     TH_ANY_INPUTS = -1, /* concat, stack: any number of inputs */
     TH_SHAPE_TEXT = 160
@@ -18,15 +19,17 @@ enum {
 
 /* What an operation's functions see of a tensor. */
 typedef struct th_array {
-    bool given;  /* false: an optional input left out, an output nobody asked for, a gradient not needed or not there (then zero) */
-    void *data;  /* first element; NULL when not given, in a shape rule, and in backward for what was not saved */
+    bool given; /* false: an optional input left out, an output nobody asked for, a gradient not needed or not there
+                   (then zero) */
+    void *data; /* first element; NULL when not given, in a shape rule, and in backward for what was not saved */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS]; /* elements */
     char axes[TH_MAX_DIMS + 1];                     /* letters or ' '; "" when unnamed */
 } th_array;
 
-/* The random numbers of one recorded call, the same when it is replayed: Philox 4x32-10 with this key, counter (column / 4, row, call, step). */
+/* The random numbers of one recorded call, the same when it is replayed: Philox 4x32-10 with this key, counter (column
+ * / 4, row, call, step). */
 typedef struct th_random_call {
     uint32_t key[2];
     uint32_t call, step;
@@ -37,11 +40,13 @@ typedef struct th_op th_op;
 typedef struct th_call {
     th_context *ctx;
     const th_op *op;
-    const void *attributes; /* the bytes copied at record time; a shape rule may complete them (negative axes) through th_call_attributes */
+    const void *attributes; /* the bytes copied at record time; a shape rule may complete them (negative axes) through
+                               th_call_attributes */
     int n_inputs, n_outputs;
     th_array *input;           /* [n_inputs] */
     th_array *output;          /* [n_outputs]; forward computes those that are given */
-    th_array *output_gradient; /* [n_outputs], backward: dL/d output, of the output's shape, any strides; not given means zero */
+    th_array *output_gradient; /* [n_outputs], backward: dL/d output, of the output's shape, any strides; not given
+                                  means zero */
     th_array *input_gradient;  /* [n_inputs], backward: where dL/d input goes; not given means not needed */
     bool *add;                 /* [n_inputs], backward: add to what is there instead of overwriting it */
     bool training;             /* the mode when the call was recorded (given to the shape rule and forward too) */
@@ -56,9 +61,10 @@ TH_API void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const
 TH_API void th_call_output_order(th_call *call, int i, const int *order);
 /* The attributes, writable in a shape rule only. */
 TH_API void *th_call_attributes(th_call *call);
-/* Ends a shape rule with an error: th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", ...); the operation's name and the
- * caller's line are added around it. Returns code. */
-TH_API th_status th_call_fail(th_call *call, th_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Ends a shape rule with an error: th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", ...); the
+ * operation's name and the caller's line are added around it. Returns code. */
+TH_API th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* "(B=2, T=4, 3)" into text (of TH_SHAPE_TEXT bytes), which is returned. */
 TH_API const char *th_array_text(const th_array *array, char *text);
 /* The same into a temporary of the enclosing block (C only). */
@@ -71,7 +77,8 @@ TH_API th_status th_call_index_type(th_call *call, int i);
 TH_API th_status th_call_bool(th_call *call, int i);
 /* Checks that all given floating inputs have one type, the first's. */
 TH_API th_status th_call_same_type(th_call *call);
-/* NumPy's broadcast of two shapes into size/ndim (which may be a's own); TH_ERROR_SHAPE naming both if they do not fit. */
+/* NumPy's broadcast of two shapes into size/ndim (which may be a's own); TH_ERROR_SHAPE naming both if they do not fit.
+ */
 TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size);
 /* Ready-made shape rules: all floating inputs of one type, broadcast together into output 0. */
 TH_API th_status th_shape_elementwise(th_call *call);
@@ -88,17 +95,23 @@ TH_API bool th_array_contiguous(const th_array *array);
 #define TH_SAVE_OUTPUT(i) (1u << (8 + (i)))
 
 enum {
-    TH_OP_BROADCASTS = 1 << 0,  /* inputs broadcast to output 0; each input gradient is handed out in the output's shape and summed by the driver */
-    TH_OP_CONTIGUOUS = 1 << 1,  /* wants contiguous inputs, output gradients and destinations: the driver copies where they are not */
-    TH_OP_CANNOT_ADD = 1 << 2,  /* backward always overwrites: the driver adds */
-    TH_OP_CHEAP = 1 << 3,       /* cheap to recompute: its results are not kept for backward but computed again */
-    TH_OP_VIEW = 1 << 4,        /* output 0 shares input 0's memory: the shape rule sets its strides, th_call_view the offset; no kernel runs */
-    TH_OP_IN_PLACE = 1 << 5,    /* an input gradient may lie in the memory of output gradient 0 (same element read before it is written) */
-    TH_OP_ANY_LAYOUT = 1 << 6   /* output 0 lies in memory as input 0 does when their shapes agree (elementwise) */
+    TH_OP_BROADCASTS = 1 << 0, /* inputs broadcast to output 0; each input gradient is handed out in the output's shape
+                                  and summed by the driver */
+    TH_OP_CONTIGUOUS =
+        1 << 1, /* wants contiguous inputs, output gradients and destinations: the driver copies where they are not */
+    TH_OP_CANNOT_ADD = 1 << 2, /* backward always overwrites: the driver adds */
+    TH_OP_CHEAP = 1 << 3,      /* cheap to recompute: its results are not kept for backward but computed again */
+    TH_OP_VIEW = 1 << 4, /* output 0 shares input 0's memory: the shape rule sets its strides, th_call_view the offset;
+                            no kernel runs */
+    TH_OP_IN_PLACE = 1 << 5,  /* an input gradient may lie in the memory of output gradient 0 (same element read before
+                                 it is written) */
+    TH_OP_ANY_LAYOUT = 1 << 6 /* output 0 lies in memory as input 0 does when their shapes agree (elementwise) */
 };
 
-/* In the shape rule of a view: output 0 has these strides (elements) and starts `offset` elements after input 0's first. */
-TH_API void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, const char *axes);
+/* In the shape rule of a view: output 0 has these strides (elements) and starts `offset` elements after input 0's
+ * first. */
+TH_API void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset,
+                         const char *axes);
 
 /* -- samples: what the gradient check runs an operation on -- */
 typedef enum th_sample_kind {
@@ -113,10 +126,10 @@ typedef struct th_sample_input {
     th_shape shape;
     th_sample_kind kind;
     double low, high;
-    int n_kinks;      /* values are kept `clearance` (0: 0.05) away from these */
+    int n_kinks; /* values are kept `clearance` (0: 0.05) away from these */
     double kinks[3];
     double clearance;
-    bool constant;    /* no gradient is asked for */
+    bool constant; /* no gradient is asked for */
 } th_sample_input;
 
 typedef struct th_sample {
@@ -124,34 +137,39 @@ typedef struct th_sample {
     const void *attributes; /* NULL when the operation has none */
     int n_inputs;
     th_sample_input input[TH_MAX_INPUTS];
-    double tolerance;       /* 0: the checker's default */
+    double tolerance; /* 0: the checker's default */
 } th_sample;
 
 struct th_op {
     const char *name;
-    const char *value, *gradient;  /* the formulas as a person reads them */
-    int n_inputs;                  /* or TH_ANY_INPUTS */
-    uint32_t optional;             /* TH_SAVE_INPUT bits of inputs that may be NULL */
-    int n_outputs;                 /* 0 counts as 1 */
+    const char *value, *gradient;    /* the formulas as a person reads them */
+    int n_inputs;                    /* or TH_ANY_INPUTS */
+    uint32_t optional;               /* TH_SAVE_INPUT bits of inputs that may be NULL */
+    int n_outputs;                   /* 0 counts as 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0: output 0 alone */
     size_t attributes_size;
-    uint32_t flags;                /* TH_OP_* */
-    uint32_t saves;                /* TH_SAVE_* bits that every backward reads */
-    uint32_t saves_for[TH_MAX_INPUTS]; /* what the gradient of input i reads besides (any number of inputs: entry 0 counts for all) */
-    uint32_t passes;               /* inputs whose gradient is output gradient 0 itself: the driver hands it on, backward is not asked for them */
+    uint32_t flags;                    /* TH_OP_* */
+    uint32_t saves;                    /* TH_SAVE_* bits that every backward reads */
+    uint32_t saves_for[TH_MAX_INPUTS]; /* what the gradient of input i reads besides (any number of inputs: entry 0
+                                          counts for all) */
+    uint32_t passes; /* inputs whose gradient is output gradient 0 itself: the driver hands it on, backward is not asked
+                        for them */
     th_status (*shape)(th_call *call);
     void (*forward)(const th_call *call);
-    void (*backward)(const th_call *call);      /* NULL: not differentiable, or a view, or all inputs pass */
+    void (*backward)(const th_call *call);                 /* NULL: not differentiable, or a view, or all inputs pass */
     size_t (*scratch)(const th_call *call, bool backward); /* may be NULL: none */
-    int64_t (*multiply_adds)(const th_call *call); /* of forward, for the printed tape; may be NULL: 0 */
-    th_tensor *(*composed)(const void *attributes, th_tensor *const *inputs, int n_inputs); /* a fused operation: what output 0 equals */
-    const char *not_differentiable; /* the reason, when it is not */
-    const th_sample *samples;       /* ended by an entry without a name */
+    int64_t (*multiply_adds)(const th_call *call);         /* of forward, for the printed tape; may be NULL: 0 */
+    th_tensor *(*composed)(const void *attributes, th_tensor *const *inputs,
+                           int n_inputs); /* a fused operation: what output 0 equals */
+    const char *not_differentiable;       /* the reason, when it is not */
+    const th_sample *samples;             /* ended by an entry without a name */
 };
 
-/* Runs an operation and records it. inputs: [n], NULL where optional. extra: [n_outputs - 1] results asked for besides output 0 are stored through
- * the non-NULL entries; extra itself may be NULL. Returns output 0, of the tape; NULL with the error pending. */
-TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs, th_tensor **const *extra);
+/* Runs an operation and records it. inputs: [n], NULL where optional. extra: [n_outputs - 1] results asked for besides
+ * output 0 are stored through the non-NULL entries; extra itself may be NULL. Returns output 0, of the tape; NULL with
+ * the error pending. */
+TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
+                             th_tensor **const *extra);
 #ifdef __cplusplus
 TH_END_DECLS
 template <class... Inputs> inline th_tensor *th_apply_inputs(const th_op *op, const void *attributes, Inputs... inputs)
@@ -162,7 +180,7 @@ template <class... Inputs> inline th_tensor *th_apply_inputs(const th_op *op, co
 #define th_apply(op, attributes, ...) TH_AT(th_apply_inputs((op), (attributes), __VA_ARGS__))
 TH_BEGIN_DECLS
 #else
-#define th_apply(op, attributes, ...)                                                                                                      \
+#define th_apply(op, attributes, ...)                                                                                  \
     th_apply_n((op), (attributes), TH_COUNT_(__VA_ARGS__), (th_tensor *const[]){__VA_ARGS__}, NULL)
 #endif
 

@@ -1,6 +1,7 @@
-/* The operations. Each takes tensors and attributes, returns a tensor of the tape and records itself when an input requires a gradient.
- * With an error pending, or given NULL, each returns NULL (contract 3). Floating inputs of one call have one type; "broadcast" is NumPy's.
- * Letters: B batch, T query length, S key length, H heads, D head size, E embedding, V vocabulary, N any leading dimensions. */
+/* The operations. Each takes tensors and attributes, returns a tensor of the tape and records itself when an input
+ * requires a gradient. With an error pending, or given NULL, each returns NULL (contract 3). Floating inputs of one
+ * call have one type; "broadcast" is NumPy's. Letters: B batch, T query length, S key length, H heads, D head size, E
+ * embedding, V vocabulary, N any leading dimensions. */
 #ifndef TAPEHEAD_OPS_H
 #define TAPEHEAD_OPS_H
 
@@ -9,13 +10,15 @@
 TH_BEGIN_DECLS
 
 /* -- shape: views share memory and run no kernel, forward or backward -- */
-/* The same elements in row-major order under another shape; one size may be -1. A view where the strides allow, else contiguous and a view. */
+/* The same elements in row-major order under another shape; one size may be -1. A view where the strides allow, else
+ * contiguous and a view. */
 TH_API th_tensor *th_reshape(th_tensor *x, th_shape shape);
 /* Axes in another order: y's axis i is x's axis order[i]. th_transpose(x, TH_AXES(0, 2, 1)). */
 TH_API th_tensor *th_transpose(th_tensor *x, th_shape order);
 /* Two axes exchanged. */
 TH_API th_tensor *th_swap_axes(th_tensor *x, int axis_a, int axis_b);
-/* Elements start, start + step, ... before stop of one axis; negative start and stop count from the end; step >= 1. Out-of-range bounds are an error. */
+/* Elements start, start + step, ... before stop of one axis; negative start and stop count from the end; step >= 1.
+ * Out-of-range bounds are an error. */
 TH_API th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 /* The slice at one index, without the axis. */
 TH_API th_tensor *th_select(th_tensor *x, int axis, int64_t index);
@@ -28,30 +31,38 @@ TH_API th_tensor *th_detach(th_tensor *x);
 
 /* -- data movement -- */
 TH_API th_tensor *th_contiguous(th_tensor *x); /* x itself if it is contiguous, else a copy */
-TH_API th_tensor *th_cast(th_tensor *x, th_dtype dtype); /* converted as C does; differentiable between floating types; x itself if it has the type */
-TH_API th_tensor *th_repeat(th_tensor *x, th_shape times); /* tiled times[i] along axis i, as numpy.tile; new leading dimensions allowed */
+TH_API th_tensor *
+th_cast(th_tensor *x,
+        th_dtype dtype); /* converted as C does; differentiable between floating types; x itself if it has the type */
+TH_API th_tensor *
+th_repeat(th_tensor *x,
+          th_shape times); /* tiled times[i] along axis i, as numpy.tile; new leading dimensions allowed */
 TH_API th_tensor *th_concat(th_tensor *const *xs, int count, int axis);
 TH_API th_tensor *th_stack(th_tensor *const *xs, int count, int axis);
 /* Views of consecutive parts of one axis, sizes[i] long each (they must add up), into parts[count]. */
 TH_API th_status th_split(th_tensor *x, int axis, int count, const int64_t *sizes, th_tensor **parts) TH_MUST_CHECK;
-/* y[i, j, ...] = x[.., index[i, j, ...], ..] along `axis`; index int32/int64 of x's number of dimensions, not larger than x on the other axes (PyTorch's gather). */
+/* y[i, j, ...] = x[.., index[i, j, ...], ..] along `axis`; index int32/int64 of x's number of dimensions, not larger
+ * than x on the other axes (PyTorch's gather). */
 TH_API th_tensor *th_gather(th_tensor *x, int axis, th_tensor *index);
 /* Rows of table (V, E) at indices (N): (N, E). Backward adds rows in a fixed order. */
 TH_API th_tensor *th_embedding(th_tensor *table, th_tensor *indices);
 
 /* -- products -- */
-/* y = x Wᵀ + b: x (N, in), weight (out, in), bias (out) or NULL -> (N, out). Rows of x whose output gradient is exactly 0 take no part in dW. */
+/* y = x Wᵀ + b: x (N, in), weight (out, in), bias (out) or NULL -> (N, out). Rows of x whose output gradient is exactly
+ * 0 take no part in dW. */
 typedef struct th_dense_options {
     th_tensor *bias;
 } th_dense_options;
 TH_API th_tensor *th_dense(th_tensor *x, th_tensor *weight, const th_dense_options *options);
-/* a (N, m, k) @ b (N, k, n) -> (N, m, n), leading dimensions broadcast; read through their strides, so transposed views cost nothing.
- * One-dimensional operands as NumPy: a (k) is a row, b (k) a column, and that dimension is dropped from the result. */
+/* a (N, m, k) @ b (N, k, n) -> (N, m, n), leading dimensions broadcast; read through their strides, so transposed views
+ * cost nothing. One-dimensional operands as NumPy: a (k) is a row, b (k) a column, and that dimension is dropped from
+ * the result. */
 TH_API th_tensor *th_matmul(th_tensor *a, th_tensor *b);
 /* Where a mask of th_masked_matmul stands. */
 typedef enum th_mask_side { TH_MASK_RESULT, TH_MASK_LEFT } th_mask_side;
-/* a @ b with hidden pairs (keep = false) neither computed nor propagated: NaN there reaches nothing, forward or backward.
- * TH_MASK_RESULT: keep broadcasts to the result (N, m, n), hidden entries are 0. TH_MASK_LEFT: keep broadcasts to a (N, m, k), hidden entries of a count as absent. */
+/* a @ b with hidden pairs (keep = false) neither computed nor propagated: NaN there reaches nothing, forward or
+ * backward. TH_MASK_RESULT: keep broadcasts to the result (N, m, n), hidden entries are 0. TH_MASK_LEFT: keep
+ * broadcasts to a (N, m, k), hidden entries of a count as absent. */
 TH_API th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side);
 
 /* -- arithmetic, broadcast -- */
@@ -59,8 +70,8 @@ TH_API th_tensor *th_add(th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_sub(th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_mul(th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_div(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_pow(th_tensor *a, th_tensor *b);       /* a^b; d/db is 0 where a = 0 and b >= 0 */
-TH_API th_tensor *th_maximum(th_tensor *a, th_tensor *b);   /* ties share the gradient half and half; NaN wins */
+TH_API th_tensor *th_pow(th_tensor *a, th_tensor *b);     /* a^b; d/db is 0 where a = 0 and b >= 0 */
+TH_API th_tensor *th_maximum(th_tensor *a, th_tensor *b); /* ties share the gradient half and half; NaN wins */
 TH_API th_tensor *th_minimum(th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_where(th_tensor *condition, th_tensor *a, th_tensor *b); /* bool ? a : b */
 
@@ -75,49 +86,57 @@ TH_API th_tensor *th_sqrt(th_tensor *x);
 TH_API th_tensor *th_rsqrt(th_tensor *x); /* 1 / sqrt(x) */
 TH_API th_tensor *th_sin(th_tensor *x);
 TH_API th_tensor *th_cos(th_tensor *x);
-TH_API th_tensor *th_abs(th_tensor *x);   /* gradient 0 at 0 */
-TH_API th_tensor *th_clamp(th_tensor *x, double low, double high); /* gradient passes on the closed interval; NaN passes through */
+TH_API th_tensor *th_abs(th_tensor *x); /* gradient 0 at 0 */
+TH_API th_tensor *th_clamp(th_tensor *x, double low,
+                           double high); /* gradient passes on the closed interval; NaN passes through */
 TH_API th_tensor *th_tanh(th_tensor *x);
 TH_API th_tensor *th_sigmoid(th_tensor *x);
-TH_API th_tensor *th_relu(th_tensor *x);  /* gradient 0 at 0 */
+TH_API th_tensor *th_relu(th_tensor *x);      /* gradient 0 at 0 */
 TH_API th_tensor *th_gelu(th_tensor *x);      /* x Φ(x) with erf (Hendrycks & Gimpel 2016) */
 TH_API th_tensor *th_gelu_tanh(th_tensor *x); /* x/2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) */
 TH_API th_tensor *th_silu(th_tensor *x);      /* x sigmoid(x) */
-/* In training each element is 0 with probability p, else x / (1 - p) (Srivastava et al. 2014); in evaluation, or at p = 0, x itself. 0 <= p < 1. */
+/* In training each element is 0 with probability p, else x / (1 - p) (Srivastava et al. 2014); in evaluation, or at p =
+ * 0, x itself. 0 <= p < 1. */
 TH_API th_tensor *th_dropout(th_tensor *x, double p);
 
 /* -- reductions over axes; TH_ALL_AXES for all -- */
 typedef struct th_reduce_options {
-    bool keep_axes;       /* reduced axes stay with size 1 */
-    double correction;    /* variance: divide by count - correction; 0: the population variance */
+    bool keep_axes;    /* reduced axes stay with size 1 */
+    double correction; /* variance: divide by count - correction; 0: the population variance */
 } th_reduce_options;
 TH_API th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options);
 TH_API th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options); /* of nothing: NaN */
 TH_API th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options);
 /* The largest; of nothing: an error; NaN wins; ties share the gradient evenly. */
 TH_API th_tensor *th_max(th_tensor *x, th_shape axes, const th_reduce_options *options);
-TH_API th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes, const th_reduce_options *options); /* log sum exp(x), stable; of nothing: -inf */
+TH_API th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes,
+                                 const th_reduce_options *options); /* log sum exp(x), stable; of nothing: -inf */
 
 /* -- along one axis -- */
 TH_API th_tensor *th_softmax(th_tensor *x, int axis);
 TH_API th_tensor *th_log_softmax(th_tensor *x, int axis);
-/* Mean over the last axis, then (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). weight, bias (E) or NULL. eps 0: 1e-5. */
+/* Mean over the last axis, then (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). weight, bias (E) or
+ * NULL. eps 0: 1e-5. */
 typedef struct th_norm_options {
     th_tensor *weight, *bias; /* (E); rms_norm has no bias */
     double eps;               /* 0: 1e-5 */
 } th_norm_options;
 TH_API th_tensor *th_layer_norm(th_tensor *x, const th_norm_options *options);
-TH_API th_tensor *th_rms_norm(th_tensor *x, const th_norm_options *options); /* x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich 2019) */
+TH_API th_tensor *
+th_rms_norm(th_tensor *x,
+            const th_norm_options *options); /* x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich 2019) */
 
 /* -- losses: scalars -- */
 typedef struct th_cross_entropy_options {
-    int64_t ignore_index;     /* with .ignore: targets of this value do not count; TH_IGNORE(-100) sets both */
+    int64_t ignore_index; /* with .ignore: targets of this value do not count; TH_IGNORE(-100) sets both */
     bool ignore;
-    double label_smoothing;   /* 0 .. 1: that share of the target is spread evenly over the classes (Szegedy et al. 2016) */
-    double normalizer;        /* 0: the mean over counted targets; else sum / normalizer */
+    double
+        label_smoothing; /* 0 .. 1: that share of the target is spread evenly over the classes (Szegedy et al. 2016) */
+    double normalizer;   /* 0: the mean over counted targets; else sum / normalizer */
 } th_cross_entropy_options;
 #define TH_IGNORE(index) .ignore_index = (index), .ignore = true
-/* -log softmax(logits)[target], logits (N, V), targets (N) int32/int64. No counted target: 0. Errors: a target outside [0, V) that is not ignored. */
+/* -log softmax(logits)[target], logits (N, V), targets (N) int32/int64. No counted target: 0. Errors: a target outside
+ * [0, V) that is not ignored. */
 TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options);
 /* How many targets count: the normalizer over several micro-batches is their sum. 0 on error. */
 TH_API int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *options);
@@ -134,8 +153,9 @@ TH_API th_tensor *th_greater_equal(th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_logical_and(th_tensor *a, th_tensor *b); /* bool, broadcast */
 TH_API th_tensor *th_logical_or(th_tensor *a, th_tensor *b);
 TH_API th_tensor *th_logical_not(th_tensor *a);
-TH_API th_tensor *th_argmax(th_tensor *x, int axis);          /* int64, without the axis; the first of equals; NaN wins */
-TH_API th_tensor *th_one_hot(th_tensor *indices, int64_t classes); /* (N) -> (N, classes) of the default floating type */
+TH_API th_tensor *th_argmax(th_tensor *x, int axis); /* int64, without the axis; the first of equals; NaN wins */
+TH_API th_tensor *th_one_hot(th_tensor *indices,
+                             int64_t classes); /* (N) -> (N, classes) of the default floating type */
 
 /* -- attention -- */
 typedef enum th_causal {
@@ -159,28 +179,36 @@ typedef struct th_window_range {
 typedef struct th_mask {
     th_causal causal;
     th_window_range window;
-    th_tensor *valid_lens; /* int32/int64 (B): keys s < valid_lens[b]; or (B, T): per query. Lengths outside [0, S] are an error */
+    th_tensor *valid_lens; /* int32/int64 (B): keys s < valid_lens[b]; or (B, T): per query, whatever stands between.
+                              For scores (T, S): () or (T). Lengths outside [0, S] are an error */
     th_tensor *keep;       /* bool, broadcast to the scores (B, H, T, S): true keeps */
-    th_tensor *additive;   /* the scores' type, broadcast to them, added; may require a gradient; -inf hides its pair, a finite term never does */
+    th_tensor *additive;   /* the scores' type, broadcast to them, added; may require a gradient; -inf hides its pair, a
+                              finite term never does */
 } th_mask;
 
 typedef struct th_attention_options {
     const th_mask *mask;
-    double scale;           /* 0: 1 / sqrt(D) */
-    double dropout;         /* on the weights, in training */
-    th_tensor **weights;    /* asked for: softmax weights (N, T, S) before dropout */
+    double scale;            /* 0: 1 / sqrt(D) */
+    double dropout;          /* on the weights, in training */
+    th_tensor **weights;     /* asked for: softmax weights (N, T, S) before dropout */
     th_tensor **log_sum_exp; /* asked for: (N, T), -inf for a query without keys */
 } th_attention_options;
-/* softmax(q kᵀ scale + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions alike, except that with at least three
- * dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped heads: query head h uses key head h / (Hq / Hkv)). A query without keys gives 0.
- * No bit of output or gradient depends on a hidden pair. Fused in tiles (Rabe & Staats 2021, Dao et al. 2022), composed when fusion is off. */
-TH_API th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v, const th_attention_options *options);
-/* The same softmax over the last axis of scores (N, T, S) under a mask: hidden entries are exactly 0, a row without keys all 0. */
+/* softmax(q kᵀ scale + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions alike, except
+ * that with at least three dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped heads: query head
+ * h uses key head h / (Hq / Hkv)). A query without keys gives 0. No bit of output or gradient depends on a hidden pair.
+ * Fused in tiles (Rabe & Staats 2021, Dao et al. 2022), composed when fusion is off. */
+TH_API th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
+                                                  const th_attention_options *options);
+/* The same softmax over the last axis of scores (N, T, S) under a mask: hidden entries are exactly 0, a row without
+ * keys all 0. */
 TH_API th_tensor *th_masked_softmax(th_tensor *scores, const th_mask *mask);
-/* All of a mask's keeps as one bool tensor, broadcast to scores of this shape (N, T, S); NULL without an error when nothing hides anything. */
+/* All of a mask's keeps as one bool tensor, broadcast to scores of this shape (N, T, S); NULL without an error when
+ * nothing hides anything. */
 TH_API th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores);
-/* Why the pair is hidden, or that it is kept, as a sentence into text: "key 5 is past valid_lens[1] = 3". scores (N, T, S); index the pair in it. */
-TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text, size_t size) TH_MUST_CHECK;
+/* Why the pair is hidden, or that it is kept, as a sentence into text: "key 5 is past valid_lens[1] = 3". scores (N, T,
+ * S); index the pair in it. */
+TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
+                                 size_t size) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
 #define th_reshape(...) TH_AT(th_reshape(__VA_ARGS__))

@@ -7,26 +7,27 @@
 TH_BEGIN_DECLS
 
 /* -- leaves -- */
-/* Marks a tensor that you own as one whose gradient is wanted. Errors: not a floating type, a result of the tape. Returns t. */
+/* Marks a tensor that you own as one whose gradient is wanted. Errors: not a floating type, a result of the tape.
+ * Returns t. */
 TH_API th_tensor *th_set_requires_gradient(th_tensor *t, bool requires_gradient);
 TH_API bool th_requires_gradient(const th_tensor *t);
 
 /* -- backward -- */
 typedef struct th_backward_options {
-    th_tensor *cotangent;      /* dL/dt, of t's shape; NULL: 1, for a tensor of one element only */
-    bool keep_tape;            /* saved values stay, a second backward is possible */
-    th_tensor *const *wrt;     /* gradients of these alone; leaves keep their gradients as they are */
+    th_tensor *cotangent;  /* dL/dt, of t's shape; NULL: 1, for a tensor of one element only */
+    bool keep_tape;        /* saved values stay, a second backward is possible */
+    th_tensor *const *wrt; /* gradients of these alone; leaves keep their gradients as they are */
     int n_wrt;
-    th_tensor **gradients;     /* [n_wrt] results, of the tape; zeros where nothing depends on it */
+    th_tensor **gradients; /* [n_wrt] results, of the tape; zeros where nothing depends on it */
 } th_backward_options;
 /* d loss / d leaf for every leaf that requires a gradient, added to what earlier backwards left. loss has one element.
- * Consumes the tape it walks: a second backward over it is TH_ERROR_STATE. Other errors: nothing recorded, a saved value changed since,
- * TH_ERROR_MEMORY; every gradient that a failed backward touched is marked empty. */
+ * Consumes the tape it walks: a second backward over it is TH_ERROR_STATE. Other errors: nothing recorded, a saved
+ * value changed since, TH_ERROR_MEMORY; every gradient that a failed backward touched is marked empty. */
 TH_API th_status th_backward(th_tensor *loss) TH_MUST_CHECK;
 TH_API th_status th_backward_with(th_tensor *t, const th_backward_options *options) TH_MUST_CHECK;
 
-/* The gradient of a leaf, or of a result that th_keep_gradient was called on: a tensor of t's shape whose life ends with t's.
- * NULL without an error when there is none (yet). The gradient of a view is the same view of its base's. */
+/* The gradient of a leaf, or of a result that th_keep_gradient was called on: a tensor of t's shape whose life ends
+ * with t's. NULL without an error when there is none (yet). The gradient of a view is the same view of its base's. */
 TH_API th_tensor *th_gradient(th_tensor *t);
 /* Keeps the gradient of an intermediate result for reading after backward. Returns t. */
 TH_API th_tensor *th_keep_gradient(th_tensor *t);
@@ -36,18 +37,20 @@ TH_API void th_empty_gradient(th_tensor *t);
 /* -- the step -- */
 /* Everything that the step made is gone: values, handles, nodes. Works with an error pending (which stays). */
 TH_API void th_tape_clear(th_context *ctx);
-/* A scope: when it ends, every value made in it but the result is given up, unless a node saved it. name (may be NULL) becomes part of the path
- * that nodes and errors carry. A module's forward is one. */
+/* A scope: when it ends, every value made in it but the result is given up, unless a node saved it. name (may be NULL)
+ * becomes part of the path that nodes and errors carry. A module's forward is one. */
 TH_API void th_scope_begin(th_context *ctx, const char *name);
 TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result); /* returns result */
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 
 /* -- looking -- */
 typedef struct th_tape_print_options {
-    bool formulas;  /* value and gradient of each node in words */
-    bool values;    /* each node's value and gradient as matrices: th_keep_values before the forward, th_keep_gradient is implied */
+    bool formulas; /* value and gradient of each node in words */
+    bool values;   /* each node's value and gradient as matrices: th_keep_values before the forward, th_keep_gradient is
+                      implied */
 } th_tape_print_options;
-/* One line per node: operation, module path, named shapes, multiply-adds, what it saved and how many bytes; then the totals. */
+/* One line per node: operation, module path, named shapes, multiply-adds, what it saved and how many bytes; then the
+ * totals. */
 TH_API th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options) TH_MUST_CHECK;
 /* The same as a Graphviz graph. */
 TH_API th_status th_tape_print_dot(th_context *ctx, FILE *file) TH_MUST_CHECK;
@@ -63,8 +66,9 @@ typedef struct th_node_info {
 } th_node_info;
 TH_API th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info) TH_MUST_CHECK;
 
-/* While on, every value and gradient is examined as it is computed; the first that is not finite is the finding: operation, module, line, and the
- * ranges of the node's inputs. (-inf that comes from an input's -inf, an additive mask, is no finding.) */
+/* While on, every value and gradient is examined as it is computed; the first that is not finite is the finding:
+ * operation, module, line, and the ranges of the node's inputs. (-inf that comes from an input's -inf, an additive
+ * mask, is no finding.) */
 TH_API void th_set_tracing(th_context *ctx, bool tracing);
 /* The finding of this step as a sentence; NULL if there is none. Valid until th_tape_clear of the next step. */
 TH_API const char *th_trace_finding(const th_context *ctx);

@@ -2,46 +2,62 @@
  *
  * Seven contracts hold for the whole library.
  *
- * 1. Context. One th_context for each thread of control owns the tape, the memory of the current step, the random streams, the mode and the first
- *    error. There is no global state (but for the caller's source line and the context used last, each of its thread). Tensors know their context.
+ * 1. Context. One th_context for each thread of control owns the tape, the memory of the current step, the random
+ * streams, the mode and the first error. There is no global state (but for the caller's source line and the context
+ * used last, each of its thread). Tensors know their context.
  *
- * 2. Ownership. What you create outside a forward you own, or leave to the context, which frees everything at the end. What an operation returns, views
- *    included, and whatever is created inside a forward, belongs to the tape and dies at th_tape_clear. th_keep makes an owned copy. When a module's forward
- *    (or a scope of your own) ends, every value but its results is given up; a handle used after its time is an error, never a crash.
- *    Once a step has been as large as it gets, a step allocates nothing.
+ * 2. Ownership. What you create outside a forward you own, or leave to the context, which frees everything at the end.
+ * What an operation returns, views included, and whatever is created inside a forward, belongs to the tape and dies at
+ * th_tape_clear. th_keep makes an owned copy. When a module's forward (or a scope of your own) ends, every value but
+ * its results is given up; a handle used after its time is an error, never a crash. Once a step has been as large as it
+ * gets, a step allocates nothing.
  *
- * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a sentence with the operation, its operands,
- *    the numbers and your line. With an error pending every operation returns NULL and does nothing; functions that end a chain return a
- *    status that must not be ignored. So a training step needs one `if`. th_error_clear, th_tape_clear and every free work with an error pending.
+ * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a
+ * sentence with the operation, its operands, the numbers and your line. With an error pending every operation returns
+ * NULL and does nothing; functions that end a chain return a status that must not be ignored. So a training step needs
+ * one `if`. th_error_clear, th_tape_clear and every free work with an error pending.
  *
- * 4. Shapes. Row-major, dimension 0 outermost, NumPy broadcasting, negative axes, up to 8 dimensions, sizes of zero legal. Views share memory and run no
- *    kernel, forward or backward: the gradient of a view is the same view of its base's gradient.
+ * 4. Shapes. Row-major, dimension 0 outermost, NumPy broadcasting, negative axes, up to 8 dimensions, sizes of zero
+ * legal. Views share memory and run no kernel, forward or backward: the gradient of a view is the same view of its
+ * base's gradient.
  *
- * 5. Types. float32 and float64 compute, int32 and int64 index, bool masks. No implicit promotion: mixed types are an error naming both.
+ * 5. Types. float32 and float64 compute, int32 and int64 index, bool masks. No implicit promotion: mixed types are an
+ * error naming both.
  *
- * 6. Threads and bits. Same build, same seed: the same bits, at any number of threads and on every x86-64 processor with fused multiply-add, and what comes out for
- *    one row or sequence does not depend on what else is in its batch. Random numbers are functions of (seed, stream, step, call within the step, element).
- *    (Where OpenBLAS computes: the same machine, any number of threads.)
+ * 6. Threads and bits. Same build, same seed: the same bits, at any number of threads and on every x86-64 processor
+ * with fused multiply-add, and what comes out for one row or sequence does not depend on what else is in its batch.
+ * Random numbers are functions of (seed, stream, step, call within the step, element). (Where OpenBLAS computes: the
+ * same machine, any number of threads.)
  *
- * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for any finite logits. No bit of attention's output or gradient depends on a masked
- *    pair. Non-finite gradients are refused by the optimiser's step before a single parameter changes.
+ * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for any finite logits. No bit of
+ * attention's output or gradient depends on a masked pair. Non-finite gradients are refused by the optimiser's step
+ * before a single parameter changes.
  *
  * The headers are the manual; read them in this order. */
 #ifndef TAPEHEAD_TAPEHEAD_H
 #define TAPEHEAD_TAPEHEAD_H
 
+/* what everything is made of */
 #include "tapehead/base.h"
 #include "tapehead/context.h"
 #include "tapehead/tensor.h"
+
+/* what is computed, and back */
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
-#include "tapehead/module.h"
+
+/* models and training */
 #include "tapehead/layers.h"
+#include "tapehead/module.h"
 #include "tapehead/optimizer.h"
-#include "tapehead/op.h"
+
+/* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"
+#include "tapehead/op.h"
+
+/* files and pictures */
 #include "tapehead/files.h"
-#include "tapehead/progress.h"
 #include "tapehead/picture.h"
+#include "tapehead/progress.h"
 
 #endif

@@ -1,5 +1,5 @@
-/* Tensors: creation, shape, access, copying, printing. Views and everything differentiable are operations: tapehead/ops.h.
- * Row-major, dimension 0 outermost; negative axes count from the end. */
+/* Tensors: creation, shape, access, copying, printing. Views and everything differentiable are operations:
+ * tapehead/ops.h. Row-major, dimension 0 outermost; negative axes count from the end. */
 #ifndef TAPEHEAD_TENSOR_H
 #define TAPEHEAD_TENSOR_H
 
@@ -8,17 +8,20 @@
 TH_BEGIN_DECLS
 
 /* -- creation --
- * Outside a scope you own the result (th_tensor_free, or the context frees it at its end); inside a scope (a module's forward) it belongs to the
- * tape. Errors: TH_ERROR_SHAPE (negative sizes, sizes that overflow), TH_ERROR_TYPE, TH_ERROR_MEMORY. */
+ * Outside a scope you own the result (th_tensor_free, or the context frees it at its end); inside a scope (a module's
+ * forward) it belongs to the tape. Errors: TH_ERROR_SHAPE (negative sizes, sizes that overflow), TH_ERROR_TYPE,
+ * TH_ERROR_MEMORY. */
 TH_API th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape);
 TH_API th_tensor *th_zeros(th_context *ctx, th_dtype dtype, th_shape shape);
 TH_API th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape);
 TH_API th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value);
 /* A copy of product(shape) elements of `dtype` at data, row-major. */
 TH_API th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const void *data);
-/* start, start + step, ... up to but without stop: ceil((stop - start) / step) elements, computed as start + i * step. */
+/* start, start + step, ... up to but without stop: ceil((stop - start) / step) elements, computed as start + i * step.
+ */
 TH_API th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop, double step);
-/* Uniform on [low, high); normal N(mean, standard_deviation²). Floating types only. Each call draws new numbers from the context's data stream. */
+/* Uniform on [low, high); normal N(mean, standard_deviation²). Floating types only. Each call draws new numbers from
+ * the context's data stream. */
 TH_API th_tensor *th_uniform(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high);
 TH_API th_tensor *th_normal(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation);
 /* N(0, 1). */
@@ -26,9 +29,10 @@ TH_API th_tensor *th_randn(th_context *ctx, th_dtype dtype, th_shape shape);
 /* Integers uniform on [low, high), int32 or int64. */
 TH_API th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high);
 
-/* Initialisers, in place, for weights (fan_out, fan_in) of two or more dimensions (further dimensions multiply both fans).
- * Xavier/Glorot (Glorot & Bengio 2010): uniform on ±gain sqrt(6 / (fan_in + fan_out)), or normal with that variance.
- * Kaiming/He (He et al. 2015): uniform on ±gain sqrt(3 / fan_in), or normal with standard deviation gain / sqrt(fan_in); gain sqrt(2) for relu. */
+/* Initialisers, in place, for weights (fan_out, fan_in) of two or more dimensions (further dimensions multiply both
+ * fans). Xavier/Glorot (Glorot & Bengio 2010): uniform on ±gain sqrt(6 / (fan_in + fan_out)), or normal with that
+ * variance. Kaiming/He (He et al. 2015): uniform on ±gain sqrt(3 / fan_in), or normal with standard deviation gain /
+ * sqrt(fan_in); gain sqrt(2) for relu. */
 TH_API th_status th_fill_uniform(th_tensor *t, double low, double high) TH_MUST_CHECK;
 TH_API th_status th_fill_normal(th_tensor *t, double mean, double standard_deviation) TH_MUST_CHECK;
 TH_API th_status th_fill_xavier_uniform(th_tensor *t, double gain) TH_MUST_CHECK;
@@ -38,7 +42,8 @@ TH_API th_status th_fill_kaiming_normal(th_tensor *t, double gain) TH_MUST_CHECK
 
 /* An owned, contiguous copy that outlives the tape (and requires no gradient). */
 TH_API th_tensor *th_keep(th_tensor *t);
-/* Frees a tensor that you own; one that the tape still uses goes at the next th_tape_clear. NULL is fine; a tensor of the tape is left alone. */
+/* Frees a tensor that you own; one that the tape still uses goes at the next th_tape_clear. NULL is fine; a tensor of
+ * the tape is left alone. */
 TH_API void th_tensor_free(th_tensor *t);
 
 /* -- what a tensor is -- (0, NULL or TH_FLOAT32 for NULL) */
@@ -61,8 +66,8 @@ TH_API double th_item(th_tensor *t);
 TH_API double th_get(th_tensor *t, th_shape index); /* th_get(t, TH_INDEX(0, 3)); NaN on error */
 TH_API th_status th_set(th_tensor *t, th_shape index, double value) TH_MUST_CHECK;
 #define TH_INDEX(...) TH_SHAPE(__VA_ARGS__)
-/* The elements themselves, row-major, to read or to write between steps; NULL and an error if the tensor is not contiguous.
- * Counts as a change of the values (a backward over a node that saved them is then an error). */
+/* The elements themselves, row-major, to read or to write between steps; NULL and an error if the tensor is not
+ * contiguous. Counts as a change of the values (a backward over a node that saved them is then an error). */
 TH_API void *th_data(th_tensor *t);
 /* The same to read only: no change. */
 TH_API const void *th_data_const(const th_tensor *t);
@@ -75,10 +80,10 @@ TH_API th_status th_fill(th_tensor *t, double value) TH_MUST_CHECK;
 
 /* -- printing, to a FILE of the caller's -- */
 typedef struct th_print_options {
-    int precision;       /* digits after the point; 0: 4, as NumPy's default is 8 but a terminal is 80 wide */
-    int64_t threshold;   /* more elements than this are summarised with ...; 0: 1000 */
-    int edge_items;      /* items at each end of a summarised axis; 0: 3 */
-    int line_width;      /* 0: 75 */
+    int precision;     /* digits after the point; 0: 4, as NumPy's default is 8 but a terminal is 80 wide */
+    int64_t threshold; /* more elements than this are summarised with ...; 0: 1000 */
+    int edge_items;    /* items at each end of a summarised axis; 0: 3 */
+    int line_width;    /* 0: 75 */
 } th_print_options;
 /* As NumPy prints: [[ 0.5   1.  ] ...]. options may be NULL. */
 TH_API th_status th_print(th_tensor *t, FILE *file, const th_print_options *options) TH_MUST_CHECK;

@@ -44,7 +44,8 @@ static th_context *context_of_inputs(int n, th_tensor *const *inputs)
     return th_last_context();
 }
 
-static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3", "input 4", "input 5", "input 6", "input 7", "a later input"};
+static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
+                                      "input 5", "input 6", "input 7", "a later input"};
 
 static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
 {
@@ -56,7 +57,8 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
     }
     for (int i = 0; i < n; i++) {
         const bool optional = i < TH_MAX_INPUTS && (op->optional & TH_SAVE_INPUT(i));
-        if (!(inputs[i] == NULL && optional) && !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
+        if (!(inputs[i] == NULL && optional) &&
+            !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
             return false;
         if (ctx->on_owned_input && inputs[i] && inputs[i]->owned && th_is_floating(inputs[i]->dtype))
             ctx->on_owned_input(inputs[i], ctx->on_owned_input_user);
@@ -124,7 +126,8 @@ static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *a
 {
     int64_t numel;
     size_t bytes;
-    if (!th_checked_numel(array->ndim, array->size, &numel) || !th_checked_bytes(numel, th_dtype_size(array->dtype), &bytes)) {
+    if (!th_checked_numel(array->ndim, array->size, &numel) ||
+        !th_checked_bytes(numel, th_dtype_size(array->dtype), &bytes)) {
         th_fail(ctx, TH_ERROR_SHAPE, op->name, "the result's number of bytes overflows");
         return NULL;
     }
@@ -150,12 +153,14 @@ static th_tensor *view_new(th_context *ctx, const th_op *op, const th_frame *fra
     return t;
 }
 
-/* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an expand), the shape rule's answer for it. */
+/* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
+ * expand), the shape rule's answer for it. */
 static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const th_tensor *base)
 {
     view->root = base->root;
     view->requires_gradient = true;
-    if (base->gradient_offset == base->offset && memcmp(base->gradient_stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
+    if (base->gradient_offset == base->offset &&
+        memcmp(base->gradient_stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
         memcpy(view->gradient_stride, view->stride, sizeof view->stride);
         view->gradient_offset = view->offset;
         return TH_OK;
@@ -169,7 +174,8 @@ static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const 
     return TH_OK;
 }
 
-/* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements). */
+/* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements).
+ */
 static void become_root(th_tensor *t, int64_t node, int output)
 {
     t->requires_gradient = true;
@@ -199,7 +205,8 @@ static void save_operand(th_context *ctx, th_operand_record *record)
 }
 
 /* Writes the node. Everything that can fail comes first. */
-static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor *const *outputs, uint32_t saved)
+static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor *const *outputs,
+                        uint32_t saved)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -257,7 +264,8 @@ static void abandon(int n, th_tensor *const *outputs)
             th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP);
 }
 
-static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor *const *inputs, th_tensor **const *extra, th_tensor **outputs)
+static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor *const *inputs,
+                              th_tensor **const *extra, th_tensor **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -280,7 +288,8 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     return TH_OK;
 }
 
-static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor **const *extra, th_tensor **outputs)
+static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor **const *extra,
+                     th_tensor **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -297,7 +306,8 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
     return TH_OK;
 }
 
-/* Everything before the call itself: usable operands, a copy of the attributes, a frame that knows the inputs, the shape rule's word. */
+/* Everything before the call itself: usable operands, a copy of the attributes, a frame that knows the inputs, the
+ * shape rule's word. */
 static th_status begin(th_frame *frame, const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
     th_context *ctx = context_of_inputs(n, inputs);
@@ -340,7 +350,8 @@ th_status th_check_call(const th_op *op, const void *attributes, int n, th_tenso
     return status;
 }
 
-th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs, th_tensor **const *extra)
+th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
+                      th_tensor **const *extra)
 {
     th_frame frame;
     if (begin(&frame, op, attributes, n, inputs) != TH_OK)

@@ -1,5 +1,6 @@
-/* The backward pass: walks the nodes from the last to the first, hands each operation the gradients of its outputs and the places for those of its inputs.
- * Where a gradient goes, whether it overwrites or adds, and how a broadcast one is summed is decided here, never in an operation. */
+/* The backward pass: walks the nodes from the last to the first, hands each operation the gradients of its outputs and
+ * the places for those of its inputs. Where a gradient goes, whether it overwrites or adds, and how a broadcast one is
+ * summed is decided here, never in an operation. */
 #include <string.h>
 
 #include "autograd/coverage.h"
@@ -10,10 +11,10 @@
 /* Where one input's gradient goes. */
 typedef struct destination {
     th_tensor *input;
-    th_array target;       /* the input's part of its root's gradient */
-    bool add;              /* the target holds something already */
-    th_block *temporary;   /* the operation writes here first; NULL: straight into the target */
-    th_array written;      /* what the operation sees */
+    th_array target;     /* the input's part of its root's gradient */
+    bool add;            /* the target holds something already */
+    th_block *temporary; /* the operation writes here first; NULL: straight into the target */
+    th_array written;    /* what the operation sees */
 } destination;
 
 static bool same_sizes(const th_array *a, const th_array *b)
@@ -21,7 +22,8 @@ static bool same_sizes(const th_array *a, const th_array *b)
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
 }
 
-/* An earlier input of this node writes into the same memory: whatever order the operation works in, this one goes through a temporary. */
+/* An earlier input of this node writes into the same memory: whatever order the operation works in, this one goes
+ * through a temporary. */
 static bool shares_destination(const destination *all, int i)
 {
     for (int j = 0; j < i; j++) {
@@ -38,8 +40,9 @@ static bool shares_destination(const destination *all, int i)
 static bool takes_over(const th_node *node, const th_tensor *input, const th_tensor *output)
 {
     const th_tensor *root = input->root;
-    return root->node >= 0 && !th_gradient_begun(root) && input == root && output->gradient->holds == 1 && !output->keep_gradient &&
-           !root->ctx->keep_values && input->dtype == output->dtype && input->ndim == output->ndim && node->n_outputs == 1 &&
+    return root->node >= 0 && !th_gradient_begun(root) && input == root && output->gradient->holds == 1 &&
+           !output->keep_gradient && !root->ctx->keep_values && input->dtype == output->dtype &&
+           input->ndim == output->ndim && node->n_outputs == 1 &&
            memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
            memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
 }
@@ -104,7 +107,8 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
     th_tensor *input = th_node_input(node, i)->tensor;
     th_tensor *output = th_node_output(node, 0)->tensor;
     th_tensor *root = input->root;
-    if (root->node >= 0 && input == root && !th_gradient_begun(root) && input->dtype == output->dtype && input->ndim == output->ndim &&
+    if (root->node >= 0 && input == root && !th_gradient_begun(root) && input->dtype == output->dtype &&
+        input->ndim == output->ndim &&
         memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
         memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0) {
         th_gradient_share(root, output->gradient);
@@ -127,7 +131,8 @@ static th_status load(th_frame *frame, const th_node *node)
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved == TH_SAVED_NOT)
             continue;
-        if (th_check_version(ctx, node, operand) != TH_OK || th_restore(ctx, operand->tensor->storage, node->op->name) != TH_OK)
+        if (th_check_version(ctx, node, operand) != TH_OK ||
+            th_restore(ctx, operand->tensor->storage, node->op->name) != TH_OK)
             return ctx->error;
         th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
         array->data = th_tensor_data(operand->tensor);
@@ -211,8 +216,10 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
     if (is_plain_view(node) || !has_gradient(node))
         return TH_OK;
     if (node->consumed)
-        return th_fail(ctx, TH_ERROR_STATE, "backward", "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
-                       node->op->name, node->file ? node->file : "?", node->line);
+        return th_fail(
+            ctx, TH_ERROR_STATE, "backward",
+            "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
+            node->op->name, node->file ? node->file : "?", node->line);
     if (node->wanted && backward_node(ctx, node) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_outputs; i++) {
@@ -264,9 +271,11 @@ static th_status check_start(th_context *ctx, th_tensor *t, const th_backward_op
 {
     if (!t->requires_gradient)
         return th_fail(ctx, TH_ERROR_STATE, "backward",
-                       "nothing to go back through: no input requires a gradient, or recording was off (th_set_requires_gradient, th_no_grad_end)");
+                       "nothing to go back through: no input requires a gradient, or recording was off "
+                       "(th_set_requires_gradient, th_no_grad_end)");
     if (options->cotangent == NULL && th_tensor_numel(t) != 1)
-        return th_fail(ctx, TH_ERROR_SHAPE, "backward", "a tensor of one element is needed without a cotangent; this one has %lld elements",
+        return th_fail(ctx, TH_ERROR_SHAPE, "backward",
+                       "a tensor of one element is needed without a cotangent; this one has %lld elements",
                        (long long)th_tensor_numel(t));
     if (options->cotangent) {
         const th_tensor *c = options->cotangent;
@@ -274,9 +283,11 @@ static th_status check_start(th_context *ctx, th_tensor *t, const th_backward_op
             return ctx->error;
         const th_array a = th_tensor_array(c), b = th_tensor_array(t);
         if (c->dtype != t->dtype)
-            return th_fail(ctx, TH_ERROR_TYPE, "backward", "the cotangent is %s, the tensor %s", th_dtype_name(c->dtype), th_dtype_name(t->dtype));
+            return th_fail(ctx, TH_ERROR_TYPE, "backward", "the cotangent is %s, the tensor %s",
+                           th_dtype_name(c->dtype), th_dtype_name(t->dtype));
         if (!same_sizes(&a, &b))
-            return th_fail(ctx, TH_ERROR_SHAPE, "backward", "the cotangent is %s, the tensor %s", TH_TEXT(&a), TH_TEXT(&b));
+            return th_fail(ctx, TH_ERROR_SHAPE, "backward", "the cotangent is %s, the tensor %s", TH_TEXT(&a),
+                           TH_TEXT(&b));
     }
     return TH_OK;
 }

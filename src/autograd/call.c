@@ -61,7 +61,8 @@ th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
 th_status th_call_axis(th_call *call, int *axis, int ndim)
 {
     if (*axis < -ndim || *axis >= ndim)
-        return th_call_fail(call, TH_ERROR_SHAPE, "axis %d is outside [%d, %d) of %s", *axis, -ndim, ndim, TH_TEXT(&call->input[0]));
+        return th_call_fail(call, TH_ERROR_SHAPE, "axis %d is outside [%d, %d) of %s", *axis, -ndim, ndim,
+                            TH_TEXT(&call->input[0]));
     if (*axis < 0)
         *axis += ndim;
     return TH_OK;
@@ -70,21 +71,24 @@ th_status th_call_axis(th_call *call, int *axis, int ndim)
 th_status th_call_floating(th_call *call, int i)
 {
     if (call->input[i].given && !th_is_floating(call->input[i].dtype))
-        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be float32 or float64, it is %s", i, th_dtype_name(call->input[i].dtype));
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be float32 or float64, it is %s", i,
+                            th_dtype_name(call->input[i].dtype));
     return TH_OK;
 }
 
 th_status th_call_index_type(th_call *call, int i)
 {
     if (call->input[i].given && !th_is_index(call->input[i].dtype))
-        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be int32 or int64, it is %s", i, th_dtype_name(call->input[i].dtype));
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be int32 or int64, it is %s", i,
+                            th_dtype_name(call->input[i].dtype));
     return TH_OK;
 }
 
 th_status th_call_bool(th_call *call, int i)
 {
     if (call->input[i].given && call->input[i].dtype != TH_BOOL)
-        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be bool, it is %s", i, th_dtype_name(call->input[i].dtype));
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be bool, it is %s", i,
+                            th_dtype_name(call->input[i].dtype));
     return TH_OK;
 }
 
@@ -97,7 +101,8 @@ th_status th_call_same_type(th_call *call)
         if (first < 0)
             first = i;
         if (call->input[i].dtype != call->input[first].dtype)
-            return th_call_fail(call, TH_ERROR_TYPE, "types are mixed: input %d is %s, input %d is %s (th_cast converts)", first,
+            return th_call_fail(call, TH_ERROR_TYPE,
+                                "types are mixed: input %d is %s, input %d is %s (th_cast converts)", first,
                                 th_dtype_name(call->input[first].dtype), i, th_dtype_name(call->input[i].dtype));
     }
     return TH_OK;
@@ -145,7 +150,8 @@ th_status th_shape_elementwise(th_call *call)
 
 /* -- frames -- */
 
-th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs, void *attributes)
+th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs,
+                        void *attributes)
 {
     const int n_outputs = op->n_outputs > 0 ? op->n_outputs : 1;
     frame->call = (th_call){.ctx = ctx,
@@ -212,7 +218,8 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
     th_contiguous_strides(like->ndim, like->size, temporary->stride);
     int64_t numel;
     size_t bytes;
-    if (!th_checked_numel(like->ndim, like->size, &numel) || !th_checked_bytes(numel, th_dtype_size(like->dtype), &bytes)) {
+    if (!th_checked_numel(like->ndim, like->size, &numel) ||
+        !th_checked_bytes(numel, th_dtype_size(like->dtype), &bytes)) {
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
         return NULL;
     }

@@ -10,10 +10,10 @@ typedef struct th_leaf {
     th_tensor *tensor;
     th_tensor original; /* a parameter as it was, to be put back; unused for inputs */
     bool swapped;
-    bool checked;       /* it requires a gradient */
-    int position;       /* of the input, or n_inputs and up for parameters */
+    bool checked; /* it requires a gradient */
+    int position; /* of the input, or n_inputs and up for parameters */
     int64_t numel;
-    int64_t first;      /* column of its element 0 among all checked elements */
+    int64_t first; /* column of its element 0 among all checked elements */
     char name[96];
 } th_leaf;
 
@@ -29,8 +29,8 @@ typedef struct th_checker {
     th_dtype dtype;
     th_leaf *leaf; /* [TH_MAX_LEAVES]: inputs first */
     int leaves, parameters;
-    int64_t columns; /* elements of all checked leaves */
-    int64_t rows;    /* elements of the output */
+    int64_t columns;     /* elements of all checked leaves */
+    int64_t rows;        /* elements of the output */
     double output_scale; /* largest magnitude of the output, at least 1 */
     uint32_t calls[TH_STREAM_COUNT], calls_at_clear;
     uint64_t random;
@@ -38,14 +38,17 @@ typedef struct th_checker {
 } th_checker;
 
 /* -- running (gradient_check.c) -- */
-/* The function's output at the current values; of the step, so that the next run ends it. NULL with the error pending. */
+/* The function's output at the current values; of the step, so that the next run ends it. NULL with the error pending.
+ */
 th_tensor *th_checker_run(th_checker *checker, bool record);
 /* The output's elements as doubles into values[rows]. */
 th_status th_checker_values(th_checker *checker, double *values);
 double th_checker_element(const th_leaf *leaf, int64_t element);
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
-/* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without emptying in between. */
-th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times, double *gradient);
+/* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
+ * emptying in between. */
+th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times,
+                              double *gradient);
 /* A number uniform on (-1, 1), away from 0. */
 double th_checker_random(th_checker *checker);
 double th_checker_step(const th_checker *checker);
@@ -59,14 +62,15 @@ th_status th_checker_fast(th_checker *checker);
 /* All that is known of one leaf whose gradient is wrong.  */
 typedef struct th_finding {
     const th_leaf *leaf;
-    int64_t element;                /* the worst */
+    int64_t element; /* the worst */
     double analytic, numeric;
     const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
-    int64_t row_stride;             /* of both */
-    const double *analytic_vector, *numeric_vector; /* under one random cotangent, [numel]; fast mode: numeric is NaN where it was not sampled */
-    const bool *wrong;              /* [numel] */
-    bool overwrites;                /* one backward is right, two do not add up */
-    bool along_direction;           /* fast mode: a direction through the whole leaf is wrong, no single element is known to be */
+    int64_t row_stride;                                 /* of both */
+    const double *analytic_vector,
+        *numeric_vector;  /* under one random cotangent, [numel]; fast mode: numeric is NaN where it was not sampled */
+    const bool *wrong;    /* [numel] */
+    bool overwrites;      /* one backward is right, two do not add up */
+    bool along_direction; /* fast mode: a direction through the whole leaf is wrong, no single element is known to be */
     th_shape output_shape;
 } th_finding;
 void th_checker_report(th_checker *checker, const th_finding *finding);

@@ -1,11 +1,12 @@
-/* Which parts of a gradient have been written. The gradient of a view is a view of its base's gradient: several views write their parts of one memory,
- * in any order, and only what none of them covers has to be filled with zeros. */
+/* Which parts of a gradient have been written. The gradient of a view is a view of its base's gradient: several views
+ * write their parts of one memory, in any order, and only what none of them covers has to be filled with zeros. */
 #ifndef TH_AUTOGRAD_COVERAGE_H
 #define TH_AUTOGRAD_COVERAGE_H
 
 #include "tensor/tensor.h"
 
-/* A set of elements of a dense memory: offset + sum of i_d stride_d, i_d < size_d; strides fall, dimensions that continue each other are one. */
+/* A set of elements of a dense memory: offset + sum of i_d stride_d, i_d < size_d; strides fall, dimensions that
+ * continue each other are one. */
 typedef struct th_region {
     struct th_region *next;
     int ndim;

@@ -45,7 +45,8 @@ th_array th_gradient_array(const th_tensor *t)
 static size_t gradient_bytes(const th_tensor *root)
 {
     size_t bytes = 0;
-    (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype), &bytes); /* fitted when the value was made */
+    (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype),
+                           &bytes); /* fitted when the value was made */
     return bytes;
 }
 
@@ -54,7 +55,8 @@ static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes
     th_block *block = th_take_block(ctx, owned ? &ctx->owned_arena : &ctx->step_arena, bytes, "backward");
     if (block == NULL)
         return TH_ERROR_MEMORY;
-    *storage = (th_storage){.data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = owned, .producer = -1};
+    *storage = (th_storage){
+        .data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = owned, .producer = -1};
     return TH_OK;
 }
 
@@ -77,8 +79,8 @@ static th_status make_memory(th_context *ctx, th_tensor *root)
         root->gradient = step_storage(ctx, gradient_bytes(root));
         return root->gradient ? TH_OK : ctx->error;
     }
-    const th_status status =
-        root->parameter ? th_parameter_gradient_memory(root) : fill_storage(ctx, &root->gradient_storage, gradient_bytes(root), true);
+    const th_status status = root->parameter ? th_parameter_gradient_memory(root)
+                                             : fill_storage(ctx, &root->gradient_storage, gradient_bytes(root), true);
     if (status == TH_OK)
         root->gradient = &root->gradient_storage;
     return status;
@@ -370,11 +372,13 @@ th_tensor *(th_set_requires_gradient)(th_tensor *t, bool requires_gradient)
     if (!th_usable(t, NULL, "set_requires_gradient", "the tensor"))
         return NULL;
     if (!th_is_floating(t->dtype)) {
-        th_fail(t->ctx, TH_ERROR_TYPE, "set_requires_gradient", "only float32 and float64 have gradients, this is %s", th_dtype_name(t->dtype));
+        th_fail(t->ctx, TH_ERROR_TYPE, "set_requires_gradient", "only float32 and float64 have gradients, this is %s",
+                th_dtype_name(t->dtype));
         return NULL;
     }
     if (t->node >= 0 || t->storage != &t->own_storage || (t->root && t->root != t)) {
-        th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_requires_gradient", "the tensor is a result of the tape, not a leaf (th_keep copies, th_detach cuts)");
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_requires_gradient",
+                "the tensor is a result of the tape, not a leaf (th_keep copies, th_detach cuts)");
         return NULL;
     }
     t->requires_gradient = requires_gradient;

@@ -25,7 +25,8 @@ void th_gradient_used_up(th_tensor *root);
 /* A handle on t's part of a gradient's memory. NULL with TH_ERROR_MEMORY. */
 th_tensor *th_gradient_alias(th_tensor *t, th_storage *storage, bool owned);
 
-/* Around a backward pass. end hands out chosen gradients, completes those of leaves, and undoes all after an error. Returns the pending error. */
+/* Around a backward pass. end hands out chosen gradients, completes those of leaves, and undoes all after an error.
+ * Returns the pending error. */
 th_status th_gradients_begin(th_context *ctx, const th_backward_options *options);
 th_status th_gradients_end(th_context *ctx, const th_backward_options *options);
 

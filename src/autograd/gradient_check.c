@@ -1,4 +1,5 @@
-/* Running a function for the gradient checker: inputs copied, parameters swapped to float64, randomness replayed, everything put back. */
+/* Running a function for the gradient checker: inputs copied, parameters swapped to float64, randomness replayed,
+ * everything put back. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ static th_status swap_values(th_checker *checker, th_tensor *t)
         return TH_ERROR_MEMORY;
     const th_array source = th_tensor_array(t);
     t->dtype = checker->dtype;
-    t->own_storage = (th_storage){.data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = true, .producer = -1};
+    t->own_storage = (th_storage){
+        .data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = true, .producer = -1};
     t->storage = &t->own_storage;
     t->offset = 0;
     th_contiguous_strides(t->ndim, t->size, t->stride);
@@ -43,14 +45,16 @@ static th_status swap_values(th_checker *checker, th_tensor *t)
     return TH_OK;
 }
 
-/* Called before an operation reads an owned tensor: one not seen before is a parameter (or a constant) of the function. */
+/* Called before an operation reads an owned tensor: one not seen before is a parameter (or a constant) of the function.
+ */
 static void adopt(th_tensor *t, void *user)
 {
     th_checker *checker = user;
     if (is_listed(checker, t))
         return;
     if (checker->leaves == TH_MAX_LEAVES) {
-        th_fail(checker->ctx, TH_ERROR_ARGUMENT, "check_gradient", "the function uses more than %d parameters", (int)TH_MAX_LEAVES);
+        th_fail(checker->ctx, TH_ERROR_ARGUMENT, "check_gradient", "the function uses more than %d parameters",
+                (int)TH_MAX_LEAVES);
         return;
     }
     th_leaf *leaf = &checker->leaf[checker->leaves];
@@ -119,7 +123,8 @@ static th_status copy_input(th_checker *checker, int i, th_tensor *input)
     if (!th_usable(input, ctx, "check_gradient", "an input"))
         return ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
     const bool floating = th_is_floating(input->dtype);
-    th_tensor *copy = th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, "check_gradient");
+    th_tensor *copy =
+        th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, "check_gradient");
     if (copy == NULL)
         return ctx->error;
     checker->inputs[i] = copy;
@@ -154,8 +159,8 @@ th_tensor *th_checker_run(th_checker *checker, bool record)
         return NULL;
     }
     if (output->dtype != checker->dtype) {
-        th_fail(ctx, TH_ERROR_TYPE, "check_gradient", "the function's output is %s, it should be %s", th_dtype_name(output->dtype),
-                th_dtype_name(checker->dtype));
+        th_fail(ctx, TH_ERROR_TYPE, "check_gradient", "the function's output is %s, it should be %s",
+                th_dtype_name(output->dtype), th_dtype_name(checker->dtype));
         return NULL;
     }
     return output;
@@ -168,7 +173,8 @@ static void read_doubles(const th_tensor *t, const th_array *array, double *valu
         int64_t at = 0;
         for (int d = 0; d < array->ndim; d++)
             at += index[d] * array->stride[d];
-        values[i] = array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
+        values[i] =
+            array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
         for (int d = array->ndim - 1; d >= 0 && ++index[d] == array->size[d]; d--)
             index[d] = 0;
     }
@@ -201,7 +207,8 @@ void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
         ((float *)data)[element] = (float)value;
 }
 
-th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times, double *gradient)
+th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times,
+                              double *gradient)
 {
     th_context *ctx = checker->ctx;
     th_tensor *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, "check_gradient");
@@ -253,7 +260,10 @@ bool th_checker_close(const th_checker *checker, double analytic, double numeric
 {
     const th_gradient_options *o = &checker->options;
     const double relative = o->relative_tolerance > 0 ? o->relative_tolerance : o->float32 ? 2e-2 : 1e-5;
-    const double absolute = (o->absolute_tolerance > 0 ? o->absolute_tolerance : o->float32 ? 2e-3 : 1e-8) * checker->output_scale;
+    const double absolute = (o->absolute_tolerance > 0 ? o->absolute_tolerance
+                             : o->float32              ? 2e-3
+                                                       : 1e-8) *
+                            checker->output_scale;
     return fabs(analytic - numeric) <= absolute + relative * scale; /* NaN fails */
 }
 
@@ -278,10 +288,13 @@ static th_status survey(th_checker *checker)
     read_doubles(output, &array, values);
     checker->output_scale = 1;
     for (int64_t i = 0; i < checker->rows; i++)
-        checker->output_scale = fabs(values[i]) > checker->output_scale && isfinite(values[i]) ? fabs(values[i]) : checker->output_scale;
+        checker->output_scale =
+            fabs(values[i]) > checker->output_scale && isfinite(values[i]) ? fabs(values[i]) : checker->output_scale;
     th_release(ctx, values, (size_t)checker->rows * sizeof *values);
     if (!output->requires_gradient && checker->columns > 0)
-        return th_fail(ctx, TH_ERROR_STATE, "check_gradient", "the output has no path back to an input or parameter (th_detach, th_no_grad, or an operation without a gradient)");
+        return th_fail(ctx, TH_ERROR_STATE, "check_gradient",
+                       "the output has no path back to an input or parameter (th_detach, th_no_grad, or an operation "
+                       "without a gradient)");
     return TH_OK;
 }
 
@@ -301,8 +314,8 @@ static th_status check(th_checker *checker)
     return mode == TH_GRADIENT_FULL ? th_checker_full(checker) : th_checker_fast(checker);
 }
 
-th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs, th_tensor *const *inputs,
-                            const th_gradient_options *options, th_gradient_report *report)
+th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
+                            th_tensor *const *inputs, const th_gradient_options *options, th_gradient_report *report)
 {
     th_gradient_report unused;
     report = report ? report : &unused;
@@ -313,7 +326,8 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
     }
     th_checker checker = {.ctx = ctx, .function = function, .user = user, .n_inputs = n_inputs, .report = report};
     if (function == NULL || n_inputs < 0 || n_inputs > (int)(sizeof checker.inputs / sizeof checker.inputs[0]))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "a function and 0 to %d inputs are needed", (int)(sizeof checker.inputs / sizeof checker.inputs[0]));
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "a function and 0 to %d inputs are needed",
+                       (int)(sizeof checker.inputs / sizeof checker.inputs[0]));
     checker.options = options ? *options : (th_gradient_options){0};
     checker.dtype = checker.options.float32 ? TH_FLOAT32 : TH_FLOAT64;
     checker.random = checker.options.seed + 0x5851F42D4C957F2Du;
@@ -349,14 +363,15 @@ static th_tensor *call_one(void *user, th_tensor *const *inputs)
     return call->function(call->user, inputs[0]);
 }
 
-th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x, const th_gradient_options *options,
-                               th_gradient_report *report)
+th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
+                               const th_gradient_options *options, th_gradient_report *report)
 {
     th_context *ctx = x ? x->ctx : th_last_context();
     if (x == NULL || function == NULL) {
         if (report)
             *report = (th_gradient_report){.input = -1};
-        return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "%s is NULL", x ? "the function" : "the input") : TH_ERROR_ARGUMENT;
+        return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "%s is NULL", x ? "the function" : "the input")
+                   : TH_ERROR_ARGUMENT;
     }
     one call = {function, user};
     return th_check_gradient(ctx, call_one, &call, 1, &x, options, report);

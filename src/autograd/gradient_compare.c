@@ -65,10 +65,10 @@ static th_status perturb(th_checker *checker, th_leaf *leaf, int64_t element, do
 /* -- the whole Jacobian -- */
 
 typedef struct full {
-    double *analytic, *numeric; /* [rows][columns] */
+    double *analytic, *numeric;      /* [rows][columns] */
     double *cotangent, *up, *change; /* [rows] */
     double *once, *twice, *expected; /* [columns], under the random cotangent */
-    bool *wrong;                /* [columns] */
+    bool *wrong;                     /* [columns] */
     th_shape output_shape;
 } full;
 
@@ -100,7 +100,8 @@ static th_status analytic_jacobian(th_checker *checker, full *f)
             return checker->ctx->error;
     }
     random_vector(checker, f->cotangent, checker->rows);
-    if (th_checker_gradient(checker, output, f->cotangent, 1, f->once) != TH_OK || th_checker_gradient(checker, output, f->cotangent, 2, f->twice) != TH_OK)
+    if (th_checker_gradient(checker, output, f->cotangent, 1, f->once) != TH_OK ||
+        th_checker_gradient(checker, output, f->cotangent, 2, f->twice) != TH_OK)
         return checker->ctx->error;
     for (int64_t j = 0; j < checker->rows; j++)
         for (int64_t i = 0; i < checker->columns; i++)
@@ -235,7 +236,8 @@ static th_status check_direction(th_checker *checker, fast *f, th_leaf *leaf, th
     /* the differences' rounding adds up over the output */
     const double rounding = noise / sqrt((double)checker->rows) * (checker->options.float32 ? 6e-8 : 1.2e-16) / h * 8;
     checker->report->checked++;
-    *good = fabs(analytic - numeric) <= rounding || th_checker_close(checker, analytic, numeric, larger(analytic, numeric));
+    *good =
+        fabs(analytic - numeric) <= rounding || th_checker_close(checker, analytic, numeric, larger(analytic, numeric));
     if (!*good)
         *finding = (th_finding){.leaf = leaf, .analytic = analytic, .numeric = numeric, .along_direction = true};
     return TH_OK;
@@ -270,7 +272,8 @@ static th_status check_samples(th_checker *checker, fast *f, th_leaf *leaf, th_f
         const int64_t column = leaf->first + e;
         if (perturb(checker, leaf, e, f->up, f->change) != TH_OK)
             return checker->ctx->error;
-        const double numeric = dot(f->cotangent, f->change, checker->rows), analytic = f->once[column], twice = f->twice[column];
+        const double numeric = dot(f->cotangent, f->change, checker->rows), analytic = f->once[column],
+                     twice = f->twice[column];
         const double scale = sqrt((double)checker->rows);
         f->sampled[column] = numeric;
         checker->report->checked += 2;
@@ -314,11 +317,13 @@ static th_status compare_fast(th_checker *checker, fast *f)
     if (output == NULL)
         return checker->ctx->error;
     random_vector(checker, f->cotangent, checker->rows);
-    if (th_checker_gradient(checker, output, f->cotangent, 1, f->once) != TH_OK || th_checker_gradient(checker, output, f->cotangent, 2, f->twice) != TH_OK)
+    if (th_checker_gradient(checker, output, f->cotangent, 1, f->once) != TH_OK ||
+        th_checker_gradient(checker, output, f->cotangent, 2, f->twice) != TH_OK)
         return checker->ctx->error;
     bool good = true;
     for (int i = 0; i < checker->leaves && good; i++)
-        if (checker->leaf[i].checked && checker->leaf[i].numel && check_leaf(checker, f, &checker->leaf[i], &good) != TH_OK)
+        if (checker->leaf[i].checked && checker->leaf[i].numel &&
+            check_leaf(checker, f, &checker->leaf[i], &good) != TH_OK)
             return checker->ctx->error;
     return TH_OK;
 }

@@ -28,7 +28,8 @@ static th_shape index_of(const th_tensor *t, int64_t element)
 
 static bool is_scaled(const th_checker *checker, double analytic, double numeric, double factor)
 {
-    return th_checker_close(checker, analytic, factor * numeric, fabs(factor * numeric) > fabs(analytic) ? fabs(factor * numeric) : fabs(analytic));
+    return th_checker_close(checker, analytic, factor * numeric,
+                            fabs(factor * numeric) > fabs(analytic) ? fabs(factor * numeric) : fabs(analytic));
 }
 
 /* analytic = factor * numeric in every element that was compared (and not all of them 0). */
@@ -42,7 +43,8 @@ static bool is_multiple(const th_checker *checker, const th_finding *f, double f
             return false;
         any |= f->numeric_vector[e] != 0;
         for (int64_t j = 0; f->analytic_jacobian && j < checker->rows; j++)
-            if (!is_scaled(checker, f->analytic_jacobian[j * f->row_stride + e], f->numeric_jacobian[j * f->row_stride + e], factor))
+            if (!is_scaled(checker, f->analytic_jacobian[j * f->row_stride + e],
+                           f->numeric_jacobian[j * f->row_stride + e], factor))
                 return false;
     }
     return any;
@@ -93,7 +95,8 @@ static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t
             for (int64_t j = 0; j < checker->rows && fits; j++) {
                 const bool here = coordinate(&f->output_shape, j, axis) == k;
                 for (int64_t e = 0; e < f->leaf->numel && fits; e++) {
-                    const double a = f->analytic_jacobian[j * f->row_stride + e], n = f->numeric_jacobian[j * f->row_stride + e];
+                    const double a = f->analytic_jacobian[j * f->row_stride + e],
+                                 n = f->numeric_jacobian[j * f->row_stride + e];
                     fits = here ? is_scaled(checker, a, n, 1) : a == 0;
                 }
             }
@@ -113,7 +116,8 @@ static bool depends_on_nothing(const th_checker *checker, const th_finding *f)
         return f->numeric == 0;
     for (int64_t e = 0; e < f->leaf->numel; e++)
         for (int64_t j = 0; j < checker->rows; j++) {
-            const double a = f->analytic_jacobian[j * f->row_stride + e], n = f->numeric_jacobian[j * f->row_stride + e];
+            const double a = f->analytic_jacobian[j * f->row_stride + e],
+                         n = f->numeric_jacobian[j * f->row_stride + e];
             if (!is_scaled(checker, a, n, 1) && n != 0)
                 return false;
         }
@@ -125,11 +129,13 @@ static void verdict(th_checker *checker, const th_finding *f)
     th_gradient_report *report = checker->report;
     int64_t kept = 0;
     if (f->overwrites) {
-        append(report, "  one backward is right, a second one does not add to it: the rule probably overwrites where it should accumulate\n");
+        append(report, "  one backward is right, a second one does not add to it: the rule probably overwrites where "
+                       "it should accumulate\n");
         return;
     }
     if (isnan(f->analytic) || isnan(f->numeric)) {
-        append(report, "  %s is not a number\n", isnan(f->analytic) ? "the analytic gradient" : "the function's value nearby");
+        append(report, "  %s is not a number\n",
+               isnan(f->analytic) ? "the analytic gradient" : "the function's value nearby");
         return;
     }
     if (f->along_direction)
@@ -145,9 +151,12 @@ static void verdict(th_checker *checker, const th_finding *f)
     else if (is_transposed(checker, f))
         append(report, "  it is right when the last two axes are exchanged: transposed\n");
     else if (axis >= 0)
-        append(report, "  only index %" PRId64 " of the output's axis %d counts: the sum over a broadcast axis is missing\n", kept, axis);
+        append(report,
+               "  only index %" PRId64 " of the output's axis %d counts: the sum over a broadcast axis is missing\n",
+               kept, axis);
     else if (depends_on_nothing(checker, f))
-        append(report, "  the function does not depend on the wrong elements: the rule depends on a value it should not\n");
+        append(report,
+               "  the function does not depend on the wrong elements: the rule depends on a value it should not\n");
 }
 
 enum { TH_MAP_ROWS = 16, TH_MAP_COLUMNS = 64 };
@@ -187,7 +196,8 @@ void th_checker_report(th_checker *checker, const th_finding *f)
     if (isnan(report->error))
         report->error = INFINITY;
     const char *name = checker->options.name ? checker->options.name : "the function";
-    append(report, "gradient of %s is wrong: worst %s %s", name, f->along_direction ? "along a random direction of" : "at", f->leaf->name);
+    append(report, "gradient of %s is wrong: worst %s %s", name,
+           f->along_direction ? "along a random direction of" : "at", f->leaf->name);
     if (!f->along_direction) {
         append(report, "[");
         for (int d = 0; d < report->index.ndim; d++)
@@ -195,7 +205,8 @@ void th_checker_report(th_checker *checker, const th_finding *f)
         append(report, "]");
     }
     append(report, ": analytic %.6g, numeric %.6g (relative error %.2g; %s)\n", f->analytic, f->numeric, report->error,
-           report->mode == TH_GRADIENT_FULL ? "every element checked" : "fast mode: sampled elements and random directions");
+           report->mode == TH_GRADIENT_FULL ? "every element checked"
+                                            : "fast mode: sampled elements and random directions");
     verdict(checker, f);
     error_map(checker, f);
 }

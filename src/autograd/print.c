@@ -33,7 +33,8 @@ static size_t node_own_bytes(const th_tape *tape, int64_t index)
             const th_node *earlier = th_node_at(tape, j);
             const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
             for (int k = 0; k < end && !seen; k++)
-                seen = earlier->operand[k].saved == TH_SAVED_HELD && earlier->operand[k].tensor->storage == operand->tensor->storage;
+                seen = earlier->operand[k].saved == TH_SAVED_HELD &&
+                       earlier->operand[k].tensor->storage == operand->tensor->storage;
         }
         bytes += seen ? 0 : operand->tensor->storage->bytes;
     }
@@ -103,7 +104,8 @@ static void saves_text(const th_node *node, char *text, size_t size)
             continue;
         const bool input = i < node->n_inputs;
         const char *format = saved == TH_SAVED_RECOMPUTED ? "%s(%c%d)" : "%s%c%d";
-        used += (size_t)snprintf(text + used, size - used, format, used ? "," : "", input ? 'x' : 'y', input ? i : i - node->n_inputs);
+        used += (size_t)snprintf(text + used, size - used, format, used ? "," : "", input ? 'x' : 'y',
+                                 input ? i : i - node->n_inputs);
     }
 }
 
@@ -113,8 +115,9 @@ static th_status print_node_line(th_context *ctx, FILE *file, int64_t index)
     char shapes[TH_LINE_TEXT], saves[TH_LINE_TEXT];
     shapes_text(node, shapes, sizeof shapes);
     saves_text(node, saves, sizeof saves);
-    const int written = fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %10zu  %s\n", index, node->op->name, node->path[0] ? node->path : "-",
-                                shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
+    const int written =
+        fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %10zu  %s\n", index, node->op->name,
+                node->path[0] ? node->path : "-", shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
     return written < 0 ? th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed") : TH_OK;
 }
 
@@ -153,7 +156,8 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print", "the file is NULL") : TH_ERROR_ARGUMENT;
     const th_tape_print_options plain = {0};
     options = options ? options : &plain;
-    fprintf(file, "%4s  %-18s %-28s %-52s %12s %10s  %s\n", "node", "operation", "module", "shapes", "mul-adds", "kept bytes", "saves");
+    fprintf(file, "%4s  %-18s %-28s %-52s %12s %10s  %s\n", "node", "operation", "module", "shapes", "mul-adds",
+            "kept bytes", "saves");
     int64_t work = 0;
     size_t kept = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
@@ -162,14 +166,18 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
             return ctx->error;
         work += multiply_adds(ctx, node);
         kept += node_own_bytes(ctx->tape, i);
-        if (options->formulas && fprintf(file, "      %s\n      %s\n", node->op->value, node->op->gradient ? node->op->gradient : "a view: its gradient is the same view") < 0)
+        if (options->formulas &&
+            fprintf(file, "      %s\n      %s\n", node->op->value,
+                    node->op->gradient ? node->op->gradient : "a view: its gradient is the same view") < 0)
             return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
         if (options->values && print_values(ctx, file, node) != TH_OK)
             return ctx->error;
     }
     const th_memory_usage memory = th_memory(ctx);
-    if (fprintf(file, "%" PRId64 " nodes, %" PRId64 " multiply-adds forward, %zu bytes kept for backward, %zu bytes live, %zu at most\n", th_tape_length(ctx),
-                work, kept, memory.live, memory.peak) < 0)
+    if (fprintf(file,
+                "%" PRId64 " nodes, %" PRId64
+                " multiply-adds forward, %zu bytes kept for backward, %zu bytes live, %zu at most\n",
+                th_tape_length(ctx), work, kept, memory.live, memory.peak) < 0)
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
     return TH_OK;
 }
@@ -205,8 +213,9 @@ static th_status print_dot_leaf(th_context *ctx, FILE *file, const th_tensor *t,
     int input;
     first_use(ctx->tape, t, &node, &input);
     const th_array array = th_tensor_array(t);
-    const bool good = fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"%s\"];\n  t%" PRId64 "_%d -> n%" PRId64 ";\n", node, input,
-                              t->requires_gradient ? "bold" : "dashed", TH_TEXT(&array), node, input, user) >= 0;
+    const bool good =
+        fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"%s\"];\n  t%" PRId64 "_%d -> n%" PRId64 ";\n",
+                node, input, t->requires_gradient ? "bold" : "dashed", TH_TEXT(&array), node, input, user) >= 0;
     return good ? TH_OK : th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
 }
 
@@ -214,8 +223,8 @@ static th_status print_dot_node(th_context *ctx, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(ctx->tape, index);
     const th_array output = th_tensor_array(th_node_output(node, 0)->tensor);
-    bool good = fprintf(file, "  n%" PRId64 " [label=\"%s\\n%s\", tooltip=\"%s\"];\n", index, node->op->name, TH_TEXT(&output),
-                        node->op->gradient ? node->op->gradient : "view") >= 0;
+    bool good = fprintf(file, "  n%" PRId64 " [label=\"%s\\n%s\", tooltip=\"%s\"];\n", index, node->op->name,
+                        TH_TEXT(&output), node->op->gradient ? node->op->gradient : "view") >= 0;
     for (int i = 0; i < node->n_inputs && good; i++) {
         const th_tensor *t = th_node_input(node, i)->tensor;
         if (t == NULL)

@@ -23,8 +23,10 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
     const th_storage *storage = operand->tensor->storage;
     if (storage->version == operand->version)
         return TH_OK;
-    return th_fail(ctx, TH_ERROR_STATE, "backward", "a value that %s saved at %s:%d was changed at %s:%d, before its backward", node->op->name,
-                   node->file ? node->file : "?", node->line, storage->changed_file ? storage->changed_file : "?", storage->changed_line);
+    return th_fail(ctx, TH_ERROR_STATE, "backward",
+                   "a value that %s saved at %s:%d was changed at %s:%d, before its backward", node->op->name,
+                   node->file ? node->file : "?", node->line, storage->changed_file ? storage->changed_file : "?",
+                   storage->changed_line);
 }
 
 /* -- values computed again -- */
@@ -64,7 +66,8 @@ th_status th_restore(th_context *ctx, th_storage *storage, const char *operation
         const th_operand_record *operand = th_node_input(node, i);
         if (operand->tensor == NULL)
             continue;
-        if (th_check_version(ctx, node, operand) != TH_OK || th_restore(ctx, operand->tensor->storage, operation) != TH_OK)
+        if (th_check_version(ctx, node, operand) != TH_OK ||
+            th_restore(ctx, operand->tensor->storage, operation) != TH_OK)
             return ctx->error;
     }
     return compute_again(ctx, node, storage);
@@ -181,7 +184,8 @@ void th_tape_clear(th_context *ctx)
     ctx->step_pool ^= 1;
     th_pool *next = &ctx->step_tensors[ctx->step_pool];
     th_pool_reset(next);
-    (void)th_pool_reserve(ctx, next, handles); /* now, so that the next step allocates nothing; if it fails here, the next step says so */
+    (void)th_pool_reserve(
+        ctx, next, handles); /* now, so that the next step allocates nothing; if it fails here, the next step says so */
 }
 
 int64_t th_tape_length(const th_context *ctx)

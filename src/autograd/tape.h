@@ -1,4 +1,5 @@
-/* The tape from inside: nodes in the order they were recorded, and what backward needs besides. It walks the operation interface and names no operation. */
+/* The tape from inside: nodes in the order they were recorded, and what backward needs besides. It walks the operation
+ * interface and names no operation. */
 #ifndef TH_AUTOGRAD_TAPE_H
 #define TH_AUTOGRAD_TAPE_H
 
@@ -16,7 +17,7 @@ typedef enum th_saved {
 typedef struct th_operand_record {
     th_tensor *tensor; /* NULL: an input left out, an output nobody asked for */
     th_saved saved;
-    uint32_t version;  /* of the storage, when recorded */
+    uint32_t version; /* of the storage, when recorded */
 } th_operand_record;
 
 typedef struct th_node {
@@ -42,8 +43,8 @@ typedef struct th_scope {
 
 typedef struct th_tape {
     th_pool nodes;
-    th_pool storages;  /* gradients of intermediate results */
-    th_bump bytes;     /* attributes, operand records, paths, regions */
+    th_pool storages; /* gradients of intermediate results */
+    th_bump bytes;    /* attributes, operand records, paths, regions */
     th_scope scope[TH_MAX_SCOPES];
     struct th_touched *touched; /* leaves that the current backward writes */
     struct th_stashed *stashed; /* their gradients, set aside while only chosen ones are computed */
@@ -74,12 +75,14 @@ typedef struct th_frame {
     th_call call; /* first: shape rules get a pointer to it */
     int64_t view_offset;
     uint32_t declared; /* outputs that the shape rule declared */
-    th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS], input_gradient[TH_MAX_INPUTS];
+    th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
+        input_gradient[TH_MAX_INPUTS];
     bool add[TH_MAX_INPUTS];
 } th_frame;
 
 /* A frame for an operation with n inputs, nothing given yet. */
-th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs, void *attributes);
+th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs,
+                        void *attributes);
 /* A frame of a recorded node: geometry of all operands, no data. */
 th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node);
 /* Whether th_apply_n would take these operands: the checks of the operation, and nothing else. */
@@ -94,7 +97,8 @@ th_status th_restore(th_context *ctx, th_storage *storage, const char *operation
 th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
 
 /* -- tracing (autograd/trace.c) -- */
-/* Notes the finding if an output of the call (an input gradient, in backward) is not finite. node may be NULL (not recorded). */
+/* Notes the finding if an output of the call (an input gradient, in backward) is not finite. node may be NULL (not
+ * recorded). */
 void th_trace_call(th_frame *frame, const th_node *node, bool backward);
 
 #endif

@@ -58,7 +58,8 @@ static survey survey_array(const th_array *array)
 
 static size_t describe_survey(char *text, size_t size, const survey *s)
 {
-    int used = s->finite ? snprintf(text, size, "%.4g .. %.4g", s->low, s->high) : snprintf(text, size, "nothing finite");
+    int used =
+        s->finite ? snprintf(text, size, "%.4g .. %.4g", s->low, s->high) : snprintf(text, size, "nothing finite");
     if (s->nan && used >= 0 && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, ", %lld NaN", (long long)s->nan);
     if (s->infinite && used >= 0 && (size_t)used < size)
@@ -82,7 +83,8 @@ static bool any_minus_infinity(const th_call *call)
     return false;
 }
 
-static void write_finding(th_tape *tape, const th_call *call, const th_node *node, bool backward, int which, const survey *result)
+static void write_finding(th_tape *tape, const th_call *call, const th_node *node, bool backward, int which,
+                          const survey *result)
 {
     const size_t size = sizeof tape->finding;
     const char *file = node ? node->file : NULL, *path = node ? node->path : call->ctx->path;
@@ -93,8 +95,12 @@ static void write_finding(th_tape *tape, const th_call *call, const th_node *nod
     char range[128];
     describe_survey(range, sizeof range, result);
     int used = snprintf(tape->finding, size, "%s: %s %d is not finite (%s)%s%s; at %s:%d", call->op->name,
-                        backward ? "the gradient of input" : "output", which, range, path && path[0] ? "; in " : "", path ? path : "",
-                        slash ? slash + 1 : file ? file : "?", line);
+                        backward ? "the gradient of input" : "output", which, range, path && path[0] ? "; in " : "",
+                        path ? path : "",
+                        slash  ? slash + 1
+                        : file ? file
+                               : "?",
+                        line);
     for (int i = 0; i < call->n_inputs && used > 0 && (size_t)used < size; i++) {
         if (call->input[i].data == NULL || !th_is_floating(call->input[i].dtype))
             continue;
@@ -121,7 +127,8 @@ void th_trace_call(th_frame *frame, const th_node *node, bool backward)
     const int count_results = backward ? call->n_inputs : call->n_outputs;
     for (int i = 0; i < count_results; i++) {
         const survey result = survey_array(backward ? &call->input_gradient[i] : &call->output[i]);
-        if ((result.nan || result.infinite || result.minus_infinite) && is_finding(&result, !backward && any_minus_infinity(call))) {
+        if ((result.nan || result.infinite || result.minus_infinite) &&
+            is_finding(&result, !backward && any_minus_infinity(call))) {
             write_finding(tape, call, node, backward, i, &result);
             return;
         }

@@ -1,4 +1,5 @@
-/* Reading and writing .npy files. Nothing of a file is believed: sizes are held against the length of the file before memory is taken. */
+/* Reading and writing .npy files. Nothing of a file is believed: sizes are held against the length of the file before
+ * memory is taken. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -130,8 +131,8 @@ static th_tensor *read_array(const npy_file *f, bool whole)
         return NULL;
     }
     if (bytes > left || (whole && bytes < left)) {
-        snprintf(trouble, sizeof trouble, "%s %s takes %lld bytes, but %lld follow its header", th_dtype_name(header.dtype), shape, (long long)bytes,
-                 (long long)left);
+        snprintf(trouble, sizeof trouble, "%s %s takes %lld bytes, but %lld follow its header",
+                 th_dtype_name(header.dtype), shape, (long long)bytes, (long long)left);
         fail(f, read_text, trouble);
         return NULL;
     }
@@ -140,7 +141,8 @@ static th_tensor *read_array(const npy_file *f, bool whole)
         return NULL;
     th_status status = TH_OK;
     if (bytes > 0 && th_tensor_data(t) == NULL) /* shapes only */
-        status = fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK : fail(f, read_text, "its numbers cannot be skipped");
+        status =
+            fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK : fail(f, read_text, "its numbers cannot be skipped");
     else if (bytes > 0 && header.fortran_order && ndim > 1)
         status = read_transposed(f, t, (size_t)bytes);
     else if (bytes > 0)
@@ -174,7 +176,8 @@ th_tensor *(th_npy_read)(th_context *ctx, const char *path)
 {
     if (!usable_context(ctx, path, "path"))
         return NULL;
-    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe without a writer must not hold us up) */
+    const int descriptor =
+        open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe without a writer must not hold us up) */
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
     const npy_file f = {ctx, path, file};
     if (file == NULL) {
@@ -223,8 +226,8 @@ static th_status write_array(const npy_file *f, const th_tensor *t)
     char bytes[TH_NPY_WRITTEN_HEADER];
     const size_t length = th_npy_header_format(&(th_npy_header){.dtype = t->dtype, .shape = th_shape_of(t)}, bytes);
     errno = 0;
-    const bool written =
-        fwrite(bytes, 1, length, f->file) == length && (th_tensor_numel(t) == 0 || write_elements(t, f->file)) && fflush(f->file) == 0;
+    const bool written = fwrite(bytes, 1, length, f->file) == length &&
+                         (th_tensor_numel(t) == 0 || write_elements(t, f->file)) && fflush(f->file) == 0;
     return written ? TH_OK : fail(f, write_text, errno ? strerror(errno) : "it cannot be written");
 }
 
@@ -284,7 +287,8 @@ th_status(th_npy_write)(th_tensor *t, const char *path)
     if (status != TH_OK)
         return status;
     struct stat existing;
-    const bool special = stat(path, &existing) == 0 && !S_ISREG(existing.st_mode); /* a device or a pipe is written to, not replaced */
+    const bool special =
+        stat(path, &existing) == 0 && !S_ISREG(existing.st_mode); /* a device or a pipe is written to, not replaced */
     char temporary[MAX_PATH];
     const npy_file f = {t->ctx, path, special ? fopen(path, "wbe") : open_beside(path, temporary)};
     if (f.file == NULL)

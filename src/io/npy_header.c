@@ -1,4 +1,5 @@
-/* Reading and writing the header of .npy files. The parser takes the part of Python's literals that headers use, and nothing else. */
+/* Reading and writing the header of .npy files. The parser takes the part of Python's literals that headers use, and
+ * nothing else. */
 #include "io/npy_header.h"
 
 #include <string.h>
@@ -181,15 +182,16 @@ size_t th_npy_header_format(const th_npy_header *header, char *bytes)
     char *const text = bytes + TH_NPY_PREAMBLE;
     const size_t room = TH_NPY_WRITTEN_HEADER - TH_NPY_PREAMBLE;
     const th_shape *shape = &header->shape;
-    size_t n = (size_t)snprintf(text, room, "{'descr': '%s', 'fortran_order': %s, 'shape': (", descriptions[header->dtype],
-                                header->fortran_order ? "True" : "False");
+    size_t n = (size_t)snprintf(text, room, "{'descr': '%s', 'fortran_order': %s, 'shape': (",
+                                descriptions[header->dtype], header->fortran_order ? "True" : "False");
     int first_digits = 0;
     for (int i = 0; i < shape->ndim; i++) {
         const int digits = snprintf(text + n, room - n, i ? ", %lld" : "%lld", (long long)shape->size[i]);
         first_digits = i ? first_digits : digits;
         n += (size_t)digits;
     }
-    n += (size_t)snprintf(text + n, room - n, "%s), }%*s", shape->ndim == 1 ? "," : "", shape->ndim > 0 ? GROWTH - first_digits : 0, "");
+    n += (size_t)snprintf(text + n, room - n, "%s), }%*s", shape->ndim == 1 ? "," : "",
+                          shape->ndim > 0 ? GROWTH - first_digits : 0, "");
     while ((TH_NPY_PREAMBLE + n + 1) % ALIGNMENT != 0)
         text[n++] = ' ';
     text[n++] = '\n';

@@ -1,4 +1,5 @@
-/* The header of a .npy file (format 1.0) as text: a Python dictionary with the keys 'descr', 'fortran_order' and 'shape'. No file is touched here. */
+/* The header of a .npy file (format 1.0) as text: a Python dictionary with the keys 'descr', 'fortran_order' and
+ * 'shape'. No file is touched here. */
 #ifndef TH_IO_NPY_HEADER_H
 #define TH_IO_NPY_HEADER_H
 
@@ -17,11 +18,12 @@ typedef struct th_npy_header {
     th_shape shape;
 } th_npy_header;
 
-/* Reads the dictionary in text (ending in 0). false, with what is wrong as a sentence in trouble (of TH_NPY_TROUBLE bytes), when it is not exactly one
- * that describes a tensor. */
+/* Reads the dictionary in text (ending in 0). false, with what is wrong as a sentence in trouble (of TH_NPY_TROUBLE
+ * bytes), when it is not exactly one that describes a tensor. */
 bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble);
 
-/* The preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER); returns their length. */
+/* The preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER); returns their length.
+ */
 size_t th_npy_header_format(const th_npy_header *header, char *bytes);
 
 #endif

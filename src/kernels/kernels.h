@@ -1,20 +1,22 @@
 /* The table of vector kernels: one per element type and instruction set, all with the same entries (kernels.def).
- * Operations never branch on an element type or an instruction set: they call th_kernels_for(machine, dtype)->name(...). */
+ * Operations never branch on an element type or an instruction set: they call th_kernels_for(machine,
+ * dtype)->name(...). */
 #ifndef TH_KERNELS_KERNELS_H
 #define TH_KERNELS_KERNELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct th_philox;        /* philox.h */
+struct th_philox; /* philox.h */
 struct th_dropout_mask;
-struct th_adam_update;   /* optimizer_kernels.h */
+struct th_adam_update; /* optimizer_kernels.h */
 struct th_sgd_update;
-struct th_product_block; /* product_block.h */
+struct th_product_block;  /* product_block.h */
 struct th_attention_rows; /* attention_rows.h */
 
-/* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as another
- * operand but not overlap it otherwise. parameters is a kernel's own struct, or NULL. A map always overwrites. */
+/* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as
+ * another operand but not overlap it otherwise. parameters is a kernel's own struct, or NULL. A map always overwrites.
+ */
 typedef void th_map_kernel(int64_t n, void *const *operands, const void *parameters);
 
 typedef struct th_kernels {

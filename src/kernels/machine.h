@@ -16,7 +16,7 @@ struct th_kernels;
 typedef struct th_machine {
     th_isa isa;
     th_gemm gemm;
-    int threads;                        /* the team a context uses unless it asks for another: the affinity mask */
+    int threads;                         /* the team a context uses unless it asks for another: the affinity mask */
     const struct th_kernels *kernels[2]; /* [0] float32, [1] float64, of this instruction set */
 } th_machine;
 

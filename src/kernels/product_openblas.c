@@ -7,11 +7,7 @@
 #include "kernels/parallel.h"
 #include "kernels/product_item.h"
 
-enum {
-    SLICE_ROWS = 384,
-    SLICE_COLUMNS = 768,
-    MOST_STRIDE = 1 << 30
-};
+enum { SLICE_ROWS = 384, SLICE_COLUMNS = 768, MOST_STRIDE = 1 << 30 };
 
 /* How a matrix is handed over. */
 typedef enum access { AS_IT_LIES, TRANSPOSED, COPIED } access;

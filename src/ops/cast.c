@@ -1,4 +1,5 @@
-/* cast: the values converted to another element type, as C converts them. Between floating types the gradient is cast back. */
+/* cast: the values converted to another element type, as C converts them. Between floating types the gradient is cast
+ * back. */
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"

@@ -29,8 +29,8 @@ static th_status concat_shape(th_call *call)
         for (int i = 0; i < first->ndim && fits; i++)
             fits = i == axis || x->size[i] == size[i];
         if (!fits)
-            return th_call_fail(call, TH_ERROR_SHAPE, "sizes other than axis %d differ: input 0 is %s, input %d is %s", axis,
-                                TH_TEXT(first), n, TH_TEXT(x));
+            return th_call_fail(call, TH_ERROR_SHAPE, "sizes other than axis %d differ: input 0 is %s, input %d is %s",
+                                axis, TH_TEXT(first), n, TH_TEXT(x));
         if (!th_checked_add(size[axis], x->size[axis], &size[axis]))
             return th_call_fail(call, TH_ERROR_SHAPE, "the size of axis %d overflows", axis);
     }
@@ -77,7 +77,11 @@ static void concat_backward(const th_call *call)
 
 static const th_sample concat_samples[] = {
     {"rows", &(concat_attributes){0}, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}}, 0},
-    {"last axis, one empty", &(concat_attributes){-1}, 3, {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 0}}}, {.shape = {2, {2, 1}}}}, 0},
+    {"last axis, one empty",
+     &(concat_attributes){-1},
+     3,
+     {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 0}}}, {.shape = {2, {2, 1}}}},
+     0},
     {"middle axis", &(concat_attributes){1}, 2, {{.shape = {3, {2, 1, 2}}}, {.shape = {3, {2, 2, 2}}}}, 0},
     {"one alone", &(concat_attributes){0}, 1, {{.shape = {1, {3}}}}, 0},
     {.name = NULL},
@@ -98,7 +102,8 @@ const th_op th_op_concat = {
 th_tensor *(th_concat)(th_tensor *const *xs, int count, int axis)
 {
     if (xs == NULL || count < 1) {
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "concat", "at least one tensor is needed, %d given", xs ? count : 0);
+        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "concat", "at least one tensor is needed, %d given",
+                xs ? count : 0);
         return NULL;
     }
     return th_apply_n(&th_op_concat, &(concat_attributes){axis}, count, xs, NULL);

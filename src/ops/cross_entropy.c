@@ -1,5 +1,6 @@
 /* cross_entropy: the mean over counted targets of -log softmax(logits)[target], from logits, with label smoothing.
- * This file: shape rule, value, gradient, samples, and the count of targets. The arithmetic of one row is in kernels/vector/loss.c. */
+ * This file: shape rule, value, gradient, samples, and the count of targets. The arithmetic of one row is in
+ * kernels/vector/loss.c. */
 #include <math.h>
 
 #include "ops/indices.h"
@@ -32,13 +33,15 @@ static th_status cross_entropy_shape(th_call *c)
     for (int i = 0; i < targets->ndim && fits; i++)
         fits = logits->size[i] == targets->size[i];
     if (!fits)
-        return th_call_fail(c, TH_ERROR_SHAPE, "logits are (N, V) and targets (N), but logits are %s, targets %s", TH_TEXT(logits), TH_TEXT(targets));
+        return th_call_fail(c, TH_ERROR_SHAPE, "logits are (N, V) and targets (N), but logits are %s, targets %s",
+                            TH_TEXT(logits), TH_TEXT(targets));
     if (logits->size[logits->ndim - 1] == 0)
         return th_call_fail(c, TH_ERROR_SHAPE, "logits %s have no classes", TH_TEXT(logits));
     if (!(attributes->smoothing >= 0 && attributes->smoothing <= 1))
         return th_call_fail(c, TH_ERROR_ARGUMENT, "label_smoothing is %g, outside [0, 1]", attributes->smoothing);
     if (!(attributes->normalizer >= 0) || !isfinite(attributes->normalizer))
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "normalizer is %g, but it must be a positive number", attributes->normalizer);
+        return th_call_fail(c, TH_ERROR_ARGUMENT, "normalizer is %g, but it must be a positive number",
+                            attributes->normalizer);
     th_call_output(c, 0, logits->dtype, 0, NULL, NULL);
     int64_t size[TH_MAX_DIMS];
     for (int i = 0; i < logits->ndim; i++)
@@ -47,11 +50,13 @@ static th_status cross_entropy_shape(th_call *c)
     return TH_OK;
 }
 
-/* The targets, -1 for those that do not count, into target (N); returns how many count, or -1 with the error pending. */
+/* The targets, -1 for those that do not count, into target (N); returns how many count, or -1 with the error pending.
+ */
 static int64_t read_targets(const th_call *c, int64_t *target)
 {
     const cross_entropy_attributes *attributes = c->attributes;
-    const int64_t count = th_array_numel(&c->input[TARGETS]), classes = c->input[LOGITS].size[c->input[LOGITS].ndim - 1];
+    const int64_t count = th_array_numel(&c->input[TARGETS]),
+                  classes = c->input[LOGITS].size[c->input[LOGITS].ndim - 1];
     th_indices_read(c, TARGETS, target);
     int64_t counted = 0;
     bool valid = true;
@@ -106,8 +111,8 @@ static void forward_body(void *shared, const th_rows_block *b)
 {
     const loss_rows *l = shared;
     const cross_entropy_attributes *attributes = l->call->attributes;
-    th_call_kernels(l->call)->cross_entropy(b->count, b->length, attributes->smoothing, l->target + b->first, b->operand[0], b->stride[0],
-                                            l->loss + b->first, kept_of(l, b->first));
+    th_call_kernels(l->call)->cross_entropy(b->count, b->length, attributes->smoothing, l->target + b->first,
+                                            b->operand[0], b->stride[0], l->loss + b->first, kept_of(l, b->first));
 }
 
 static void cross_entropy_forward(const th_call *c)
@@ -133,9 +138,10 @@ static void backward_body(void *shared, const th_rows_block *b)
 {
     const loss_rows *l = shared;
     const cross_entropy_attributes *attributes = l->call->attributes;
-    th_call_kernels(l->call)->cross_entropy_backward(b->count, b->length, l->factor, attributes->smoothing / (double)b->length,
-                                                     l->factor * (1 - attributes->smoothing), l->target + b->first, b->operand[0], b->stride[0],
-                                                     kept_of(l, b->first), b->operand[1], b->stride[1], l->call->add[LOGITS]);
+    th_call_kernels(l->call)->cross_entropy_backward(
+        b->count, b->length, l->factor, attributes->smoothing / (double)b->length,
+        l->factor * (1 - attributes->smoothing), l->target + b->first, b->operand[0], b->stride[0],
+        kept_of(l, b->first), b->operand[1], b->stride[1], l->call->add[LOGITS]);
 }
 
 /* One counted row with target t, smoothing s, V classes, normalizer n:
@@ -152,7 +158,9 @@ static void cross_entropy_backward(const th_call *c)
     if (counted < 0)
         return;
     l.target = target;
-    l.factor = counted > 0 ? th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / normalizer(c, counted) : 0;
+    l.factor = counted > 0
+                   ? th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / normalizer(c, counted)
+                   : 0;
     th_rows_run(c->ctx, &l.rows, 8, scratch, backward_body, &l);
 }
 
@@ -167,28 +175,51 @@ static size_t cross_entropy_scratch(const th_call *c, bool backward)
     return bytes;
 }
 
-static const cross_entropy_attributes mean = {0}, ignoring = {.ignore = true, .ignore_index = 1}, smoothed = {.smoothing = 0.3},
-                                      normalized = {.normalizer = 7.5, .ignore = true, .ignore_index = 0, .smoothing = 0.1};
+static const cross_entropy_attributes mean = {0}, ignoring = {.ignore = true, .ignore_index = 1},
+                                      smoothed = {.smoothing = 0.3},
+                                      normalized = {
+                                          .normalizer = 7.5, .ignore = true, .ignore_index = 0, .smoothing = 0.1};
 
 static const th_sample cross_entropy_samples[] = {
     {"mean", &mean, 2, {{.shape = {2, {4, 5}}}, {.shape = {1, {4}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 5}}, 0},
-    {"ignored targets", &ignoring, 2, {{.shape = {2, {8, 3}}}, {.shape = {1, {8}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
-    {"label smoothing", &smoothed, 2, {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}}, 0},
-    {"normalizer", &normalized, 2, {{.shape = {2, {5, 3}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
-    {"one row", &mean, 2, {{.shape = {1, {19}}, .low = -3, .high = 3}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 19}}, 0},
+    {"ignored targets",
+     &ignoring,
+     2,
+     {{.shape = {2, {8, 3}}}, {.shape = {1, {8}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
+     0},
+    {"label smoothing",
+     &smoothed,
+     2,
+     {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}},
+     0},
+    {"normalizer",
+     &normalized,
+     2,
+     {{.shape = {2, {5, 3}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
+     0},
+    {"one row",
+     &mean,
+     2,
+     {{.shape = {1, {19}}, .low = -3, .high = 3}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 19}},
+     0},
     {"no counted target",
      &ignoring,
      2,
      {{.shape = {2, {2, 3}}}, {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 2}},
      0},
-    {"no rows", &mean, 2, {{.shape = {2, {0, 3}}}, {.shape = {1, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
+    {"no rows",
+     &mean,
+     2,
+     {{.shape = {2, {0, 3}}}, {.shape = {1, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
+     0},
     {0},
 };
 
 const th_op th_op_cross_entropy = {
     .name = "cross_entropy",
     .value = "loss = sum over counted rows of -log softmax(x)[target] / n",
-    .gradient = "dx = dloss / n * (softmax(x) - one_hot(target)), smoothed: (1 - s) one_hot + s / V; 0 where not counted",
+    .gradient =
+        "dx = dloss / n * (softmax(x) - one_hot(target)), smoothed: (1 - s) one_hot + s / V; 0 where not counted",
     .n_inputs = 2,
     .n_outputs = 2,
     .attributes_size = sizeof(cross_entropy_attributes),
@@ -219,7 +250,8 @@ int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *opti
         return 0;
     const th_array array = th_tensor_array(targets);
     if (!th_is_index(array.dtype)) {
-        th_fail(targets->ctx, TH_ERROR_TYPE, operation, "targets are %s, but must be int32 or int64", th_dtype_name(array.dtype));
+        th_fail(targets->ctx, TH_ERROR_TYPE, operation, "targets are %s, but must be int32 or int64",
+                th_dtype_name(array.dtype));
         return 0;
     }
     const int64_t count = th_array_numel(&array);
@@ -232,7 +264,8 @@ int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *opti
             offset += rest % array.size[axis] * array.stride[axis];
             rest /= array.size[axis];
         }
-        const int64_t target = array.dtype == TH_INT32 ? ((const int32_t *)array.data)[offset] : ((const int64_t *)array.data)[offset];
+        const int64_t target =
+            array.dtype == TH_INT32 ? ((const int32_t *)array.data)[offset] : ((const int64_t *)array.data)[offset];
         counted += target != options->ignore_index;
     }
     return counted;

@@ -1,7 +1,8 @@
-/* dense: y = x Wᵀ + b, a matrix product that starts each sum with the bias. The matrix product's own work is in kernels/product.h.
+/* dense: y = x Wᵀ + b, a matrix product that starts each sum with the bias. The matrix product's own work is in
+ * kernels/product.h.
  *
- * One promise more than its composition makes: rows of x whose output gradient is exactly 0 take no part in dW. That a mask hid
- * them must not depend on what they hold, and 0 * NaN is NaN. */
+ * One promise more than its composition makes: rows of x whose output gradient is exactly 0 take no part in dW. That a
+ * mask hid them must not depend on what they hold, and 0 * NaN is NaN. */
 #include "ops/letters.h"
 #include "ops/product_call.h"
 #include "ops/scratch.h"
@@ -18,12 +19,15 @@ static th_status dense_shape(th_call *call)
         th_call_same_type(call))
         return TH_ERROR_TYPE;
     if (weight->ndim != 2)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the weight must have two dimensions, (out, in); it is %s", TH_TEXT(weight));
+        return th_call_fail(call, TH_ERROR_SHAPE, "the weight must have two dimensions, (out, in); it is %s",
+                            TH_TEXT(weight));
     if (x->ndim == 0 || x->size[x->ndim - 1] != weight->size[1])
-        return th_call_fail(call, TH_ERROR_SHAPE, "x must end in the weight's inputs: x is %s, the weight (out, in) is %s", TH_TEXT(x),
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "x must end in the weight's inputs: x is %s, the weight (out, in) is %s", TH_TEXT(x),
                             TH_TEXT(weight));
     if (bias->given && (bias->ndim != 1 || bias->size[0] != weight->size[0]))
-        return th_call_fail(call, TH_ERROR_SHAPE, "the bias must be as long as the weight's outputs: bias is %s, the weight (out, in) is %s",
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "the bias must be as long as the weight's outputs: bias is %s, the weight (out, in) is %s",
                             TH_TEXT(bias), TH_TEXT(weight));
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
@@ -89,7 +93,8 @@ static th_product with_copied_rows(const th_product *block, void *copy)
 static bool find_idle(const th_kernels *kernels, const th_product *block, bool *idle)
 {
     bool found = false;
-    kernels->idle_rows(block->k, block->m, block->a, block->a_col, block->a_row, block->n, block->b, block->b_row, block->b_col, idle, &found);
+    kernels->idle_rows(block->k, block->m, block->a, block->a_col, block->a_row, block->n, block->b, block->b_row,
+                       block->b_col, idle, &found);
     return found;
 }
 
@@ -103,8 +108,8 @@ static bool has_idle(const th_kernels *kernels, const th_product *term, size_t e
     return found;
 }
 
-/* dW (+)= dyᵀ x, where idle rows of x that are not finite count as zeros. Blocks of TH_PRODUCT_BLOCK rows add up to the bits of one
- * product, so that a block with such rows can be multiplied from a copy, (TH_PRODUCT_BLOCK, in). */
+/* dW (+)= dyᵀ x, where idle rows of x that are not finite count as zeros. Blocks of TH_PRODUCT_BLOCK rows add up to the
+ * bits of one product, so that a block with such rows can be multiplied from a copy, (TH_PRODUCT_BLOCK, in). */
 static void add_weight_gradient(const th_context *ctx, const th_product_call *dw, void *copy, void *workspace)
 {
     const th_kernels *kernels = th_context_kernels(ctx, dw->dtype);
@@ -121,11 +126,12 @@ static void add_weight_gradient(const th_context *ctx, const th_product_call *dw
             th_product block = block_at(&term, first, element);
             if (find_idle(kernels, &block, idle)) {
                 const th_product copied = with_copied_rows(&block, copy);
-                kernels->product_copy(block.k, block.n, block.b, block.b_row, block.b_col, copy, copied.b_row, copied.b_col);
+                kernels->product_copy(block.k, block.n, block.b, block.b_row, block.b_col, copy, copied.b_row,
+                                      copied.b_col);
                 for (int64_t i = 0; i < block.k; i++)
                     if (idle[i])
-                        kernels->product_copy(1, block.n, &zero, 0, 0, (char *)copy + i * copied.b_row * (int64_t)element, 0,
-                                              copied.b_col);
+                        kernels->product_copy(1, block.n, &zero, 0, 0,
+                                              (char *)copy + i * copied.b_row * (int64_t)element, 0, copied.b_col);
                 block = copied;
             }
             th_product_run(&ctx->machine, dw->dtype, &block, ctx->threads, workspace);
@@ -138,7 +144,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The workspace that add_weight_gradient needs: for whole terms, and for full and last blocks, as they lie or copied. */
+/* The workspace that add_weight_gradient needs: for whole terms, and for full and last blocks, as they lie or copied.
+ */
 static size_t weight_gradient_workspace(const th_context *ctx, const th_product_call *dw)
 {
     size_t most = th_product_call_workspace(ctx, dw);
@@ -166,7 +173,8 @@ static size_t dense_scratch(const th_call *call, bool backward)
     const size_t element = th_dtype_size(call->input[X].dtype);
     if (!backward) {
         const th_product_call y = y_product(call, NULL);
-        return th_scratch_add(th_product_call_workspace(ctx, &y), call->input[BIAS].given ? call->input[BIAS].size[0] : 0, element);
+        return th_scratch_add(th_product_call_workspace(ctx, &y),
+                              call->input[BIAS].given ? call->input[BIAS].size[0] : 0, element);
     }
     size_t workspace = 0;
     int64_t copied = 0;

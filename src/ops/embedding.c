@@ -1,4 +1,5 @@
-/* embedding: rows of a table. Backward adds the rows of dy to their places in the order in which they come, whatever the number of threads. */
+/* embedding: rows of a table. Backward adds the rows of dy to their places in the order in which they come, whatever
+ * the number of threads. */
 #include <string.h>
 
 #include "ops/indices.h"
@@ -16,9 +17,11 @@ static th_status embedding_shape(th_call *call)
     if (th_call_floating(call, 0) || th_call_index_type(call, 1))
         return TH_ERROR_TYPE;
     if (table->ndim != 2)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the table must have two dimensions, (V, E); it is %s", TH_TEXT(table));
+        return th_call_fail(call, TH_ERROR_SHAPE, "the table must have two dimensions, (V, E); it is %s",
+                            TH_TEXT(table));
     if (indices->ndim == TH_MAX_DIMS)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have", TH_TEXT(indices));
+        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have",
+                            TH_TEXT(indices));
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
     for (int i = 0; i <= indices->ndim; i++) {
@@ -101,7 +104,8 @@ static void add_columns(void *shared, int64_t first, int64_t end, int worker)
     for (int64_t start = 0; start < rows->count; start += run, th_walk_next(&walk)) {
         const char *from = (const char *)dy->data + (walk.offset[0] + begin * dy->stride[axis]) * element;
         th_context_kernels(rows->call->ctx, dtable->dtype)
-            ->add_rows(run, rows->index + start, columns, from, row, dy->stride[axis], to, dtable->stride[0], dtable->stride[1]);
+            ->add_rows(run, rows->index + start, columns, from, row, dy->stride[axis], to, dtable->stride[0],
+                       dtable->stride[1]);
     }
 }
 
@@ -114,12 +118,21 @@ static void embedding_backward(const th_call *call)
         th_fill_array(call->ctx, &call->input_gradient[0], 0);
     const int64_t width = call->input[0].size[1];
     if (rows.count > 0)
-        th_for_rows(call->ctx, width / COLUMNS + (width % COLUMNS != 0), rows.count * COLUMNS, add_columns, (void *)&rows);
+        th_for_rows(call->ctx, width / COLUMNS + (width % COLUMNS != 0), rows.count * COLUMNS, add_columns,
+                    (void *)&rows);
 }
 
 static const th_sample embedding_samples[] = {
-    {"sequence", NULL, 2, {{.shape = {2, {3, 4}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
-    {"batch", NULL, 2, {{.shape = {2, {4, 2}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}}, 0},
+    {"sequence",
+     NULL,
+     2,
+     {{.shape = {2, {3, 4}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
+     0},
+    {"batch",
+     NULL,
+     2,
+     {{.shape = {2, {4, 2}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}},
+     0},
     {"wide", NULL, 2, {{.shape = {2, {2, 19}}}, {.shape = {1, {3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 2}}, 0},
     {"one", NULL, 2, {{.shape = {2, {3, 2}}}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
     {.name = NULL},

@@ -1,5 +1,5 @@
-/* expand: sizes of 1, and new leading dimensions, repeated without a copy: a view with stride 0. The one view whose gradient
- * is not a view: elements that were repeated receive the sum, which the driver forms. */
+/* expand: sizes of 1, and new leading dimensions, repeated without a copy: a view with stride 0. The one view whose
+ * gradient is not a view: elements that were repeated receive the sum, which the driver forms. */
 #include "ops/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -30,7 +30,8 @@ static th_status expand_shape(th_call *call)
         letters[i] = old ? th_letter(x, i - added) : ' ';
     }
     if (!fits)
-        return th_call_fail(call, TH_ERROR_SHAPE, "x, %s, does not broadcast to %s", TH_TEXT(x), TH_SIZES_TEXT(to->ndim, to->size));
+        return th_call_fail(call, TH_ERROR_SHAPE, "x, %s, does not broadcast to %s", TH_TEXT(x),
+                            TH_SIZES_TEXT(to->ndim, to->size));
     size_t bytes; /* nothing is that large, but its gradient is */
     if (!th_checked_numel(to->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(x->dtype), &bytes))
         return th_call_fail(call, TH_ERROR_SHAPE, "the number of bytes of %s overflows", TH_SIZES_TEXT(to->ndim, size));

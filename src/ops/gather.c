@@ -1,4 +1,5 @@
-/* gather: elements picked along one axis, an index for each element of the result. Repeated indices are legal: backward adds. */
+/* gather: elements picked along one axis, an index for each element of the result. Repeated indices are legal: backward
+ * adds. */
 #include <string.h>
 
 #include "ops/indices.h"
@@ -28,17 +29,19 @@ static th_status gather_shape(th_call *call)
     for (int i = 0; i < x->ndim && fits; i++)
         fits = i == axis || index->size[i] <= x->size[i];
     if (!fits)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the index, %s, is larger than x, %s, on an axis other than %d, or has other dimensions",
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "the index, %s, is larger than x, %s, on an axis other than %d, or has other dimensions",
                             TH_TEXT(index), TH_TEXT(x), axis);
     th_call_output(call, 0, x->dtype, index->ndim, index->size, x->axes);
     return TH_OK;
 }
 
-/* The lines along the axis: independent of each other, forward and backward, so that they can be shared out among threads. */
+/* The lines along the axis: independent of each other, forward and backward, so that they can be shared out among
+ * threads. */
 typedef struct gather_lines {
     const th_kernels *kernels;
     size_t element;
-    th_walk walk; /* over the lines. Operands: 0 the indices, 1 x or dx, 2 y or dy */
+    th_walk walk;              /* over the lines. Operands: 0 the indices, 1 x or dx, 2 y or dy */
     int64_t length, stride[3]; /* along the axis */
     const int64_t *index;
     char *x, *y;
@@ -68,7 +71,8 @@ static gather_lines lines_of(const th_call *call, const th_array *x, const th_ar
     return lines;
 }
 
-static inline void take_elements(const gather_lines *lines, size_t element, const int64_t *index, const char *x, char *y)
+static inline void take_elements(const gather_lines *lines, size_t element, const int64_t *index, const char *x,
+                                 char *y)
 {
     const int64_t bytes = (int64_t)element;
     for (int64_t j = 0; j < lines->length; j++)
@@ -86,10 +90,18 @@ static void take_lines(void *shared, int64_t first, int64_t end, int worker)
         const char *x = lines->x + walk.offset[1] * (int64_t)lines->element;
         char *y = lines->y + walk.offset[2] * (int64_t)lines->element;
         switch (lines->element) { /* constant sizes become single moves */
-        case 1: take_elements(lines, 1, index, x, y); break;
-        case 4: take_elements(lines, 4, index, x, y); break;
-        case 8: take_elements(lines, 8, index, x, y); break;
-        default: take_elements(lines, lines->element, index, x, y); break;
+        case 1:
+            take_elements(lines, 1, index, x, y);
+            break;
+        case 4:
+            take_elements(lines, 4, index, x, y);
+            break;
+        case 8:
+            take_elements(lines, 8, index, x, y);
+            break;
+        default:
+            take_elements(lines, lines->element, index, x, y);
+            break;
         }
     }
 }
@@ -116,7 +128,8 @@ static void gather_forward(const th_call *call)
 {
     int64_t *index = call->scratch;
     th_indices_read(call, 1, index);
-    if (!th_indices_check(call, 1, "index", call->input[0].size[((const gather_attributes *)call->attributes)->axis], index))
+    if (!th_indices_check(call, 1, "index", call->input[0].size[((const gather_attributes *)call->attributes)->axis],
+                          index))
         return;
     gather_lines lines = lines_of(call, &call->input[0], &call->output[0], index);
     if (th_array_numel(&call->output[0]) > 0)

@@ -36,8 +36,8 @@ bool th_indices_check(const th_call *call, int input, const char *name, int64_t 
         if (index[i] >= 0 && index[i] < limit)
             continue;
         char text[TH_SHAPE_TEXT];
-        th_fail(call->ctx, TH_ERROR_INDEX, call->op->name, "%s%s = %lld is outside [0, %lld)", name, position_text(array, i, text),
-                (long long)index[i], (long long)limit);
+        th_fail(call->ctx, TH_ERROR_INDEX, call->op->name, "%s%s = %lld is outside [0, %lld)", name,
+                position_text(array, i, text), (long long)index[i], (long long)limit);
         return false;
     }
     return true;

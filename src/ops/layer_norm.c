@@ -1,5 +1,6 @@
-/* layer_norm: y = (x - m) r weight + bias over the last axis, m the mean, r = 1 / sqrt(variance + eps) (Ba et al. 2016).
- * This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in kernels/vector/norm.c. */
+/* layer_norm: y = (x - m) r weight + bias over the last axis, m the mean, r = 1 / sqrt(variance + eps) (Ba et al.
+ * 2016). This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in
+ * kernels/vector/norm.c. */
 #include "ops/norm.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -19,7 +20,8 @@ static void layer_norm_forward(const th_call *c)
  *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
  *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
  *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
- * per row one pass for the two means and the sums of the vectors, one for dx. A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
+ * per row one pass for the two means and the sums of the vectors, one for dx. A row whose dL/dy is exactly 0 gets dx =
+ * 0 and takes no part in the sums. */
 static void layer_norm_backward(const th_call *c)
 {
     th_norm_backward(c, th_call_kernels(c)->layer_norm_backward);
@@ -27,16 +29,27 @@ static void layer_norm_backward(const th_call *c)
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
 
-#define ABSENT {.kind = TH_SAMPLE_ABSENT}
+#define ABSENT                                                                                                         \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
 
 static const th_sample layer_norm_samples[] = {
     {"weight and bias", &usual, 3, {{.shape = {2, {3, 5}}}, {.shape = {1, {5}}}, {.shape = {1, {5}}}}, 0},
-    {"rows longer than a register", &usual, 3, {{.shape = {2, {2, 19}}}, {.shape = {1, {19}}}, {.shape = {1, {19}}}}, 0},
+    {"rows longer than a register",
+     &usual,
+     3,
+     {{.shape = {2, {2, 19}}}, {.shape = {1, {19}}}, {.shape = {1, {19}}}},
+     0},
     {"no weight", &usual, 3, {{.shape = {3, {2, 2, 4}}}, ABSENT, {.shape = {1, {4}}}}, 0},
     {"no bias", &large_eps, 3, {{.shape = {3, {2, 2, 4}}}, {.shape = {1, {4}}}, ABSENT}, 0},
     {"neither", &large_eps, 3, {{.shape = {1, {6}}}, ABSENT, ABSENT}, 0},
     {"constant x", &usual, 3, {{.shape = {2, {3, 4}}, .constant = true}, {.shape = {1, {4}}}, {.shape = {1, {4}}}}, 0},
-    {"far from 0", &usual, 3, {{.shape = {2, {3, 4}}, .low = 9, .high = 11}, {.shape = {1, {4}}}, {.shape = {1, {4}}}}, 0},
+    {"far from 0",
+     &usual,
+     3,
+     {{.shape = {2, {3, 4}}, .low = 9, .high = 11}, {.shape = {1, {4}}}, {.shape = {1, {4}}}},
+     0},
     {"many rows", &large_eps, 3, {{.shape = {2, {12, 3}}}, {.shape = {1, {3}}}, {.shape = {1, {3}}}}, 0},
     {"no rows", &usual, 3, {{.shape = {2, {0, 3}}}, {.shape = {1, {3}}}, {.shape = {1, {3}}}}, 0},
     {0},
@@ -45,7 +58,8 @@ static const th_sample layer_norm_samples[] = {
 const th_op th_op_layer_norm = {
     .name = "layer_norm",
     .value = "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
-    .gradient = "dx = r (g - mean(g) - h mean(g h)), g = dy * weight, h = (x - mean(x)) r; dweight = sum dy * h; dbias = sum dy",
+    .gradient = "dx = r (g - mean(g) - h mean(g h)), g = dy * weight, h = (x - mean(x)) r; dweight = sum dy * h; dbias "
+                "= sum dy",
     .n_inputs = 3,
     .optional = TH_SAVE_INPUT(TH_NORM_WEIGHT) | TH_SAVE_INPUT(TH_NORM_BIAS),
     .n_outputs = 2,
@@ -63,5 +77,6 @@ const th_op th_op_layer_norm = {
 th_tensor *(th_layer_norm)(th_tensor *x, const th_norm_options *options)
 {
     const th_norm_attributes attributes = {options ? options->eps : 0};
-    return th_apply(&th_op_layer_norm, &attributes, x, options ? options->weight : NULL, options ? options->bias : NULL);
+    return th_apply(&th_op_layer_norm, &attributes, x, options ? options->weight : NULL,
+                    options ? options->bias : NULL);
 }

@@ -55,8 +55,8 @@ static void backward_rows(const th_call *c, th_rows *rows)
 static void backward_body(void *shared, const th_rows_block *b)
 {
     const th_call *c = shared;
-    th_call_kernels(c)->log_softmax_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1], b->stride[1], b->operand[2],
-                                         b->stride[2], c->add[0]);
+    th_call_kernels(c)->log_softmax_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1],
+                                             b->stride[1], b->operand[2], b->stride[2], c->add[0]);
 }
 
 /* dL/dx_i = sum_j dL/dy_j dy_j/dx_i,   dy_j/dx_i = 1[i=j] - exp(y_i)   (exp(y) is the softmax)

@@ -1,5 +1,5 @@
-/* log_sum_exp: y = log sum_j exp(x_j) over a set of axes, computed around the largest x_j; of nothing, or of -inf alone: -inf.
- * This file: value, gradient, samples; the shape rule is every reduction's. */
+/* log_sum_exp: y = log sum_j exp(x_j) over a set of axes, computed around the largest x_j; of nothing, or of -inf
+ * alone: -inf. This file: value, gradient, samples; the shape rule is every reduction's. */
 #include "ops/reduction.h"
 #include "ops/rows.h"
 #include "tensor/elementwise.h"
@@ -40,8 +40,9 @@ static void backward_rows(const th_call *c, th_rows *rows)
 static void backward_body(void *shared, const th_rows_block *b)
 {
     const th_call *c = shared;
-    th_call_kernels(c)->log_sum_exp_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1], b->stride[1], b->operand[2],
-                                             b->stride[2], b->operand[3], b->stride[3], c->add[0]);
+    th_call_kernels(c)->log_sum_exp_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1],
+                                             b->stride[1], b->operand[2], b->stride[2], b->operand[3], b->stride[3],
+                                             c->add[0]);
 }
 
 /* dy/dx_j = exp(x_j) / sum_i exp(x_i) = exp(x_j - y), the softmax:
@@ -63,8 +64,8 @@ static size_t log_sum_exp_scratch(const th_call *c, bool backward)
     return th_rows_scratch(c->ctx, &rows);
 }
 
-static const th_reduction all = {.axes = {0}}, first = {.axes = {1, {0}}}, last_kept = {.axes = {1, {-1}}, .keep_axes = true},
-                          outer = {.axes = {2, {0, 2}}};
+static const th_reduction all = {.axes = {0}}, first = {.axes = {1, {0}}},
+                          last_kept = {.axes = {1, {-1}}, .keep_axes = true}, outer = {.axes = {2, {0, 2}}};
 
 static const th_sample log_sum_exp_samples[] = {
     {"all axes", &all, 1, {{.shape = {3, {2, 3, 4}}}}, 0},

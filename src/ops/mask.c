@@ -42,34 +42,38 @@ static bool lens_fit(const th_array *lens, int ndim, const int64_t *scores)
     return (lens->ndim == 1 || (lens->ndim == 2 && lens->size[1] == queries)) && lens->size[0] == scores[0];
 }
 
-static th_status check(th_context *ctx, const char *operation, const th_mask_rules *rules, const th_array *tensors, th_dtype dtype, int ndim,
-                       const int64_t *scores)
+static th_status check(th_context *ctx, const char *operation, const th_mask_rules *rules, const th_array *tensors,
+                       th_dtype dtype, int ndim, const int64_t *scores)
 {
     if (ndim < 2)
-        return th_fail(ctx, TH_ERROR_SHAPE, operation, "scores are %s, but a mask needs at least (T, S)", TH_SIZES_TEXT(ndim, scores));
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "scores are %s, but a mask needs at least (T, S)",
+                       TH_SIZES_TEXT(ndim, scores));
     if (rules->causal < TH_CAUSAL_NONE || rules->causal > TH_CAUSAL_BOTTOM_RIGHT)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is no th_causal", (int)rules->causal);
     const th_array *lens = &tensors[TH_MASK_VALID_LENS];
     if (lens->given) {
         if (lens->dtype != TH_INT32 && lens->dtype != TH_INT64)
-            return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lens is %s, but lengths are int32 or int64", th_dtype_name(lens->dtype));
+            return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lens is %s, but lengths are int32 or int64",
+                           th_dtype_name(lens->dtype));
         if (!lens_fit(lens, ndim, scores))
-            return th_fail(ctx, TH_ERROR_SHAPE, operation, "valid_lens is %s, but scores %s take lengths of shape %s", TH_TEXT(lens), TH_SIZES_TEXT(ndim, scores),
-                           ndim == 2 ? "() or (T)" : "(B) or (B, T)");
+            return th_fail(ctx, TH_ERROR_SHAPE, operation, "valid_lens is %s, but scores %s take lengths of shape %s",
+                           TH_TEXT(lens), TH_SIZES_TEXT(ndim, scores), ndim == 2 ? "() or (T)" : "(B) or (B, T)");
     }
     const th_array *keep = &tensors[TH_MASK_KEEP], *additive = &tensors[TH_MASK_ADDITIVE];
     if (keep->given && keep->dtype != TH_BOOL)
         return th_fail(ctx, TH_ERROR_TYPE, operation, "keep is %s, but it must be bool", th_dtype_name(keep->dtype));
     if (additive->given && additive->dtype != dtype)
-        return th_fail(ctx, TH_ERROR_TYPE, operation, "additive is %s, but the scores are %s", th_dtype_name(additive->dtype), th_dtype_name(dtype));
+        return th_fail(ctx, TH_ERROR_TYPE, operation, "additive is %s, but the scores are %s",
+                       th_dtype_name(additive->dtype), th_dtype_name(dtype));
     for (int i = TH_MASK_KEEP; i <= TH_MASK_ADDITIVE; i++)
         if (tensors[i].given && !th_broadcasts_to(tensors[i].ndim, tensors[i].size, ndim, scores))
-            return th_fail(ctx, TH_ERROR_SHAPE, operation, "%s is %s, which does not broadcast to scores %s", tensor_names[i], TH_TEXT(&tensors[i]),
-                           TH_SIZES_TEXT(ndim, scores));
+            return th_fail(ctx, TH_ERROR_SHAPE, operation, "%s is %s, which does not broadcast to scores %s",
+                           tensor_names[i], TH_TEXT(&tensors[i]), TH_SIZES_TEXT(ndim, scores));
     return TH_OK;
 }
 
-th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th_dtype dtype, int ndim, const int64_t *scores)
+th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th_dtype dtype, int ndim,
+                        const int64_t *scores)
 {
     return check(call->ctx, call->op->name, rules, &call->input[first], dtype, ndim, scores);
 }
@@ -94,16 +98,19 @@ th_status th_mask_check_lens(th_context *ctx, const char *operation, const th_ar
 {
     if (!valid_lens->given || !valid_lens->data)
         return TH_OK;
-    const int64_t rows = valid_lens->ndim > 0 ? valid_lens->size[0] : 1, columns = valid_lens->ndim > 1 ? valid_lens->size[1] : 1;
+    const int64_t rows = valid_lens->ndim > 0 ? valid_lens->size[0] : 1,
+                  columns = valid_lens->ndim > 1 ? valid_lens->size[1] : 1;
     for (int64_t row = 0; row < rows; row++)
         for (int64_t column = 0; column < columns; column++) {
-            const int64_t length = index_at(valid_lens, (valid_lens->ndim > 0 ? row * valid_lens->stride[0] : 0) +
-                                                            (valid_lens->ndim > 1 ? column * valid_lens->stride[1] : 0));
+            const int64_t length =
+                index_at(valid_lens, (valid_lens->ndim > 0 ? row * valid_lens->stride[0] : 0) +
+                                         (valid_lens->ndim > 1 ? column * valid_lens->stride[1] : 0));
             if (length >= 0 && length <= keys)
                 continue;
             char name[64];
             lens_name(valid_lens, (const int64_t[]){row, column}, name, sizeof name);
-            return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is outside [0, %" PRId64 "]", name, length, keys);
+            return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is outside [0, %" PRId64 "]", name, length,
+                           keys);
         }
     return TH_OK;
 }
@@ -121,7 +128,8 @@ static th_array broadcast_to(const th_array *array, int ndim, const int64_t *siz
     return result;
 }
 
-void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim, const int64_t *scores)
+void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,
+                       const int64_t *scores)
 {
     *view = (th_mask_view){.rules = *rules, .ndim = ndim};
     for (int i = 0; i < ndim; i++)
@@ -198,7 +206,8 @@ th_mask_row th_mask_row_at(const th_mask_view *view, int64_t n, int64_t t)
 /* -- th_mask_keep, th_mask_explain -- */
 
 /* What the two functions start with: the mask's tensors as arrays, everything checked, lengths included. */
-static bool open_mask(th_context *ctx, const char *operation, const th_mask *mask, const th_shape *scores, th_mask_rules *rules, th_array *tensors)
+static bool open_mask(th_context *ctx, const char *operation, const th_mask *mask, const th_shape *scores,
+                      th_mask_rules *rules, th_array *tensors)
 {
     if (!ctx || th_failed(ctx))
         return false;
@@ -217,7 +226,8 @@ static bool open_mask(th_context *ctx, const char *operation, const th_mask *mas
     }
     const th_array *additive = &tensors[TH_MASK_ADDITIVE];
     if (additive->given && !th_is_floating(additive->dtype)) {
-        th_fail(ctx, TH_ERROR_TYPE, operation, "additive is %s, but it must be float32 or float64", th_dtype_name(additive->dtype));
+        th_fail(ctx, TH_ERROR_TYPE, operation, "additive is %s, but it must be float32 or float64",
+                th_dtype_name(additive->dtype));
         return false;
     }
     return check(ctx, operation, rules, tensors, additive->dtype, scores->ndim, scores->size) == TH_OK &&
@@ -225,10 +235,12 @@ static bool open_mask(th_context *ctx, const char *operation, const th_mask *mas
 }
 
 /* Into visible[s]: whether the row's query sees key s. Returns whether all are. */
-static bool row_visible(const th_context *ctx, const th_mask_view *view, const th_mask_row *row, int64_t keys, bool *visible)
+static bool row_visible(const th_context *ctx, const th_mask_view *view, const th_mask_row *row, int64_t keys,
+                        bool *visible)
 {
     th_context_kernels(ctx, view->additive.dtype)
-        ->visible_keys(keys, row->first, row->end, row->keep, row->keep_stride, row->additive, row->additive_stride, visible);
+        ->visible_keys(keys, row->first, row->end, row->keep, row->keep_stride, row->additive, row->additive_stride,
+                       visible);
     return memchr(visible, false, (size_t)keys) == NULL;
 }
 
@@ -239,7 +251,8 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
     th_array tensors[TH_MASK_INPUTS];
     if (!open_mask(ctx, operation, mask, &scores, &rules, tensors))
         return NULL;
-    const bool lens = tensors[TH_MASK_VALID_LENS].given, keep = tensors[TH_MASK_KEEP].given, additive = tensors[TH_MASK_ADDITIVE].given;
+    const bool lens = tensors[TH_MASK_VALID_LENS].given, keep = tensors[TH_MASK_KEEP].given,
+               additive = tensors[TH_MASK_ADDITIVE].given;
     if (rules.causal == TH_CAUSAL_NONE && !rules.has_window && !lens && !keep && !additive)
         return NULL;
 
@@ -251,8 +264,8 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
     for (int i = 0; i < query_axis; i++)
         if (!(view.valid_lens.stride[i] || view.keep.stride[i] || view.additive.stride[i]) && compact.size[i] > 1)
             compact.size[i] = 1;
-    if (rules.causal == TH_CAUSAL_NONE && !rules.has_window && !view.valid_lens.stride[query_axis] && !view.keep.stride[query_axis] &&
-        !view.additive.stride[query_axis] && compact.size[query_axis] > 1)
+    if (rules.causal == TH_CAUSAL_NONE && !rules.has_window && !view.valid_lens.stride[query_axis] &&
+        !view.keep.stride[query_axis] && !view.additive.stride[query_axis] && compact.size[query_axis] > 1)
         compact.size[query_axis] = 1;
     th_tensor *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
     if (!result)
@@ -264,7 +277,8 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
     if (visible && numel > 0) {
         const int64_t keys = scores.size[key_axis], queries = compact.size[query_axis], rows = numel / keys;
         for (int64_t r = 0; r < rows; r++) {
-            int64_t rest = r / queries, n = 0, step = 1; /* n: the row's item among all of N, index 0 along the axes left out */
+            int64_t rest = r / queries, n = 0,
+                    step = 1; /* n: the row's item among all of N, index 0 along the axes left out */
             for (int i = query_axis - 1; i >= 0; i--) {
                 n += rest % compact.size[i] * step;
                 rest /= compact.size[i];
@@ -303,11 +317,13 @@ static void append_element(char *text, size_t size, const char *name, const th_a
 {
     append(text, size, "%s", name);
     for (int i = 0; i < array->ndim; i++)
-        append(text, size, "%s%" PRId64, i ? ", " : "[", array->size[i] == 1 ? 0 : index->size[index->ndim - array->ndim + i]);
+        append(text, size, "%s%" PRId64, i ? ", " : "[",
+               array->size[i] == 1 ? 0 : index->size[index->ndim - array->ndim + i]);
     append(text, size, "%s", array->ndim > 0 ? "]" : "");
 }
 
-th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text, size_t size)
+th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
+                           size_t size)
 {
     const char *const operation = "mask_explain";
     if (!ctx)
@@ -321,10 +337,12 @@ th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores
     if (ctx->options.shapes_only)
         return th_fail(ctx, TH_ERROR_STATE, operation, "a context that runs shapes only has no data to explain");
     if (index.ndim != scores.ndim)
-        return th_fail(ctx, TH_ERROR_INDEX, operation, "the index has %d numbers, but the scores have %d dimensions", index.ndim, scores.ndim);
+        return th_fail(ctx, TH_ERROR_INDEX, operation, "the index has %d numbers, but the scores have %d dimensions",
+                       index.ndim, scores.ndim);
     for (int i = 0; i < index.ndim; i++)
         if (index.size[i] < 0 || index.size[i] >= scores.size[i])
-            return th_fail(ctx, TH_ERROR_INDEX, operation, "index %" PRId64 " of dimension %d is outside [0, %" PRId64 ")", index.size[i], i,
+            return th_fail(ctx, TH_ERROR_INDEX, operation,
+                           "index %" PRId64 " of dimension %d is outside [0, %" PRId64 ")", index.size[i], i,
                            scores.size[i]);
 
     const int query_axis = scores.ndim - 2, key_axis = scores.ndim - 1;
@@ -346,18 +364,21 @@ th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores
         append(query, sizeof query, ", which stands at %" PRId64, at);
     const char *separator = "";
     if (s >= th_mask_row_at(&view, n, t).end) {
-        append(text, size, "key %" PRId64 " is after %s (causal, %s)", s, query, bottom_right ? "bottom right" : "top left");
+        append(text, size, "key %" PRId64 " is after %s (causal, %s)", s, query,
+               bottom_right ? "bottom right" : "top left");
         separator = "; ";
     }
     if (rules.has_window) {
         th_mask_view_init(&view, &rules, none, scores.ndim, scores.size);
         const int64_t left = view.rules.left, right = view.rules.right;
         if (left >= 0 && s < at - left) {
-            append(text, size, "%skey %" PRId64 " is more than %" PRId64 " before %s (window)", separator, s, left, query);
+            append(text, size, "%skey %" PRId64 " is more than %" PRId64 " before %s (window)", separator, s, left,
+                   query);
             separator = "; ";
         }
         if (right >= 0 && s > at + right) {
-            append(text, size, "%skey %" PRId64 " is more than %" PRId64 " after %s (window)", separator, s, right, query);
+            append(text, size, "%skey %" PRId64 " is more than %" PRId64 " after %s (window)", separator, s, right,
+                   query);
             separator = "; ";
         }
     }
@@ -373,14 +394,16 @@ th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores
             if (s < row.end)
                 continue;
             char name[64];
-            lens_name(&tensors[i], scores.ndim == 2 ? (const int64_t[]){t, 0} : (const int64_t[]){index.size[0], t}, name, sizeof name);
+            lens_name(&tensors[i], scores.ndim == 2 ? (const int64_t[]){t, 0} : (const int64_t[]){index.size[0], t},
+                      name, sizeof name);
             append(text, size, "%skey %" PRId64 " is past %s = %" PRId64, separator, s, name, row.end);
         } else {
             bool seen[1];
             if (row.keep)
                 row.keep += s * row.keep_stride;
             if (row.additive)
-                row.additive = (const char *)row.additive + s * row.additive_stride * (int64_t)th_dtype_size(view.additive.dtype);
+                row.additive =
+                    (const char *)row.additive + s * row.additive_stride * (int64_t)th_dtype_size(view.additive.dtype);
             row.first = 0;
             row.end = 1;
             if (row_visible(ctx, &view, &row, 1, seen))

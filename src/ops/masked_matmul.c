@@ -1,9 +1,9 @@
 /* masked_matmul: a product with hidden pairs, of which no bit reaches the result or a gradient, NaN included.
  *
- * A factor of 0 alone does not hide: 0 * NaN is NaN. So each product whose left operand is masked is formed of two parts. The left
- * operand is copied with 0 in hidden places and the right one with 0 in place of what is not finite; their product is what
- * everything visible and finite adds up to, in the order of every other product. Then the few elements that were left out of the right
- * operand are added where they are visible. */
+ * A factor of 0 alone does not hide: 0 * NaN is NaN. So each product whose left operand is masked is formed of two
+ * parts. The left operand is copied with 0 in hidden places and the right one with 0 in place of what is not finite;
+ * their product is what everything visible and finite adds up to, in the order of every other product. Then the few
+ * elements that were left out of the right operand are added where they are visible. */
 #include "ops/letters.h"
 #include "ops/product_call.h"
 #include "ops/scratch.h"
@@ -34,13 +34,15 @@ static th_status masked_matmul_shape(th_call *call)
     if (side != TH_MASK_RESULT && side != TH_MASK_LEFT)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "%d is no side for a mask", (int)side);
     if (a->ndim < 2 || b->ndim < 2)
-        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need two dimensions: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need two dimensions: a is %s, b is %s", TH_TEXT(a),
+                            TH_TEXT(b));
     if (a->size[a->ndim - 1] != b->size[b->ndim - 2])
         return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
     int64_t size[TH_MAX_DIMS];
     int ndim;
     if (!th_broadcast_sizes(a->ndim - 2, a->size, b->ndim - 2, b->size, &ndim, size))
-        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a),
+                            TH_TEXT(b));
     char letters[TH_MAX_DIMS + 1];
     for (int i = 0; i < ndim; i++) {
         const int in_a = i - ndim + a->ndim - 2, in_b = i - ndim + b->ndim - 2;
@@ -100,7 +102,8 @@ static right_operand finite_part(const th_call *call, const th_array *x, void *m
 {
     right_operand right = {.all = *x, .finite = copy_in(x, memory)};
     bool *found = &right.has_more;
-    th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &right.finite, false, 1, (const th_array *const[]){x});
+    th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &right.finite, false, 1,
+                   (const th_array *const[]){x});
     return right;
 }
 
@@ -110,7 +113,8 @@ static right_operand transposed(const right_operand *right)
 }
 
 /* c += left right for the elements of right that are not finite, where keep, of left's shape, shows them. */
-static void add_non_finite(const th_call *call, const th_array *left, const th_array *keep, const th_array *right, const th_array *c)
+static void add_non_finite(const th_call *call, const th_array *left, const th_array *keep, const th_array *right,
+                           const th_array *c)
 {
     th_walk walk = {.ndim = TH_PRODUCT_BATCH_DIMS}; /* operands: left, keep, right, c */
     for (int i = 0; i < TH_PRODUCT_BATCH_DIMS; i++) {
@@ -125,15 +129,15 @@ static void add_non_finite(const th_call *call, const th_array *left, const th_a
     const int l = left->ndim - 2, r = right->ndim - 2, to = c->ndim - 2;
     for (int64_t i = 0, count = th_walk_count(&walk); i < count; i++, th_walk_next(&walk))
         th_call_kernels(call)->add_non_finite(
-            left->size[l], left->size[l + 1], right->size[r + 1], (const char *)left->data + walk.offset[0] * element, left->stride[l],
-            left->stride[l + 1], (const bool *)keep->data + walk.offset[1], keep->stride[l], keep->stride[l + 1],
-            (const char *)right->data + walk.offset[2] * element, right->stride[r], right->stride[r + 1],
-            (char *)c->data + walk.offset[3] * element, c->stride[to], c->stride[to + 1]);
+            left->size[l], left->size[l + 1], right->size[r + 1], (const char *)left->data + walk.offset[0] * element,
+            left->stride[l], left->stride[l + 1], (const bool *)keep->data + walk.offset[1], keep->stride[l],
+            keep->stride[l + 1], (const char *)right->data + walk.offset[2] * element, right->stride[r],
+            right->stride[r + 1], (char *)c->data + walk.offset[3] * element, c->stride[to], c->stride[to + 1]);
 }
 
 /* c = left right, where left is 0 in hidden places and nothing in right reaches c through those. */
-static void multiply_visible(const th_call *call, const th_array *left, const th_array *keep, const right_operand *right, const th_array *c,
-                             void *workspace)
+static void multiply_visible(const th_call *call, const th_array *left, const th_array *keep,
+                             const right_operand *right, const th_array *c, void *workspace)
 {
     const th_product_call product = th_product_call_of(left, &right->finite, c, NULL, false);
     th_product_call_run(call->ctx, &product, workspace);
@@ -147,7 +151,8 @@ typedef struct masked_matmul_scratch_plan {
     size_t workspace;
 } scratch_plan;
 
-static void plan_product(scratch_plan *plan, const th_call *call, const th_array *left, const th_array *right, const th_array *c)
+static void plan_product(scratch_plan *plan, const th_call *call, const th_array *left, const th_array *right,
+                         const th_array *c)
 {
     const th_product_call product = th_product_call_of(left, right, c, NULL, false);
     const size_t bytes = th_product_call_workspace(call->ctx, &product);
@@ -268,7 +273,8 @@ static void result_backward(const th_call *call, const scratch_memory *memory)
         multiply_visible(call, &masked, &keep, &bt, da, memory->workspace);
     }
     if (db->given) {
-        const th_array masked_t = th_array_transposed(&masked), keep_t = th_array_transposed(&keep), dbt = th_array_transposed(db);
+        const th_array masked_t = th_array_transposed(&masked), keep_t = th_array_transposed(&keep),
+                       dbt = th_array_transposed(db);
         const right_operand a = finite_part(call, &call->input[A], memory->finite);
         multiply_visible(call, &masked_t, &keep_t, &a, &dbt, memory->workspace);
     }
@@ -291,8 +297,16 @@ static int64_t masked_matmul_multiply_adds(const th_call *call)
 static const masked_matmul_attributes on_result = {TH_MASK_RESULT}, on_left = {TH_MASK_LEFT};
 
 static const th_sample masked_matmul_samples[] = {
-    {"result", &on_result, 3, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 4}}}, {.shape = {2, {2, 4}}, .kind = TH_SAMPLE_BOOL}}, 0},
-    {"left", &on_left, 3, {{.shape = {2, {3, 4}}}, {.shape = {2, {4, 2}}}, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}}, 0},
+    {"result",
+     &on_result,
+     3,
+     {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 4}}}, {.shape = {2, {2, 4}}, .kind = TH_SAMPLE_BOOL}},
+     0},
+    {"left",
+     &on_left,
+     3,
+     {{.shape = {2, {3, 4}}}, {.shape = {2, {4, 2}}}, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}},
+     0},
     {"result, batch, key mask",
      &on_result,
      3,

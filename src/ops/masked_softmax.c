@@ -1,6 +1,6 @@
-/* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is exactly 0, and no bit
- * of output or gradient depends on their scores. A query without keys has a row of 0.
- * This file: shape rule, value, gradient, samples. What a mask means is in mask.h. */
+/* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is
+ * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. This file:
+ * shape rule, value, gradient, samples. What a mask means is in mask.h. */
 #include "ops/mask.h"
 #include "ops/rows.h"
 #include "ops/scratch.h"
@@ -51,13 +51,15 @@ static void forward_body(void *shared, const th_rows_block *b)
 {
     const masked_rows *m = shared;
     const th_kernels *kernels = th_call_kernels(m->call);
-    const int64_t element = (int64_t)th_dtype_size(m->call->input[SCORES].dtype), queries = m->mask.size[m->mask.ndim - 2];
+    const int64_t element = (int64_t)th_dtype_size(m->call->input[SCORES].dtype),
+                  queries = m->mask.size[m->mask.ndim - 2];
     for (int64_t r = 0; r < b->count; r++) {
         const th_mask_row row = th_mask_row_at(&m->mask, (b->first + r) / queries, (b->first + r) % queries);
         const bool *keep = m->keep < 0 ? NULL : (const bool *)b->operand[m->keep] + r * b->stride[m->keep];
-        const char *additive = m->additive < 0 ? NULL : (const char *)b->operand[m->additive] + r * b->stride[m->additive] * element;
-        kernels->masked_softmax(b->length, row.first, row.end, (const char *)b->operand[0] + r * b->stride[0] * element, keep, additive,
-                                (char *)b->operand[1] + r * b->stride[1] * element);
+        const char *additive =
+            m->additive < 0 ? NULL : (const char *)b->operand[m->additive] + r * b->stride[m->additive] * element;
+        kernels->masked_softmax(b->length, row.first, row.end, (const char *)b->operand[0] + r * b->stride[0] * element,
+                                keep, additive, (char *)b->operand[1] + r * b->stride[1] * element);
     }
 }
 
@@ -71,7 +73,8 @@ static void masked_softmax_forward(const th_call *c)
     th_rows_run(c->ctx, &m.rows, 8, c->scratch, forward_body, &m);
 }
 
-/* Where the gradient of the scores is computed: directly where it belongs, unless additive wants its sum over broadcast axes too. */
+/* Where the gradient of the scores is computed: directly where it belongs, unless additive wants its sum over broadcast
+ * axes too. */
 static void gradient_destination(const th_call *c, th_array *destination, bool *add)
 {
     *destination = c->input_gradient[SCORES];
@@ -100,14 +103,14 @@ typedef struct backward_work {
 static void backward_body(void *shared, const th_rows_block *b)
 {
     const backward_work *work = shared;
-    work->kernels->masked_softmax_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1], b->stride[1], b->operand[2],
-                                           b->stride[2], work->add);
+    work->kernels->masked_softmax_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1],
+                                           b->stride[1], b->operand[2], b->stride[2], work->add);
 }
 
 /* With z = score + additive over the visible keys this is softmax's rule:
- * dL/dz_s = y_s (dL/dy_s - sum_j dL/dy_j y_j),   dL/dscore = dL/dz,   dL/dadditive = dL/dz summed over what additive was broadcast along.
- * A hidden key has y_s = 0, which is all that is needed to leave it out: its dL/dy_s is not read, and its gradient is exactly 0 (as that of a
- * visible key is whose weight is 0). */
+ * dL/dz_s = y_s (dL/dy_s - sum_j dL/dy_j y_j),   dL/dscore = dL/dz,   dL/dadditive = dL/dz summed over what additive
+ * was broadcast along. A hidden key has y_s = 0, which is all that is needed to leave it out: its dL/dy_s is not read,
+ * and its gradient is exactly 0 (as that of a visible key is whose weight is 0). */
 static void masked_softmax_backward(const th_call *c)
 {
     th_array destination;
@@ -139,31 +142,56 @@ static size_t masked_softmax_scratch(const th_call *c, bool backward)
     th_rows rows;
     backward_rows(c, &destination, add, &rows);
     const size_t bytes = th_rows_scratch(c->ctx, &rows);
-    return c->input_gradient[ADDITIVE].given ? th_scratch_add(bytes, th_array_numel(&destination), th_dtype_size(destination.dtype)) : bytes;
+    return c->input_gradient[ADDITIVE].given
+               ? th_scratch_add(bytes, th_array_numel(&destination), th_dtype_size(destination.dtype))
+               : bytes;
 }
 
-static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_LEFT}, bottom_right = {.causal = TH_CAUSAL_BOTTOM_RIGHT},
+static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_LEFT},
+                           bottom_right = {.causal = TH_CAUSAL_BOTTOM_RIGHT},
                            window = {.has_window = 1, .left = 1, .right = 1},
                            causal_window = {.causal = TH_CAUSAL_BOTTOM_RIGHT, .has_window = 1, .left = 2, .right = -1};
 
-#define ABSENT {.kind = TH_SAMPLE_ABSENT}
+#define ABSENT                                                                                                         \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
 
 static const th_sample masked_softmax_samples[] = {
     {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, ABSENT, ABSENT, ABSENT}, 0},
     {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, ABSENT, ABSENT, ABSENT}, 0},
     {"bottom right, queries without keys", &bottom_right, INPUTS, {{.shape = {2, {5, 3}}}, ABSENT, ABSENT, ABSENT}, 0},
     {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, ABSENT, ABSENT, ABSENT}, 0},
-    {"lengths", &no_rules, INPUTS, {{.shape = {3, {2, 3, 5}}}, {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5}, ABSENT, ABSENT}, 0},
+    {"lengths",
+     &no_rules,
+     INPUTS,
+     {{.shape = {3, {2, 3, 5}}}, {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5}, ABSENT, ABSENT},
+     0},
     {"lengths per query, heads between",
      &no_rules,
      INPUTS,
-     {{.shape = {4, {2, 2, 3, 4}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 5}, ABSENT, ABSENT},
+     {{.shape = {4, {2, 2, 3, 4}}},
+      {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 5},
+      ABSENT,
+      ABSENT},
      0},
-    {"keep", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, ABSENT}, 0},
-    {"keep per key", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, ABSENT}, 0},
+    {"keep",
+     &no_rules,
+     INPUTS,
+     {{.shape = {3, {2, 3, 4}}}, ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, ABSENT},
+     0},
+    {"keep per key",
+     &no_rules,
+     INPUTS,
+     {{.shape = {3, {2, 3, 4}}}, ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, ABSENT},
+     0},
     {"additive", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, ABSENT, ABSENT, {.shape = {3, {2, 3, 4}}}}, 0},
     {"additive broadcast", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, ABSENT, ABSENT, {.shape = {2, {1, 4}}}}, 0},
-    {"additive, scores constant", &top_left, INPUTS, {{.shape = {3, {2, 3, 4}}, .constant = true}, ABSENT, ABSENT, {.shape = {2, {3, 1}}}}, 0},
+    {"additive, scores constant",
+     &top_left,
+     INPUTS,
+     {{.shape = {3, {2, 3, 4}}, .constant = true}, ABSENT, ABSENT, {.shape = {2, {3, 1}}}},
+     0},
     {"everything",
      &causal_window,
      INPUTS,
@@ -196,5 +224,6 @@ th_tensor *(th_masked_softmax)(th_tensor *scores, const th_mask *mask)
     const th_mask_rules rules = th_mask_rules_of(mask);
     th_tensor *tensors[TH_MASK_INPUTS];
     th_mask_tensors(mask, tensors);
-    return th_apply(&th_op_masked_softmax, &rules, scores, tensors[TH_MASK_VALID_LENS], tensors[TH_MASK_KEEP], tensors[TH_MASK_ADDITIVE]);
+    return th_apply(&th_op_masked_softmax, &rules, scores, tensors[TH_MASK_VALID_LENS], tensors[TH_MASK_KEEP],
+                    tensors[TH_MASK_ADDITIVE]);
 }

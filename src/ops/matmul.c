@@ -1,5 +1,6 @@
 /* matmul: matrix products over broadcast leading dimensions, read through strides: transposed views cost nothing.
- * One-dimensional operands are a row on the left and a column on the right, as NumPy has it. This file copies nothing. */
+ * One-dimensional operands are a row on the left and a column on the right, as NumPy has it. This file copies nothing.
+ */
 #include "ops/letters.h"
 #include "ops/product_call.h"
 #include "tapehead/op.h"
@@ -12,7 +13,8 @@ static th_status matmul_shape(th_call *call)
     if (th_call_floating(call, 0) || th_call_floating(call, 1) || th_call_same_type(call))
         return TH_ERROR_TYPE;
     if (a->ndim == 0 || b->ndim == 0)
-        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need a dimension: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need a dimension: a is %s, b is %s", TH_TEXT(a),
+                            TH_TEXT(b));
     const int64_t inner = b->size[b->ndim > 1 ? b->ndim - 2 : 0];
     if (a->size[a->ndim - 1] != inner)
         return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
@@ -20,7 +22,8 @@ static th_status matmul_shape(th_call *call)
     int64_t size[TH_MAX_DIMS];
     int ndim;
     if (!th_broadcast_sizes(a_outer, a->size, b_outer, b->size, &ndim, size))
-        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a),
+                            TH_TEXT(b));
 
     char letters[TH_MAX_DIMS + 1];
     for (int i = 0; i < ndim; i++) {
@@ -41,7 +44,8 @@ static th_status matmul_shape(th_call *call)
     return TH_OK;
 }
 
-/* a, b and c, or gradients in their places, as matrices: what is one-dimensional gets the axis that the result lacks. */
+/* a, b and c, or gradients in their places, as matrices: what is one-dimensional gets the axis that the result lacks.
+ */
 typedef struct matmul_matrices {
     th_array a, b, c; /* (.., m, k), (.., k, n), (.., m, n) */
 } matmul_matrices;

@@ -50,12 +50,13 @@ static void backward_rows(const th_call *c, th_rows *rows)
 static void backward_body(void *shared, const th_rows_block *b)
 {
     const th_call *c = shared;
-    th_call_kernels(c)->row_max_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1], b->stride[1], b->operand[2], b->stride[2],
-                                         b->operand[3], b->stride[3], c->add[0]);
+    th_call_kernels(c)->row_max_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1], b->stride[1],
+                                         b->operand[2], b->stride[2], b->operand[3], b->stride[3], c->add[0]);
 }
 
 /* dy/dx_j = 1/k for each of the k elements with x_j = y (a subgradient that treats ties alike), else 0:
- * dL/dx_j = dL/dy / k where x_j = y        one pass counts k, one writes. Where y is NaN, the NaN elements are those that count. */
+ * dL/dx_j = dL/dy / k where x_j = y        one pass counts k, one writes. Where y is NaN, the NaN elements are those
+ * that count. */
 static void max_backward(const th_call *c)
 {
     th_rows rows;
@@ -73,8 +74,8 @@ static size_t max_scratch(const th_call *c, bool backward)
     return th_rows_scratch(c->ctx, &rows);
 }
 
-static const th_reduction all = {.axes = {0}}, first = {.axes = {1, {0}}}, last_kept = {.axes = {1, {-1}}, .keep_axes = true},
-                          outer = {.axes = {2, {0, 2}}};
+static const th_reduction all = {.axes = {0}}, first = {.axes = {1, {0}}},
+                          last_kept = {.axes = {1, {-1}}, .keep_axes = true}, outer = {.axes = {2, {0, 2}}};
 
 static const th_sample max_samples[] = {
     {"all axes", &all, 1, {{.shape = {3, {2, 3, 4}}, .kind = TH_SAMPLE_DISTINCT}}, 0},

@@ -12,7 +12,8 @@ static void mean_forward(const th_call *c)
     TH_MAP(c, divide_by, &count, &y, false, &y);
 }
 
-/* y = sum_j x_j / n: dy/dx_j = 1/n, so dL/dx_j = dL/dy / n. The quotient is computed once per result (into scratch memory) and broadcast. */
+/* y = sum_j x_j / n: dy/dx_j = 1/n, so dL/dx_j = dL/dy / n. The quotient is computed once per result (into scratch
+ * memory) and broadcast. */
 static void mean_backward(const th_call *c)
 {
     const double count = (double)th_reduction_count(c);
@@ -33,8 +34,9 @@ static size_t mean_scratch(const th_call *c, bool backward)
     return backward ? (size_t)th_array_numel(&c->output_gradient[0]) * th_dtype_size(c->output_gradient[0].dtype) : 0;
 }
 
-static const th_reduction all = {.axes = {0}}, all_kept = {.keep_axes = true}, first = {.axes = {1, {0}}}, last = {.axes = {1, {-1}}},
-                          outer = {.axes = {2, {0, 2}}}, middle_kept = {.axes = {1, {1}}, .keep_axes = true};
+static const th_reduction all = {.axes = {0}}, all_kept = {.keep_axes = true}, first = {.axes = {1, {0}}},
+                          last = {.axes = {1, {-1}}}, outer = {.axes = {2, {0, 2}}},
+                          middle_kept = {.axes = {1, {1}}, .keep_axes = true};
 
 static const th_sample mean_samples[] = {
     {"all axes", &all, 1, {{.shape = {3, {2, 3, 4}}}}, 0},

@@ -48,7 +48,8 @@ static void mse_forward(const th_call *c)
 static void mse_backward(const th_call *c)
 {
     const th_array full = difference(c);
-    const double scale = 2 * th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / (double)th_array_numel(&full);
+    const double scale =
+        2 * th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / (double)th_array_numel(&full);
     for (int i = 0; i < 2; i++) {
         const th_array *gradient = &c->input_gradient[i];
         const double factor = i == 0 ? scale : -scale;

@@ -9,7 +9,8 @@
 #include "tensor/elementwise.h"
 
 enum {
-    BLOCK_ROWS = 32,      /* at least; the gradients of weight and bias are summed in blocks of rows, which are then added in order */
+    BLOCK_ROWS =
+        32, /* at least; the gradients of weight and bias are summed in blocks of rows, which are then added in order */
     BLOCK_ELEMENTS = 8192 /* at least */
 };
 
@@ -19,8 +20,8 @@ static th_status check_vector(th_call *c, int i, const char *name)
     if (!v->given)
         return TH_OK;
     if (v->ndim != 1 || v->size[0] != x->size[x->ndim - 1])
-        return th_call_fail(c, TH_ERROR_SHAPE, "%s is %s, but the last axis of x %s has %lld elements", name, TH_TEXT(v), TH_TEXT(x),
-                            (long long)x->size[x->ndim - 1]);
+        return th_call_fail(c, TH_ERROR_SHAPE, "%s is %s, but the last axis of x %s has %lld elements", name,
+                            TH_TEXT(v), TH_TEXT(x), (long long)x->size[x->ndim - 1]);
     return TH_OK;
 }
 
@@ -59,7 +60,8 @@ static bool needs_copy(const th_array *v)
     return v->given && v->size[0] > 1 && v->stride[0] != 1;
 }
 
-/* Weight or bias as the kernels read it, contiguous; NULL when it is not there (in backward: not saved, because nothing that is asked for reads it). */
+/* Weight or bias as the kernels read it, contiguous; NULL when it is not there (in backward: not saved, because nothing
+ * that is asked for reads it). */
 static const void *contiguous_vector(const th_call *c, int i, char **scratch)
 {
     const th_array *v = &c->input[i];
@@ -116,8 +118,9 @@ static void forward_rows(const th_call *c, th_rows *rows)
 static void forward_body(void *shared, const th_rows_block *b)
 {
     const forward_work *work = shared;
-    work->kernel(b->count, b->length, work->eps, b->operand[0], b->stride[0], work->weight, work->bias, work->y < 0 ? NULL : b->operand[work->y],
-                 work->y < 0 ? 0 : b->stride[work->y], work->kept ? work->kept + (size_t)b->first * work->kept_bytes : NULL);
+    work->kernel(b->count, b->length, work->eps, b->operand[0], b->stride[0], work->weight, work->bias,
+                 work->y < 0 ? NULL : b->operand[work->y], work->y < 0 ? 0 : b->stride[work->y],
+                 work->kept ? work->kept + (size_t)b->first * work->kept_bytes : NULL);
 }
 
 void th_norm_forward(const th_call *c, th_norm_kernel *kernel)
@@ -141,12 +144,12 @@ void th_norm_forward(const th_call *c, th_norm_kernel *kernel)
 typedef struct backward_work {
     th_norm_backward_kernel *kernel;
     th_rows rows;
-    char *scratch;            /* of the rows, per worker */
-    const char *kept;         /* (rows, numbers per row) */
+    char *scratch;                   /* of the rows, per worker */
+    const char *kept;                /* (rows, numbers per row) */
     size_t kept_bytes, vector_bytes; /* of one row of kept, of one (E) */
-    const void *weight;       /* (E) or NULL */
+    const void *weight;              /* (E) or NULL */
     bool dx, add;
-    char *dweight, *dbias;    /* (blocks, E) partial sums, or NULL */
+    char *dweight, *dbias; /* (blocks, E) partial sums, or NULL */
     int64_t block_rows;
 } backward_work;
 
@@ -160,8 +163,9 @@ static void backward_body(void *shared, const th_rows_block *b)
 {
     const block_work *block = shared;
     const backward_work *work = block->work;
-    work->kernel(b->count, b->length, b->operand[0], b->stride[0], work->kept + (size_t)b->first * work->kept_bytes, work->weight, b->operand[1],
-                 b->stride[1], work->dx ? b->operand[2] : NULL, work->dx ? b->stride[2] : 0, work->add, block->dweight, block->dbias);
+    work->kernel(b->count, b->length, b->operand[0], b->stride[0], work->kept + (size_t)b->first * work->kept_bytes,
+                 work->weight, b->operand[1], b->stride[1], work->dx ? b->operand[2] : NULL,
+                 work->dx ? b->stride[2] : 0, work->add, block->dweight, block->dbias);
 }
 
 static void backward_blocks(void *shared, int64_t first, int64_t end, int worker)
@@ -174,8 +178,8 @@ static void backward_blocks(void *shared, int64_t first, int64_t end, int worker
         if (work->dbias)
             block.dbias = memset(work->dbias + (size_t)i * work->vector_bytes, 0, work->vector_bytes);
         const int64_t from = i * work->block_rows, to = from + work->block_rows;
-        th_rows_range(&work->rows, from, to < work->rows.rows ? to : work->rows.rows, work->scratch + (size_t)worker * work->rows.scratch,
-                      backward_body, &block);
+        th_rows_range(&work->rows, from, to < work->rows.rows ? to : work->rows.rows,
+                      work->scratch + (size_t)worker * work->rows.scratch, backward_body, &block);
     }
 }
 
@@ -209,7 +213,9 @@ void th_norm_backward(const th_call *c, th_norm_backward_kernel *kernel)
     if (c->input_gradient[TH_NORM_BIAS].given)
         work.dbias = th_scratch_take(&scratch, blocks * work.rows.length, element);
     work.scratch = scratch;
-    th_for_rows(c->ctx, blocks, 6 * work.block_rows * (work.rows.length > 0 ? work.rows.length : 1), backward_blocks, &work);
+    if (blocks > 0)
+        th_for_rows(c->ctx, blocks, 6 * work.block_rows * (work.rows.length > 0 ? work.rows.length : 1),
+                    backward_blocks, &work);
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
         if (!c->input_gradient[i].given)
             continue;

@@ -20,7 +20,8 @@ static th_status one_hot_shape(th_call *call)
     if (attributes->classes < 0)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "the number of classes is %lld", (long long)attributes->classes);
     if (indices->ndim == TH_MAX_DIMS)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have", TH_TEXT(indices));
+        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have",
+                            TH_TEXT(indices));
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
     char letters[TH_MAX_DIMS + 1];
@@ -29,8 +30,10 @@ static th_status one_hot_shape(th_call *call)
         letters[i] = i < indices->ndim ? th_letter(indices, i) : ' ';
     }
     if (!th_checked_numel(indices->ndim + 1, size, &numel) || !th_checked_bytes(numel, sizeof(double), &bytes))
-        return th_call_fail(call, TH_ERROR_SHAPE, "%lld classes for indices %s overflow", (long long)attributes->classes, TH_TEXT(indices));
-    th_call_output(call, 0, th_default_dtype(call->ctx), indices->ndim + 1, size, th_letters(letters, indices->ndim + 1));
+        return th_call_fail(call, TH_ERROR_SHAPE, "%lld classes for indices %s overflow",
+                            (long long)attributes->classes, TH_TEXT(indices));
+    th_call_output(call, 0, th_default_dtype(call->ctx), indices->ndim + 1, size,
+                   th_letters(letters, indices->ndim + 1));
     return TH_OK;
 }
 
@@ -44,7 +47,8 @@ static size_t one_hot_scratch(const th_call *call, bool backward)
 static void one_hot_forward(const th_call *call)
 {
     const th_array *y = &call->output[0];
-    const int64_t classes = ((const one_hot_attributes *)call->attributes)->classes, count = th_array_numel(&call->input[0]);
+    const int64_t classes = ((const one_hot_attributes *)call->attributes)->classes,
+                  count = th_array_numel(&call->input[0]);
     char *left = call->scratch;
     int64_t *index = th_scratch_take(&left, count, sizeof(int64_t));
     const th_array one = {.given = true, .data = left, .dtype = y->dtype};

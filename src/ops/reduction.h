@@ -1,4 +1,5 @@
-/* What the reductions over axes share: their attributes, their shape rule, and an output seen with the reduced axes of size 1. */
+/* What the reductions over axes share: their attributes, their shape rule, and an output seen with the reduced axes of
+ * size 1. */
 #ifndef TH_OPS_REDUCTION_H
 #define TH_OPS_REDUCTION_H
 
@@ -6,9 +7,9 @@
 #include "tapehead/ops.h"
 
 typedef struct th_reduction {
-    th_shape axes;      /* as the caller gave them; no dimensions: all axes */
-    double correction;  /* variance only */
-    uint32_t along;     /* completed by the shape rule: bit i is set when axis i is reduced */
+    th_shape axes;     /* as the caller gave them; no dimensions: all axes */
+    double correction; /* variance only */
+    uint32_t along;    /* completed by the shape rule: bit i is set when axis i is reduced */
     bool keep_axes;
 } th_reduction;
 

@@ -1,4 +1,5 @@
-/* repeat: x tiled along its axes and along new leading ones, as numpy.tile. A copy; expand repeats axes of size 1 without one. */
+/* repeat: x tiled along its axes and along new leading ones, as numpy.tile. A copy; expand repeats axes of size 1
+ * without one. */
 #include "ops/letters.h"
 #include "ops/walk.h"
 #include "tapehead/op.h"
@@ -41,8 +42,8 @@ static th_status repeat_shape(th_call *call)
     return TH_OK;
 }
 
-/* y cut into the axes (tile, element) for every axis of x. That may be more axes than an array has: those before the last
- * TH_MAX_DIMS are walked, one array operation for each index. */
+/* y cut into the axes (tile, element) for every axis of x. That may be more axes than an array has: those before the
+ * last TH_MAX_DIMS are walked, one array operation for each index. */
 typedef struct tiling {
     th_walk outer;                    /* operand 0: x, operand 1: y */
     bool outer_is_tile[TH_WALK_DIMS]; /* walks over tiles, where x stands still */

@@ -1,5 +1,5 @@
-/* reshape: the same elements, in row-major order, under another shape. A view; where the strides allow none, th_reshape makes the
- * tensor contiguous first. This file moves no elements. */
+/* reshape: the same elements, in row-major order, under another shape. A view; where the strides allow none, th_reshape
+ * makes the tensor contiguous first. This file moves no elements. */
 #include "ops/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -11,8 +11,9 @@ typedef struct reshape_attributes {
     th_shape shape; /* one size may be -1 */
 } reshape_attributes;
 
-/* The strides of `to` over the memory of `size`, `stride`; false when no view exists. Both shapes have the same number of elements.
- * Runs of old axes are matched with runs of new axes of the same product; a run of old axes must lie in memory like one axis. */
+/* The strides of `to` over the memory of `size`, `stride`; false when no view exists. Both shapes have the same number
+ * of elements. Runs of old axes are matched with runs of new axes of the same product; a run of old axes must lie in
+ * memory like one axis. */
 static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, const th_shape *to, int64_t *to_stride)
 {
     int64_t from_size[TH_MAX_DIMS], from_stride[TH_MAX_DIMS];
@@ -79,7 +80,8 @@ static bool resolve(th_shape *shape, int64_t numel, char *text, size_t text_size
     }
     if (inferred < 0 && fits && count == numel)
         return true;
-    snprintf(text, text_size, "%lld elements do not fill the shape %s", (long long)numel, TH_SIZES_TEXT(asked.ndim, asked.size));
+    snprintf(text, text_size, "%lld elements do not fill the shape %s", (long long)numel,
+             TH_SIZES_TEXT(asked.ndim, asked.size));
     return false;
 }
 
@@ -93,7 +95,8 @@ static th_status reshape_shape(th_call *call)
     const th_shape *shape = &attributes->shape;
     int64_t stride[TH_MAX_DIMS];
     if (!view_strides(x->ndim, x->size, x->stride, shape, stride))
-        return th_call_fail(call, TH_ERROR_SHAPE, "x, %s, does not lie in memory so that a view %s exists: th_reshape copies it first",
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "x, %s, does not lie in memory so that a view %s exists: th_reshape copies it first",
                             TH_TEXT(x), TH_SIZES_TEXT(shape->ndim, shape->size));
 
     /* Axes that survive unchanged, counted from both ends, keep their letters. */
@@ -105,7 +108,7 @@ static th_status reshape_shape(th_call *call)
            x->size[x->ndim - 1 - right] == shape->size[shape->ndim - 1 - right])
         right++;
     for (int i = 0; i < shape->ndim; i++)
-        letters[i] = i < left                    ? th_letter(x, i)
+        letters[i] = i < left                   ? th_letter(x, i)
                      : i >= shape->ndim - right ? th_letter(x, i - shape->ndim + x->ndim)
                                                 : ' ';
     th_call_view(call, shape->ndim, shape->size, stride, 0, th_letters(letters, shape->ndim));

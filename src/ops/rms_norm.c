@@ -1,5 +1,6 @@
 /* rms_norm: y = x r weight over the last axis, r = 1 / sqrt(mean(x²) + eps) (Zhang & Sennrich 2019).
- * This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in kernels/vector/norm.c. */
+ * This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in
+ * kernels/vector/norm.c. */
 #include "ops/norm.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -8,7 +9,8 @@
 static th_status rms_norm_shape(th_call *c)
 {
     if (c->input[TH_NORM_BIAS].given)
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "there is no bias in this norm, but one was given: %s", TH_TEXT(&c->input[TH_NORM_BIAS]));
+        return th_call_fail(c, TH_ERROR_ARGUMENT, "there is no bias in this norm, but one was given: %s",
+                            TH_TEXT(&c->input[TH_NORM_BIAS]));
     return th_norm_shape(c, 1);
 }
 
@@ -20,7 +22,8 @@ static void rms_norm_forward(const th_call *c)
 /* With h = x r, g = dL/dy weight, n elements in a row:
  *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
  *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
- * per row one pass for the mean and the sums of the weight, one for dx. A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
+ * per row one pass for the mean and the sums of the weight, one for dx. A row whose dL/dy is exactly 0 gets dx = 0 and
+ * takes no part in the sums. */
 static void rms_norm_backward(const th_call *c)
 {
     th_norm_backward(c, th_call_kernels(c)->rms_norm_backward);
@@ -28,7 +31,10 @@ static void rms_norm_backward(const th_call *c)
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
 
-#define ABSENT {.kind = TH_SAMPLE_ABSENT}
+#define ABSENT                                                                                                         \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
 
 static const th_sample rms_norm_samples[] = {
     {"weight", &usual, 3, {{.shape = {2, {3, 5}}}, {.shape = {1, {5}}}, ABSENT}, 0},

@@ -7,7 +7,7 @@
 #include "tensor/elementwise.h"
 
 enum {
-    BLOCK = 16,             /* rows gathered together: neighbours share cache lines when the row axis is the fast one */
+    BLOCK = 16, /* rows gathered together: neighbours share cache lines when the row axis is the fast one */
     LEAST_BLOCK = 4,
     BLOCK_ELEMENTS = 1 << 18 /* longer rows are gathered fewer at a time */
 };
@@ -44,7 +44,8 @@ void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access)
 void th_rows_add_values(th_rows *rows, const th_array *array)
 {
     struct th_rows_operand *operand = &rows->operand[rows->operands++];
-    *operand = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
+    *operand = (struct th_rows_operand){
+        .data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
     const bool kept = array->ndim == rows->ndim;
     int outer = 0;
     for (int i = 0; i < array->ndim; i++)
@@ -115,21 +116,24 @@ void th_rows_finish(th_rows *rows)
 
 size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
 {
-    return rows->scratch * (size_t)ctx->threads;
+    size_t bytes;
+    return __builtin_mul_overflow(rows->scratch, (size_t)ctx->threads, &bytes) ? SIZE_MAX
+                                                                               : bytes; /* no arena grants that */
 }
 
 /* -- moving a block between an operand and scratch memory -- */
 
 /* A two-dimensional strided copy; strides in bytes. The inner loop is the second dimension. */
-static inline void move_elements(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from, int64_t from_m,
-                                 int64_t from_n)
+static inline void move_elements(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n,
+                                 const char *from, int64_t from_m, int64_t from_n)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++)
             memcpy(to + i * to_m + j * to_n, from + i * from_m + j * from_n, element);
 }
 
-static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from, int64_t from_m, int64_t from_n)
+static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from,
+                 int64_t from_m, int64_t from_n)
 {
     if (element == 4)
         move_elements(4, m, n, to, to_m, to_n, from, from_m, from_n);
@@ -140,8 +144,8 @@ static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, i
 }
 
 /* `count` rows between operand memory at `memory`, row_stride elements apart, and the packed rows at `buffer`. */
-static void move_rows(const th_rows *rows, const struct th_rows_operand *operand, bool gather, int64_t count, char *memory, int64_t row_stride,
-                      char *buffer)
+static void move_rows(const th_rows *rows, const struct th_rows_operand *operand, bool gather, int64_t count,
+                      char *memory, int64_t row_stride, char *buffer)
 {
     const int64_t element = (int64_t)operand->element;
     const int last = rows->inner_dims - 1;
@@ -199,7 +203,8 @@ void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratc
         for (int i = 0; i < rows->operands; i++) {
             const struct th_rows_operand *operand = &rows->operand[i];
             if (!operand->direct && operand->access != TH_ROWS_READ)
-                move_rows(rows, operand, false, block.count, memory[i], last >= 0 ? operand->outer[last] : 0, block.operand[i]);
+                move_rows(rows, operand, false, block.count, memory[i], last >= 0 ? operand->outer[last] : 0,
+                          block.operand[i]);
         }
         row += block.count;
     }
@@ -218,7 +223,8 @@ static void rows_task(void *shared, int64_t first, int64_t end, int worker)
     th_rows_range(run->rows, first, end, run->scratch + (size_t)worker * run->rows->scratch, run->body, run->shared);
 }
 
-void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_body *body, void *shared)
+void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_body *body,
+                 void *shared)
 {
     rows_run run = {.rows = rows, .scratch = scratch, .body = body, .shared = shared};
     int64_t row_cost;

@@ -1,4 +1,5 @@
-/* Checking an operation on its samples: inputs made as a sample describes them, contiguous and as views with gaps and exchanged axes. */
+/* Checking an operation on its samples: inputs made as a sample describes them, contiguous and as views with gaps and
+ * exchanged axes. */
 #include <math.h>
 #include <string.h>
 
@@ -68,7 +69,9 @@ static void fill_real(const th_sample_input *input, uint64_t *state, th_tensor *
 
 static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th_dtype dtype, uint64_t *state)
 {
-    const th_dtype made = input->kind == TH_SAMPLE_INDEX ? TH_INT64 : input->kind == TH_SAMPLE_BOOL ? TH_BOOL : TH_FLOAT64;
+    const th_dtype made = input->kind == TH_SAMPLE_INDEX  ? TH_INT64
+                          : input->kind == TH_SAMPLE_BOOL ? TH_BOOL
+                                                          : TH_FLOAT64;
     th_tensor *t = (th_empty)(ctx, made, input->shape);
     if (t == NULL || th_tensor_data(t) == NULL)
         return t;
@@ -81,7 +84,8 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
             ((bool *)th_tensor_data(t))[i] = next_uniform(state) < probability;
     } else {
         for (int64_t i = 0; i < numel; i++)
-            ((int64_t *)th_tensor_data(t))[i] = (int64_t)floor(input->low + (input->high - input->low) * next_uniform(state));
+            ((int64_t *)th_tensor_data(t))[i] =
+                (int64_t)floor(input->low + (input->high - input->low) * next_uniform(state));
     }
     if (made != TH_FLOAT64 || dtype == TH_FLOAT64)
         return t;
@@ -115,12 +119,13 @@ typedef struct trial {
     const th_op *op;
     const th_sample *sample;
     bool strided;
-    int output;                          /* which of the operation's outputs */
-    th_tensor *inputs[TH_MAX_INPUTS];    /* all; those that are checked come from the checker */
+    int output;                       /* which of the operation's outputs */
+    th_tensor *inputs[TH_MAX_INPUTS]; /* all; those that are checked come from the checker */
     bool checked[TH_MAX_INPUTS];
 } trial;
 
-/* A base such that strided_view(base) has x's values: the last two axes exchanged, the last one with gaps. Takes x over. */
+/* A base such that strided_view(base) has x's values: the last two axes exchanged, the last one with gaps. Takes x
+ * over. */
 static th_tensor *strided_base(th_tensor *x)
 {
     const int n = x->ndim;
@@ -184,7 +189,8 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
         name_list[n] = names[n];
         checked[n++] = t->inputs[i];
     }
-    snprintf(name, sizeof name, "%s (sample \"%s\"%s%s)", t->op->name, t->sample->name, t->strided ? ", strided" : "", t->output ? ", a further output" : "");
+    snprintf(name, sizeof name, "%s (sample \"%s\"%s%s)", t->op->name, t->sample->name, t->strided ? ", strided" : "",
+             t->output ? ", a further output" : "");
     own.name = name;
     own.input_names = name_list;
     if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)

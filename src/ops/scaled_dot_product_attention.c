@@ -1,5 +1,6 @@
-/* scaled_dot_product_attention: softmax(q kᵀ scale + mask) v in one operation, in tiles, forward and backward; nothing of size T x S is kept.
- * This file: shape rule, value, gradient, the composition it equals, samples. The tiles are in kernels/attention.h, what a mask means in mask.h. */
+/* scaled_dot_product_attention: softmax(q kᵀ scale + mask) v in one operation, in tiles, forward and backward; nothing
+ * of size T x S is kept. This file: shape rule, value, gradient, the composition it equals, samples. The tiles are in
+ * kernels/attention.h, what a mask means in mask.h. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ enum { O, LOG_SUM_EXP, OUTPUTS };
 
 typedef struct attention_attributes {
     th_mask_rules rules;
-    double scale;   /* 0: 1 / sqrt(D) */
+    double scale; /* 0: 1 / sqrt(D) */
     double dropout;
 } attention_attributes;
 
@@ -39,7 +40,8 @@ static th_status check_leading(th_call *c)
     for (int d = 0; d < q->ndim - 2; d++) {
         const bool divides = d == heads && k->size[d] > 0 && q->size[d] % k->size[d] == 0;
         if (k->size[d] != v->size[d] || (k->size[d] != q->size[d] && !divides))
-            return th_call_fail(c, TH_ERROR_SHAPE, "leading dimensions differ: q is %s, k is %s, v is %s", TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
+            return th_call_fail(c, TH_ERROR_SHAPE, "leading dimensions differ: q is %s, k is %s, v is %s", TH_TEXT(q),
+                                TH_TEXT(k), TH_TEXT(v));
     }
     return TH_OK;
 }
@@ -53,12 +55,16 @@ static th_status check_operands(th_call *c)
     if (th_call_same_type(c) != TH_OK)
         return TH_ERROR_TYPE;
     if (q->ndim < 2 || k->ndim != q->ndim || v->ndim != q->ndim)
-        return th_call_fail(c, TH_ERROR_SHAPE, "q, k and v need one number of dimensions, 2 at least: q is %s, k is %s, v is %s", TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
+        return th_call_fail(c, TH_ERROR_SHAPE,
+                            "q, k and v need one number of dimensions, 2 at least: q is %s, k is %s, v is %s",
+                            TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
     const int last = q->ndim - 1;
     if (q->size[last] != k->size[last])
-        return th_call_fail(c, TH_ERROR_SHAPE, "widths of queries and keys differ: q is %s, k is %s", TH_TEXT(q), TH_TEXT(k));
+        return th_call_fail(c, TH_ERROR_SHAPE, "widths of queries and keys differ: q is %s, k is %s", TH_TEXT(q),
+                            TH_TEXT(k));
     if (k->size[last - 1] != v->size[last - 1])
-        return th_call_fail(c, TH_ERROR_SHAPE, "numbers of keys and values differ: k is %s, v is %s", TH_TEXT(k), TH_TEXT(v));
+        return th_call_fail(c, TH_ERROR_SHAPE, "numbers of keys and values differ: k is %s, v is %s", TH_TEXT(k),
+                            TH_TEXT(v));
     return check_leading(c);
 }
 
@@ -98,9 +104,11 @@ static th_status attention_shape(th_call *c)
     return TH_OK;
 }
 
-/* -- the call as the kernel wants it: leading dimensions walked by strides, grouped heads as a dimension of their own -- */
+/* -- the call as the kernel wants it: leading dimensions walked by strides, grouped heads as a dimension of their own
+ * -- */
 
-/* An operand with `trailing` dimensions behind the leading ones. per_query_head: it has all of q's heads, otherwise one head for each group. */
+/* An operand with `trailing` dimensions behind the leading ones. per_query_head: it has all of q's heads, otherwise one
+ * head for each group. */
 static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
 {
     th_attention_array result = {.data = array->data};
@@ -158,7 +166,12 @@ static th_attention describe(const th_call *c)
     const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
     const int last = q->ndim - 1, leading = q->ndim - 2;
     const int64_t group = group_size(q, k);
-    th_attention a = {.dims = leading, .grouped = group > 1, .queries = q->size[last - 1], .keys = k->size[last - 1], .width = q->size[last], .value_width = v->size[last],
+    th_attention a = {.dims = leading,
+                      .grouped = group > 1,
+                      .queries = q->size[last - 1],
+                      .keys = k->size[last - 1],
+                      .width = q->size[last],
+                      .value_width = v->size[last],
                       .scale = attributes->scale};
     memcpy(a.size, q->size, (size_t)leading * sizeof a.size[0]);
     if (a.grouped) {
@@ -174,7 +187,8 @@ static th_attention describe(const th_call *c)
     describe_mask(c, &a);
     a.drops = c->training && attributes->dropout > 0;
     if (a.drops)
-        a.dropout = th_dropout_mask_make((th_philox){{c->random.key[0], c->random.key[1]}, c->random.call, c->random.step}, attributes->dropout);
+        a.dropout = th_dropout_mask_make(
+            (th_philox){{c->random.key[0], c->random.key[1]}, c->random.call, c->random.step}, attributes->dropout);
     return a;
 }
 
@@ -207,9 +221,9 @@ static th_attention describe_backward(const th_call *c)
 
 /* With S = q kᵀ scale + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
  *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
- *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (the row of P dP summed is the row of O dO summed)
- *     dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS.
- * P is computed again as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
+ *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (the row of P dP summed is the row of O dO
+ * summed) dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS. P is computed again as exp(S - log-sum-exp), tile by tile;
+ * a gradient L of the log-sum-exp adds P L to dS. */
 static void attention_backward(const th_call *c)
 {
     const th_attention a = describe_backward(c);
@@ -231,11 +245,20 @@ static size_t attention_scratch(const th_call *c, bool backward)
         th_attention_array *array;
         bool given;
     } operands[] = {
-        {&a.q, true}, {&a.k, true}, {&a.v, true}, {&a.o, true}, {&a.log_sum_exp, c->output[LOG_SUM_EXP].given || backward},
-        {&a.valid_lens, c->input[MASK].given}, {&a.keep, c->input[MASK + TH_MASK_KEEP].given}, {&a.additive, c->input[ADDITIVE].given},
-        {&a.o_gradient, backward && c->output_gradient[O].given}, {&a.log_sum_exp_gradient, backward && c->output_gradient[LOG_SUM_EXP].given},
-        {&a.q_gradient, backward && c->input_gradient[Q].given}, {&a.k_gradient, backward && c->input_gradient[K].given},
-        {&a.v_gradient, backward && c->input_gradient[V].given}, {&a.additive_gradient, backward && c->input_gradient[ADDITIVE].given},
+        {&a.q, true},
+        {&a.k, true},
+        {&a.v, true},
+        {&a.o, true},
+        {&a.log_sum_exp, c->output[LOG_SUM_EXP].given || backward},
+        {&a.valid_lens, c->input[MASK].given},
+        {&a.keep, c->input[MASK + TH_MASK_KEEP].given},
+        {&a.additive, c->input[ADDITIVE].given},
+        {&a.o_gradient, backward && c->output_gradient[O].given},
+        {&a.log_sum_exp_gradient, backward && c->output_gradient[LOG_SUM_EXP].given},
+        {&a.q_gradient, backward && c->input_gradient[Q].given},
+        {&a.k_gradient, backward && c->input_gradient[K].given},
+        {&a.v_gradient, backward && c->input_gradient[V].given},
+        {&a.additive_gradient, backward && c->input_gradient[ADDITIVE].given},
     };
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
         *operands[i].array = present(*operands[i].array, operands[i].given);
@@ -304,7 +327,9 @@ static th_tensor *composed(const attention_attributes *attributes, th_tensor *co
     th_shape scores = {.ndim = q->ndim};
     scores_shape(&q_array, &k_array, scores.size);
     const int64_t group = group_size(&q_array, &k_array);
-    const double scale = attributes->scale != 0 ? attributes->scale : q->size[q->ndim - 1] > 0 ? 1 / sqrt((double)q->size[q->ndim - 1]) : 1;
+    const double scale = attributes->scale != 0     ? attributes->scale
+                         : q->size[q->ndim - 1] > 0 ? 1 / sqrt((double)q->size[q->ndim - 1])
+                                                    : 1;
 
     th_tensor *keep = (th_mask_keep)(q->ctx, &mask, scores);
     if (th_failed(q->ctx))
@@ -324,30 +349,82 @@ static th_tensor *attention_composed(const void *attributes, th_tensor *const *i
 
 /* -- samples -- */
 
-static const attention_attributes plain = {.scale = 0}, causal = {.rules = {.causal = TH_CAUSAL_TOP_LEFT}}, bottom_right = {.rules = {.causal = TH_CAUSAL_BOTTOM_RIGHT}},
-                                  window = {.rules = {.has_window = 1, .left = 1, .right = 1}, .scale = 0.7}, dropped = {.dropout = 0.3},
-                                  causal_dropped = {.rules = {.causal = TH_CAUSAL_TOP_LEFT}, .dropout = 0.25, .scale = -0.5};
+static const attention_attributes plain = {.scale = 0}, causal = {.rules = {.causal = TH_CAUSAL_TOP_LEFT}},
+                                  bottom_right = {.rules = {.causal = TH_CAUSAL_BOTTOM_RIGHT}},
+                                  window = {.rules = {.has_window = 1, .left = 1, .right = 1}, .scale = 0.7},
+                                  dropped = {.dropout = 0.3},
+                                  causal_dropped = {
+                                      .rules = {.causal = TH_CAUSAL_TOP_LEFT}, .dropout = 0.25, .scale = -0.5};
 
-#define ABSENT {.kind = TH_SAMPLE_ABSENT}
-#define REAL(...) {.shape = TH_SIZES(__VA_ARGS__)}
+#define ABSENT                                                                                                         \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
+#define REAL(...)                                                                                                      \
+    {                                                                                                                  \
+        .shape = TH_SIZES(__VA_ARGS__)                                                                                 \
+    }
 
 static const th_sample attention_samples[] = {
     {"plain", &plain, INPUTS, {REAL(3, 4), REAL(5, 4), REAL(5, 2), ABSENT, ABSENT, ABSENT}, 0},
     {"heads", &plain, INPUTS, {REAL(2, 2, 3, 4), REAL(2, 2, 4, 4), REAL(2, 2, 4, 4), ABSENT, ABSENT, ABSENT}, 0},
     {"causal", &causal, INPUTS, {REAL(2, 4, 3), REAL(2, 4, 3), REAL(2, 4, 3), ABSENT, ABSENT, ABSENT}, 0},
-    {"causal, queries without keys", &bottom_right, INPUTS, {REAL(5, 3), REAL(3, 3), REAL(3, 2), ABSENT, ABSENT, ABSENT}, 0},
+    {"causal, queries without keys",
+     &bottom_right,
+     INPUTS,
+     {REAL(5, 3), REAL(3, 3), REAL(3, 2), ABSENT, ABSENT, ABSENT},
+     0},
     {"window", &window, INPUTS, {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), ABSENT, ABSENT, ABSENT}, 0},
-    {"lengths", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6}, ABSENT, ABSENT}, 0},
-    {"lengths per query", &plain, INPUTS, {REAL(2, 3, 3), REAL(2, 5, 3), REAL(2, 5, 3), {.shape = TH_SIZES(2, 3), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6}, ABSENT, ABSENT}, 0},
-    {"keep", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ABSENT, {.shape = TH_SIZES(2, 1, 3, 4), .kind = TH_SAMPLE_BOOL}, ABSENT}, 0},
-    {"additive", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ABSENT, ABSENT, REAL(2, 1, 4)}, 0},
+    {"lengths",
+     &plain,
+     INPUTS,
+     {REAL(2, 2, 3, 3),
+      REAL(2, 2, 5, 3),
+      REAL(2, 2, 5, 3),
+      {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6},
+      ABSENT,
+      ABSENT},
+     0},
+    {"lengths per query",
+     &plain,
+     INPUTS,
+     {REAL(2, 3, 3),
+      REAL(2, 5, 3),
+      REAL(2, 5, 3),
+      {.shape = TH_SIZES(2, 3), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6},
+      ABSENT,
+      ABSENT},
+     0},
+    {"keep",
+     &plain,
+     INPUTS,
+     {REAL(2, 2, 3, 3),
+      REAL(2, 2, 4, 3),
+      REAL(2, 2, 4, 3),
+      ABSENT,
+      {.shape = TH_SIZES(2, 1, 3, 4), .kind = TH_SAMPLE_BOOL},
+      ABSENT},
+     0},
+    {"additive",
+     &plain,
+     INPUTS,
+     {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ABSENT, ABSENT, REAL(2, 1, 4)},
+     0},
     {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), ABSENT, ABSENT, ABSENT}, 0},
-    {"grouped heads", &causal, INPUTS, {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), ABSENT, ABSENT, ABSENT}, 0},
+    {"grouped heads",
+     &causal,
+     INPUTS,
+     {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), ABSENT, ABSENT, ABSENT},
+     0},
     {"everything",
      &causal_dropped,
      INPUTS,
-     {REAL(2, 4, 3, 2), REAL(2, 2, 4, 2), REAL(2, 2, 4, 3), {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
-      {.shape = TH_SIZES(2, 1, 1, 4), .kind = TH_SAMPLE_BOOL, .high = 0.8}, REAL(4, 3, 1)},
+     {REAL(2, 4, 3, 2),
+      REAL(2, 2, 4, 2),
+      REAL(2, 2, 4, 3),
+      {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
+      {.shape = TH_SIZES(2, 1, 1, 4), .kind = TH_SAMPLE_BOOL, .high = 0.8},
+      REAL(4, 3, 1)},
      0},
     {.name = NULL},
 };
@@ -355,14 +432,16 @@ static const th_sample attention_samples[] = {
 const th_op th_op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .value = "O = m P V, P = softmax(Q Kᵀ scale + mask), m dropout",
-    .gradient = "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dQ = dS K scale, dK = dSᵀ Q scale, dmask = dS",
+    .gradient =
+        "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dQ = dS K scale, dK = dSᵀ Q scale, dmask = dS",
     .n_inputs = INPUTS,
     .optional = TH_SAVE_INPUT(MASK) | TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE),
     .n_outputs = OUTPUTS,
     .differentiable_outputs = 1u << O | 1u << LOG_SUM_EXP,
     .attributes_size = sizeof(attention_attributes),
-    .saves = TH_SAVE_INPUT(Q) | TH_SAVE_INPUT(K) | TH_SAVE_INPUT(V) | TH_SAVE_INPUT(MASK) | TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE) |
-             TH_SAVE_OUTPUT(O) | TH_SAVE_OUTPUT(LOG_SUM_EXP),
+    .saves = TH_SAVE_INPUT(Q) | TH_SAVE_INPUT(K) | TH_SAVE_INPUT(V) | TH_SAVE_INPUT(MASK) |
+             TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE) | TH_SAVE_OUTPUT(O) |
+             TH_SAVE_OUTPUT(LOG_SUM_EXP),
     .shape = attention_shape,
     .forward = attention_forward,
     .backward = attention_backward,
@@ -372,13 +451,15 @@ const th_op th_op_scaled_dot_product_attention = {
     .samples = attention_samples,
 };
 
-/* Composed when fusion is off, and whenever the weights are asked for: only then do they exist, with a gradient of their own. The log-sum-exp, on which
- * dropout has no influence, always comes from the fused operation. */
-th_tensor *(th_scaled_dot_product_attention)(th_tensor *q, th_tensor *k, th_tensor *v, const th_attention_options *options)
+/* Composed when fusion is off, and whenever the weights are asked for: only then do they exist, with a gradient of
+ * their own. The log-sum-exp, on which dropout has no influence, always comes from the fused operation. */
+th_tensor *(th_scaled_dot_product_attention)(th_tensor *q, th_tensor *k, th_tensor *v,
+                                             const th_attention_options *options)
 {
     const th_attention_options defaults = {.mask = NULL};
     options = options ? options : &defaults;
-    attention_attributes attributes = {.rules = th_mask_rules_of(options->mask), .scale = options->scale, .dropout = options->dropout};
+    attention_attributes attributes = {
+        .rules = th_mask_rules_of(options->mask), .scale = options->scale, .dropout = options->dropout};
     th_tensor *inputs[INPUTS] = {q, k, v};
     th_mask_tensors(options->mask, &inputs[MASK]);
     th_tensor **extra[OUTPUTS - 1] = {options->log_sum_exp};

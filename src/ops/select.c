@@ -18,7 +18,8 @@ static th_status select_shape(th_call *call)
     const int64_t length = x->size[axis];
     const int64_t index = attributes->index + (attributes->index < 0 ? length : 0);
     if (index < 0 || index >= length)
-        return th_call_fail(call, TH_ERROR_INDEX, "index %lld is outside axis %d of x, %s", (long long)attributes->index, axis, TH_TEXT(x));
+        return th_call_fail(call, TH_ERROR_INDEX, "index %lld is outside axis %d of x, %s",
+                            (long long)attributes->index, axis, TH_TEXT(x));
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
     int ndim = 0;

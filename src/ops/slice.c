@@ -22,11 +22,12 @@ static th_status slice_shape(th_call *call)
     if (step < 1)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "the step must be at least 1, not %lld", (long long)step);
     if (start < 0 || start > length || stop < 0 || stop > length)
-        return th_call_fail(call, TH_ERROR_INDEX, "%s %lld is outside axis %d of x, %s", start < 0 || start > length ? "start" : "stop",
-                            (long long)(start < 0 || start > length ? attributes->start : attributes->stop), axis, TH_TEXT(x));
+        return th_call_fail(
+            call, TH_ERROR_INDEX, "%s %lld is outside axis %d of x, %s", start < 0 || start > length ? "start" : "stop",
+            (long long)(start < 0 || start > length ? attributes->start : attributes->stop), axis, TH_TEXT(x));
     if (start > stop)
-        return th_call_fail(call, TH_ERROR_INDEX, "start %lld lies behind stop %lld on axis %d of x, %s", (long long)attributes->start,
-                            (long long)attributes->stop, axis, TH_TEXT(x));
+        return th_call_fail(call, TH_ERROR_INDEX, "start %lld lies behind stop %lld on axis %d of x, %s",
+                            (long long)attributes->start, (long long)attributes->stop, axis, TH_TEXT(x));
     const int64_t count = (stop - start) / step + ((stop - start) % step != 0);
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
     memcpy(size, x->size, sizeof size);

@@ -13,7 +13,8 @@ th_status(th_split)(th_tensor *x, int axis, int count, const int64_t *sizes, th_
         return ctx && th_failed(ctx) ? ctx->error : TH_ERROR_ARGUMENT;
     }
     if (sizes == NULL || parts == NULL || count < 1)
-        return th_fail(x->ctx, TH_ERROR_ARGUMENT, "split", "at least one part is needed, with its size and a place to store it");
+        return th_fail(x->ctx, TH_ERROR_ARGUMENT, "split",
+                       "at least one part is needed, with its size and a place to store it");
     const th_array array = th_tensor_array(x);
     if (!th_normalise_axis(&axis, x->ndim))
         return th_fail(x->ctx, TH_ERROR_SHAPE, "split", "axis %d does not exist in x, %s", axis, TH_TEXT(&array));
@@ -25,8 +26,8 @@ th_status(th_split)(th_tensor *x, int axis, int count, const int64_t *sizes, th_
             return th_fail(x->ctx, TH_ERROR_SHAPE, "split", "the sizes' sum overflows");
     }
     if (total != x->size[axis])
-        return th_fail(x->ctx, TH_ERROR_SHAPE, "split", "the sizes of the parts add up to %lld, axis %d of x is %s", (long long)total, axis,
-                       TH_TEXT(&array));
+        return th_fail(x->ctx, TH_ERROR_SHAPE, "split", "the sizes of the parts add up to %lld, axis %d of x is %s",
+                       (long long)total, axis, TH_TEXT(&array));
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
         parts[i] = (th_slice)(x, axis, start, start + sizes[i], 1);

@@ -1,4 +1,5 @@
-/* stack: tensors of one shape as the members of a new axis. A copy of each into its place in the result, and of each place back. */
+/* stack: tensors of one shape as the members of a new axis. A copy of each into its place in the result, and of each
+ * place back. */
 #include "ops/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -14,7 +15,8 @@ static th_status stack_shape(th_call *call)
     stack_attributes *attributes = th_call_attributes(call);
     const th_array *first = &call->input[0];
     if (first->ndim == TH_MAX_DIMS)
-        return th_call_fail(call, TH_ERROR_SHAPE, "input 0, %s, has as many dimensions as a tensor can have", TH_TEXT(first));
+        return th_call_fail(call, TH_ERROR_SHAPE, "input 0, %s, has as many dimensions as a tensor can have",
+                            TH_TEXT(first));
     int axis = attributes->axis;
     if (th_call_axis(call, &axis, first->ndim + 1))
         return TH_ERROR_SHAPE;
@@ -28,7 +30,8 @@ static th_status stack_shape(th_call *call)
         for (int i = 0; i < first->ndim && fits; i++)
             fits = x->size[i] == first->size[i];
         if (!fits)
-            return th_call_fail(call, TH_ERROR_SHAPE, "shapes differ: input 0 is %s, input %d is %s", TH_TEXT(first), n, TH_TEXT(x));
+            return th_call_fail(call, TH_ERROR_SHAPE, "shapes differ: input 0 is %s, input %d is %s", TH_TEXT(first), n,
+                                TH_TEXT(x));
     }
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
@@ -81,7 +84,11 @@ static void stack_backward(const th_call *call)
 
 static const th_sample stack_samples[] = {
     {"first axis", &(stack_attributes){0}, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 3}}}}, 0},
-    {"middle axis", &(stack_attributes){1}, 3, {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}}, 0},
+    {"middle axis",
+     &(stack_attributes){1},
+     3,
+     {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}},
+     0},
     {"last axis", &(stack_attributes){-1}, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 3}}}}, 0},
     {"scalars", &(stack_attributes){0}, 3, {{.shape = {0, {0}}}, {.shape = {0, {0}}}, {.shape = {0, {0}}}}, 0},
     {.name = NULL},
@@ -102,7 +109,8 @@ const th_op th_op_stack = {
 th_tensor *(th_stack)(th_tensor *const *xs, int count, int axis)
 {
     if (xs == NULL || count < 1) {
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "stack", "at least one tensor is needed, %d given", xs ? count : 0);
+        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "stack", "at least one tensor is needed, %d given",
+                xs ? count : 0);
         return NULL;
     }
     return th_apply_n(&th_op_stack, &(stack_attributes){axis}, count, xs, NULL);

@@ -16,8 +16,9 @@ static void sum_backward(const th_call *c)
     th_copy_array(c->ctx, &c->input_gradient[0], &dy, c->add[0]);
 }
 
-static const th_reduction all = {.axes = {0}}, all_kept = {.keep_axes = true}, first = {.axes = {1, {0}}}, last = {.axes = {1, {-1}}},
-                          outer = {.axes = {2, {0, 2}}}, middle_kept = {.axes = {1, {1}}, .keep_axes = true}, none_left = {.axes = {1, {0}}};
+static const th_reduction all = {.axes = {0}}, all_kept = {.keep_axes = true}, first = {.axes = {1, {0}}},
+                          last = {.axes = {1, {-1}}}, outer = {.axes = {2, {0, 2}}},
+                          middle_kept = {.axes = {1, {1}}, .keep_axes = true}, none_left = {.axes = {1, {0}}};
 
 static const th_sample sum_samples[] = {
     {"all axes", &all, 1, {{.shape = {3, {2, 3, 4}}}}, 0},

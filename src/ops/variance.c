@@ -24,7 +24,8 @@ static double divisor(const th_call *c)
 static void forward_body(void *shared, const th_rows_block *b)
 {
     const th_call *c = shared;
-    th_call_kernels(c)->row_variance(b->count, b->length, divisor(c), b->operand[0], b->stride[0], b->operand[1], b->stride[1]);
+    th_call_kernels(c)->row_variance(b->count, b->length, divisor(c), b->operand[0], b->stride[0], b->operand[1],
+                                     b->stride[1]);
 }
 
 static void variance_forward(const th_call *c)
@@ -47,8 +48,8 @@ static void backward_rows(const th_call *c, th_rows *rows)
 static void backward_body(void *shared, const th_rows_block *b)
 {
     const th_call *c = shared;
-    th_call_kernels(c)->row_variance_backward(b->count, b->length, divisor(c), b->operand[0], b->stride[0], b->operand[1], b->stride[1],
-                                              b->operand[2], b->stride[2], c->add[0]);
+    th_call_kernels(c)->row_variance_backward(b->count, b->length, divisor(c), b->operand[0], b->stride[0],
+                                              b->operand[1], b->stride[1], b->operand[2], b->stride[2], c->add[0]);
 }
 
 /* dL/dx_i = dL/dy sum_j 2 (x_j - m) (1[i=j] - 1/n) / (n - correction),   and sum_j (x_j - m) = 0
@@ -70,8 +71,10 @@ static size_t variance_scratch(const th_call *c, bool backward)
     return th_rows_scratch(c->ctx, &rows);
 }
 
-static const th_reduction all = {.axes = {0}}, corrected = {.axes = {1, {-1}}, .correction = 1}, first = {.axes = {1, {0}}},
-                          outer_kept = {.axes = {2, {0, 2}}, .keep_axes = true, .correction = 1}, middle = {.axes = {1, {1}}};
+static const th_reduction all = {.axes = {0}}, corrected = {.axes = {1, {-1}}, .correction = 1},
+                          first = {.axes = {1, {0}}},
+                          outer_kept = {.axes = {2, {0, 2}}, .keep_axes = true, .correction = 1},
+                          middle = {.axes = {1, {1}}};
 
 static const th_sample variance_samples[] = {
     {"all axes", &all, 1, {{.shape = {3, {2, 3, 4}}}}, 0},

@@ -1,5 +1,5 @@
-/* Counting through the index space of a few strided operands, last dimension fastest: for loops over whole rows, products
- * or tiles. Loops over single elements belong into kernels. */
+/* Counting through the index space of a few strided operands, last dimension fastest: for loops over whole rows,
+ * products or tiles. Loops over single elements belong into kernels. */
 #ifndef TH_OPS_WALK_H
 #define TH_OPS_WALK_H
 

@@ -1,5 +1,5 @@
-/* Looking at tensors and changing their elements from outside the tape. Every change raises the storage's version, so that a backward over a value
- * that it saved is refused. */
+/* Looking at tensors and changing their elements from outside the tape. Every change raises the storage's version, so
+ * that a backward over a value that it saved is refused. */
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ static bool find_axis(const th_tensor *t, const char *operation, int *axis)
 {
     if (th_normalise_axis(axis, t->ndim))
         return true;
-    th_fail(t->ctx, TH_ERROR_SHAPE, operation, "axis %d is outside a tensor %s", *axis, TH_SIZES_TEXT(t->ndim, t->size));
+    th_fail(t->ctx, TH_ERROR_SHAPE, operation, "axis %d is outside a tensor %s", *axis,
+            TH_SIZES_TEXT(t->ndim, t->size));
     return false;
 }
 
@@ -79,7 +80,8 @@ th_tensor *th_set_axes(th_tensor *t, const char *letters)
         return NULL;
     const size_t count = letters ? strlen(letters) : 0;
     if (letters && count != (size_t)t->ndim) {
-        th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_axes", "\"%.20s\" has %zu letters for %d dimensions", letters, count, t->ndim);
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_axes", "\"%.20s\" has %zu letters for %d dimensions", letters, count,
+                t->ndim);
         return NULL;
     }
     memset(t->axes, 0, sizeof t->axes);
@@ -100,7 +102,8 @@ double(th_item)(th_tensor *t)
     if (!th_usable(t, NULL, "item", "t"))
         return NAN;
     if (th_tensor_numel(t) != 1) {
-        th_fail(t->ctx, TH_ERROR_SHAPE, "item", "needs a tensor of one element, not %s", TH_SIZES_TEXT(t->ndim, t->size));
+        th_fail(t->ctx, TH_ERROR_SHAPE, "item", "needs a tensor of one element, not %s",
+                TH_SIZES_TEXT(t->ndim, t->size));
         return NAN;
     }
     const void *data = th_tensor_data(t);
@@ -120,15 +123,16 @@ static char *existing_data(const th_tensor *t, const char *operation)
 static bool find_element(const th_tensor *t, const char *operation, const th_shape *index, int64_t *offset)
 {
     if (index->ndim != t->ndim) {
-        th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim, TH_SIZES_TEXT(t->ndim, t->size));
+        th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim,
+                TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
     *offset = 0;
     for (int i = 0; i < t->ndim; i++) {
         const int64_t at = index->size[i] < 0 ? index->size[i] + t->size[i] : index->size[i];
         if (at < 0 || at >= t->size[i]) {
-            th_fail(t->ctx, TH_ERROR_INDEX, operation, "index %lld is outside axis %d of %s", (long long)index->size[i], i,
-                    TH_SIZES_TEXT(t->ndim, t->size));
+            th_fail(t->ctx, TH_ERROR_INDEX, operation, "index %lld is outside axis %d of %s", (long long)index->size[i],
+                    i, TH_SIZES_TEXT(t->ndim, t->size));
             return false;
         }
         *offset += at * t->stride[i];
@@ -162,7 +166,8 @@ static th_status check_value(th_tensor *t, const char *operation, double value)
 th_status(th_set)(th_tensor *t, th_shape index, double value)
 {
     int64_t offset;
-    if (!th_usable(t, NULL, "set", "t") || !find_element(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
+    if (!th_usable(t, NULL, "set", "t") || !find_element(t, "set", &index, &offset) ||
+        check_value(t, "set", value) != TH_OK)
         return refused(t);
     char *data = th_tensor_data(t);
     if (data)
@@ -178,7 +183,8 @@ static bool readable_data(const th_tensor *t, const char *operation)
     if (!th_usable(t, NULL, operation, "t"))
         return false;
     if (!th_is_contiguous(t)) {
-        th_fail(t->ctx, TH_ERROR_STATE, operation, "a tensor %s with gaps or another order of axes in memory has no plain data: th_contiguous copies it",
+        th_fail(t->ctx, TH_ERROR_STATE, operation,
+                "a tensor %s with gaps or another order of axes in memory has no plain data: th_contiguous copies it",
                 TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
@@ -219,8 +225,8 @@ static th_status check_bytes(const th_tensor *t, const char *operation, const vo
         return refused(t);
     const size_t needed = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
     if (bytes != needed)
-        return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "%s %s is %zu bytes, not %zu", th_dtype_name(t->dtype), TH_SIZES_TEXT(t->ndim, t->size), needed,
-                       bytes);
+        return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "%s %s is %zu bytes, not %zu", th_dtype_name(t->dtype),
+                       TH_SIZES_TEXT(t->ndim, t->size), needed, bytes);
     return data || bytes == 0 ? TH_OK : th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "data is NULL");
 }
 

@@ -24,7 +24,8 @@ enum { TH_RED_ZONE = 0 };
 
 enum { TH_MIN_CHUNK = 256 * 1024, TH_MAX_SLACK = 16 * 1024 * 1024, TH_RECORDS_PER_PAGE = 126 };
 
-/* A run of a chunk, free or taken. All runs of a chunk form a list by address; the free ones a second list, by address too. */
+/* A run of a chunk, free or taken. All runs of a chunk form a list by address; the free ones a second list, by address
+ * too. */
 struct th_block {
     struct th_chunk *chunk;
     size_t offset, bytes; /* with the red zone */
@@ -154,7 +155,8 @@ static th_block *find(struct th_chunk *chunk, size_t need)
     return NULL;
 }
 
-/* A new chunk for at least `need` bytes: a quarter of what there is at a time, so that large models do not reserve much too much. */
+/* A new chunk for at least `need` bytes: a quarter of what there is at a time, so that large models do not reserve much
+ * too much. */
 static struct th_chunk *chunk_new(th_arena *arena, size_t need)
 {
     size_t total = 0;

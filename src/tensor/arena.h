@@ -1,7 +1,9 @@
-/* Memory in large chunks from the context's allocator, handed out in blocks of whole cache lines that can be given back in any order.
+/* Memory in large chunks from the context's allocator, handed out in blocks of whole cache lines that can be given back
+ * in any order.
  *
- * First fit in the order the chunks were taken: a sequence of requests that fitted once fits again in the same places, so that after the
- * first step no step allocates. Bookkeeping lies outside the blocks; under AddressSanitizer free memory is poisoned and every block ends in a red zone. */
+ * First fit in the order the chunks were taken: a sequence of requests that fitted once fits again in the same places,
+ * so that after the first step no step allocates. Bookkeeping lies outside the blocks; under AddressSanitizer free
+ * memory is poisoned and every block ends in a red zone. */
 #ifndef TH_TENSOR_ARENA_H
 #define TH_TENSOR_ARENA_H
 
@@ -19,11 +21,11 @@ typedef struct th_chunk_source {
 
 typedef struct th_arena {
     th_chunk_source source;
-    bool virtual_only;        /* shapes only: blocks have a size and no memory */
-    size_t live, peak;        /* bytes in blocks now, and at most so far */
-    struct th_chunk *chunks;  /* oldest first */
-    th_block *spare;          /* unused block records */
-    void *records;            /* pages of block records */
+    bool virtual_only;       /* shapes only: blocks have a size and no memory */
+    size_t live, peak;       /* bytes in blocks now, and at most so far */
+    struct th_chunk *chunks; /* oldest first */
+    th_block *spare;         /* unused block records */
+    void *records;           /* pages of block records */
 } th_arena;
 
 void th_arena_init(th_arena *arena, th_chunk_source source, bool virtual_only);

@@ -29,10 +29,11 @@ static void check_options(th_context *ctx)
     if (machine)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", machine);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for the affinity mask; it is %d", (int)TH_MAX_THREADS,
-                options->threads);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for the affinity mask; it is %d",
+                (int)TH_MAX_THREADS, options->threads);
     if (!th_is_floating(options->default_dtype))
-        th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s", th_dtype_name(options->default_dtype));
+        th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s",
+                th_dtype_name(options->default_dtype));
 }
 
 th_context *(th_context_new)(const th_context_options *options)
@@ -160,7 +161,8 @@ th_status th_set_default_dtype(th_context *ctx, th_dtype dtype)
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     if (!th_is_floating(dtype))
-        return th_fail(ctx, TH_ERROR_TYPE, "set_default_dtype", "the default type must be float32 or float64, not %s", th_dtype_name(dtype));
+        return th_fail(ctx, TH_ERROR_TYPE, "set_default_dtype", "the default type must be float32 or float64, not %s",
+                       th_dtype_name(dtype));
     ctx->default_dtype = dtype;
     return TH_OK;
 }
@@ -215,7 +217,8 @@ th_status th_set_threads(th_context *ctx, int threads)
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     if (threads < 1 || threads > TH_MAX_THREADS)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "set_threads", "threads must be 1 to %d, not %d", (int)TH_MAX_THREADS, threads);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "set_threads", "threads must be 1 to %d, not %d", (int)TH_MAX_THREADS,
+                       threads);
     ctx->threads = threads;
     return TH_OK;
 }
@@ -234,7 +237,8 @@ const char *th_build_info(th_context *ctx)
 {
     if (ctx == NULL)
         return "";
-    const int used = snprintf(ctx->build_info, sizeof ctx->build_info, "tapehead %s compiler=%s ", th_version(), __VERSION__);
+    const int used =
+        snprintf(ctx->build_info, sizeof ctx->build_info, "tapehead %s compiler=%s ", th_version(), __VERSION__);
     th_machine machine = ctx->machine;
     machine.threads = ctx->threads;
     if (used > 0 && (size_t)used < sizeof ctx->build_info)

@@ -14,7 +14,13 @@
 enum { TH_MESSAGE_SIZE = 1024, TH_PATH_SIZE = 256 };
 
 /* The random streams: what is drawn from one never moves another. */
-typedef enum th_stream { TH_STREAM_DROPOUT, TH_STREAM_DATA, TH_STREAM_INITIALISATION, TH_STREAM_SAMPLING, TH_STREAM_COUNT } th_stream;
+typedef enum th_stream {
+    TH_STREAM_DROPOUT,
+    TH_STREAM_DATA,
+    TH_STREAM_INITIALISATION,
+    TH_STREAM_SAMPLING,
+    TH_STREAM_COUNT
+} th_stream;
 
 /* Something of an upper layer that lives as long as the context: tape, modules, optimisers. */
 typedef struct th_attachment {
@@ -41,35 +47,38 @@ struct th_context {
     /* randomness */
     uint64_t seed;
     int64_t step;
-    uint32_t calls[TH_STREAM_COUNT];         /* calls within the step, per stream */
-    uint32_t calls_at_clear;                 /* of the dropout stream, at the last clear without an error */
+    uint32_t calls[TH_STREAM_COUNT]; /* calls within the step, per stream */
+    uint32_t calls_at_clear;         /* of the dropout stream, at the last clear without an error */
 
     /* memory */
     size_t reserved, live_other, peak, allocations; /* bytes from the allocator; bytes in use outside the arenas */
-    th_arena step_arena;                     /* values, gradients, saved results of the current step */
-    th_arena owned_arena;                    /* tensors that the user owns */
+    th_arena step_arena;                            /* values, gradients, saved results of the current step */
+    th_arena owned_arena;                           /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;
 
     /* handles */
     th_pool step_tensors[2], owned_tensors;
-    th_tensor *owned_free_first, *owned_free_last; /* freed owned handles, reused oldest first so that a stale one is recognised longest */
+    th_tensor *owned_free_first,
+        *owned_free_last; /* freed owned handles, reused oldest first so that a stale one is recognised longest */
     int64_t owned_free_count;
-    th_tensor *free_at_clear;                /* owned tensors that were freed while the tape used them */
-    int step_pool;                           /* which of the two is in use; they take turns at every clear */
+    th_tensor *free_at_clear; /* owned tensors that were freed while the tape used them */
+    int step_pool;            /* which of the two is in use; they take turns at every clear */
 
-    int scope_depth;                         /* open scopes; 0: what is created is the user's */
-    const char *path;                        /* dotted names of the open scopes; "" outside */
+    int scope_depth;  /* open scopes; 0: what is created is the user's */
+    const char *path; /* dotted names of the open scopes; "" outside */
     /* The gradient checker's: called with every owned floating tensor before an operation reads it; NULL otherwise. */
     void (*on_owned_input)(th_tensor *t, void *user);
     void *on_owned_input_user;
-    struct th_tape *tape;                    /* autograd/tape.h; made with the first scope or node */
+    struct th_tape *tape; /* autograd/tape.h; made with the first scope or node */
     th_attachment *attachments;
 };
 
 /* -- errors (tensor/error.c) -- */
 /* Stores the first error: "<operation>: <sentence>; at file:line". operation may be NULL. Returns code. */
-th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...) __attribute__((format(printf, 4, 5)));
-th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format, va_list arguments);
+th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
+                            va_list arguments);
 /* True when an error is pending. */
 static inline bool th_failed(const th_context *ctx)
 {
@@ -81,13 +90,14 @@ void th_use_context(th_context *ctx);
 void th_forget_context(const th_context *ctx); /* when it is freed */
 /* The innermost location pushed by TH_AT; file NULL when there is none. */
 void th_location(const char **file, int *line);
-/* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when NULL).
- * On failure stores the error (if none is pending) and returns false. position: "a", "weight", ... */
+/* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
+ * NULL). On failure stores the error (if none is pending) and returns false. position: "a", "weight", ... */
 bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position);
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);
-/* Memory outside the arenas, counted and limited; NULL without setting an error when there is none. bytes is rounded up to cache lines. */
+/* Memory outside the arenas, counted and limited; NULL without setting an error when there is none. bytes is rounded up
+ * to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
 /* Memory for numbers outside the arenas: accounted alike, but *memory is NULL in a shapes-only context. */
@@ -105,7 +115,8 @@ void th_detach_object(th_context *ctx, void *object); /* forgets it again */
 th_random_call th_random_next(th_context *ctx, th_stream stream);
 /* An optimiser step succeeded: the step count moves and calls start again. */
 void th_random_step_done(th_context *ctx);
-/* It was refused: the dropout calls go back to the start of the step, so that the repeated step draws the same numbers. */
+/* It was refused: the dropout calls go back to the start of the step, so that the repeated step draws the same numbers.
+ */
 void th_random_step_refused(th_context *ctx);
 
 static inline const th_kernels *th_context_kernels(const th_context *ctx, th_dtype dtype)

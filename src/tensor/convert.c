@@ -1,5 +1,5 @@
-/* Conversion between element types, in two halves made from the one list of types: into the widest number of its kind (double or int64_t),
- * and from there into the other type. No value is rounded twice. */
+/* Conversion between element types, in two halves made from the one list of types: into the widest number of its kind
+ * (double or int64_t), and from there into the other type. No value is rounded twice. */
 #include "tensor/convert.h"
 
 #include <math.h>
@@ -11,60 +11,59 @@ enum { CHUNK = 512 };
 /* The first doubles that int32 and int64 cannot hold. */
 static const double int32_end = 0x1p31, int64_end = 0x1p63;
 
-static float real_to_float(double value)
+/* -- double into each type, defined for every value -- */
+
+static float real_to_TH_FLOAT32(double value)
 {
     return (float)value;
 }
 
-static double real_to_double(double value)
+static double real_to_TH_FLOAT64(double value)
 {
     return value;
 }
 
-static int32_t real_to_int32(double value)
+static int32_t real_to_TH_INT32(double value)
 {
     return value >= int32_end ? INT32_MAX : value <= -int32_end ? INT32_MIN : isnan(value) ? 0 : (int32_t)value;
 }
 
-static int64_t real_to_int64(double value)
+static int64_t real_to_TH_INT64(double value)
 {
     return value >= int64_end ? INT64_MAX : value <= -int64_end ? INT64_MIN : isnan(value) ? 0 : (int64_t)value;
 }
 
-static bool real_to_bool(double value)
+static bool real_to_TH_BOOL(double value)
 {
     return value != 0;
 }
 
-#define FROM_REAL(type, value)                                                                                                                       \
-    _Generic((type)0, float : real_to_float, double : real_to_double, int32_t : real_to_int32, int64_t : real_to_int64, bool : real_to_bool)(value)
-
 /* -- into double or int64_t, from double or int64_t -- */
 
-#define HALVES(dtype, text, type)                                                                                                                    \
-    static void load_real_##dtype(int64_t n, const void *from, double *values)                                                                       \
-    {                                                                                                                                                \
-        const type *x = from;                                                                                                                        \
-        for (int64_t i = 0; i < n; i++)                                                                                                              \
-            values[i] = (double)x[i];                                                                                                                \
-    }                                                                                                                                                \
-    static void load_whole_##dtype(int64_t n, const void *from, int64_t *values)                                                                     \
-    {                                                                                                                                                \
-        const type *x = from;                                                                                                                        \
-        for (int64_t i = 0; i < n; i++)                                                                                                              \
-            values[i] = (int64_t)x[i];                                                                                                               \
-    }                                                                                                                                                \
-    static void store_real_##dtype(int64_t n, void *to, const double *values)                                                                        \
-    {                                                                                                                                                \
-        type *y = to;                                                                                                                                \
-        for (int64_t i = 0; i < n; i++)                                                                                                              \
-            y[i] = FROM_REAL(type, values[i]);                                                                                                       \
-    }                                                                                                                                                \
-    static void store_whole_##dtype(int64_t n, void *to, const int64_t *values)                                                                      \
-    {                                                                                                                                                \
-        type *y = to;                                                                                                                                \
-        for (int64_t i = 0; i < n; i++)                                                                                                              \
-            y[i] = (type)values[i];                                                                                                                  \
+#define HALVES(dtype, text, type)                                                                                      \
+    static void load_real_##dtype(int64_t n, const void *from, double *values)                                         \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            values[i] = (double)x[i];                                                                                  \
+    }                                                                                                                  \
+    static void load_whole_##dtype(int64_t n, const void *from, int64_t *values)                                       \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            values[i] = (int64_t)x[i];                                                                                 \
+    }                                                                                                                  \
+    static void store_real_##dtype(int64_t n, void *to, const double *values)                                          \
+    {                                                                                                                  \
+        type *y = to;                                                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            y[i] = real_to_##dtype(values[i]);                                                                         \
+    }                                                                                                                  \
+    static void store_whole_##dtype(int64_t n, void *to, const int64_t *values)                                        \
+    {                                                                                                                  \
+        type *y = to;                                                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            y[i] = (type)values[i];                                                                                    \
     }
 TH_DTYPES(HALVES)
 
@@ -74,9 +73,9 @@ static const struct {
     void (*store_real)(int64_t n, void *to, const double *values);
     void (*store_whole)(int64_t n, void *to, const int64_t *values);
 } halves[] = {
-#define ROW(dtype, text, type) [dtype] = {load_real_##dtype, load_whole_##dtype, store_real_##dtype, store_whole_##dtype},
-    TH_DTYPES(ROW)
-};
+#define ROW(dtype, text, type)                                                                                         \
+    [dtype] = {load_real_##dtype, load_whole_##dtype, store_real_##dtype, store_whole_##dtype},
+    TH_DTYPES(ROW)};
 
 void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from)
 {

@@ -1,5 +1,5 @@
-/* Numbers from one element type to another. Floating to integer: truncated towards zero, held at the type's limits, NaN gives 0; anything to bool: != 0;
- * int64 to int32 keeps the low 32 bits; the rest as C does. */
+/* Numbers from one element type to another. Floating to integer: truncated towards zero, held at the type's limits, NaN
+ * gives 0; anything to bool: != 0; int64 to int32 keeps the low 32 bits; the rest as C does. */
 #ifndef TH_TENSOR_CONVERT_H
 #define TH_TENSOR_CONVERT_H
 

@@ -23,17 +23,20 @@ static void copy_rows(const void *shared, int64_t begin, int64_t end)
     for (int64_t n; begin < end; begin += n) {
         n = th_nest_run(nest, &place);
         n = n < end - begin ? n : end - begin;
-        th_move_run(n, nest->array[0].element, place.at[0], nest->array[0].stride[last], place.at[1], nest->array[1].stride[last]);
+        th_move_run(n, nest->array[0].element, place.at[0], nest->array[0].stride[last], place.at[1],
+                    nest->array[1].stride[last]);
         th_nest_advance(nest, n, &place);
     }
 }
 
-/* The dimension along which the source lies contiguously, when the destination does along another, the last; else -1. */
+/* The dimension along which the source lies contiguously, when the destination does along another, the last; else -1.
+ */
 static int transposed_dimension(const th_nest *nest)
 {
     const int last = nest->ndim - 1;
     const int64_t element = nest->array[0].element;
-    if (nest->array[0].stride[last] != element || nest->array[1].stride[last] == element || nest->array[1].stride[last] == 0)
+    if (nest->array[0].stride[last] != element || nest->array[1].stride[last] == element ||
+        nest->array[1].stride[last] == 0)
         return -1;
     for (int d = 0; d < last; d++)
         if (nest->array[1].stride[d] == element && nest->size[d] >= TILE_ROWS / 2)
@@ -72,7 +75,8 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
         for (int64_t column = 0; column < nest->size[last]; column += TILE_COLUMNS) {
             const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
             for (int64_t i = row; i < row + rows; i++)
-                th_move_run(columns, element, to + i * to_row + column * element, element, from + i * element + column * from_column, from_column);
+                th_move_run(columns, element, to + i * to_row + column * element, element,
+                            from + i * element + column * from_column, from_column);
         }
     }
 }

@@ -95,7 +95,8 @@ th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double sto
     }
     const int64_t n = count > 0 ? (int64_t)count : 0;
     if (n > 0 && (!th_number_fits(dtype, start) || !th_number_fits(dtype, start + (double)(n - 1) * step))) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "arange", "%s cannot hold all numbers from %g to %g", th_dtype_name(dtype), start, stop);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "arange", "%s cannot hold all numbers from %g to %g", th_dtype_name(dtype),
+                start, stop);
         return NULL;
     }
     th_tensor *t = new_tensor(ctx, "arange", dtype, &TH_SHAPE(n));
@@ -123,7 +124,8 @@ th_tensor *(th_uniform)(th_context *ctx, th_dtype dtype, th_shape shape, double 
     return t ? filled(t, th_draw_uniform(t, TH_STREAM_DATA, "uniform", low, high)) : NULL;
 }
 
-static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double mean, double standard_deviation)
+static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double mean,
+                         double standard_deviation)
 {
     needs_floating(ctx, operation, dtype);
     th_tensor *t = new_tensor(ctx, operation, dtype, shape);

@@ -1,4 +1,5 @@
-/* Decimal digits of floating numbers (decimal.h). The C library rounds correctly; its decimal point depends on the locale, so only digits are read. */
+/* Decimal digits of floating numbers (decimal.h). The C library rounds correctly; its decimal point depends on the
+ * locale, so only digits are read. */
 #include "tensor/decimal.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A floating number in decimal digits as NumPy writes them: the fewest digits that read back as the same number, cut (with correct rounding)
- * at a precision. Independent of the locale. */
+/* A floating number in decimal digits as NumPy writes them: the fewest digits that read back as the same number, cut
+ * (with correct rounding) at a precision. Independent of the locale. */
 #ifndef TH_TENSOR_DECIMAL_H
 #define TH_TENSOR_DECIMAL_H
 
@@ -14,11 +14,12 @@ typedef struct th_decimal {
     char exponent[8]; /* at least two digits; "" in positional notation */
 } th_decimal;
 
-/* value is finite; single: it is a float32. precision <= TH_MAX_PRECISION counts digits of the fraction; negative: as many as it takes.
- * Positional notation is for magnitudes below 1e17. */
+/* value is finite; single: it is a float32. precision <= TH_MAX_PRECISION counts digits of the fraction; negative: as
+ * many as it takes. Positional notation is for magnitudes below 1e17. */
 th_decimal th_decimal_positional(double value, bool single, int precision);
 th_decimal th_decimal_scientific(double value, bool single, int precision);
-/* Scientific notation with exactly `digits` digits in the fraction, of the number itself: 0.1 as float32 is 1.00000001e-01. */
+/* Scientific notation with exactly `digits` digits in the fraction, of the number itself: 0.1 as float32
+ * is 1.00000001e-01. */
 th_decimal th_decimal_exact(double value, int digits);
 
 #endif

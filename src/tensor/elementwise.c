@@ -1,5 +1,5 @@
-/* Elementwise loops over any layout: contiguous kernels, run by run where the operands lie contiguously, through small buffers where they do not.
- * What is computed for an element depends on neither its place nor the number of threads. */
+/* Elementwise loops over any layout: contiguous kernels, run by run where the operands lie contiguously, through small
+ * buffers where they do not. What is computed for an element depends on neither its place nor the number of threads. */
 #include "tensor/elementwise.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ static void run_flat(const void *shared, int64_t begin, int64_t end)
 
 static bool same_contiguous(const th_array *a, const th_array *b)
 {
-    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0 && th_array_contiguous(b);
+    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0 &&
+           th_array_contiguous(b);
 }
 
 static bool all_contiguous(const th_array *destination, int n_operands, const th_array *const *operand)
@@ -161,11 +162,97 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
     }
 }
 
-void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *parameters, const th_array *destination, bool add, int n_operands,
-                    const th_array *const *operand)
+/* -- operands that lie transposed: through square pieces, so that every cache line is read once -- */
+
+/* The dimension along which an operand lies contiguously, when the destination does along another, the last; else -1. */
+static int transposed_dimension(const th_nest *nest)
+{
+    const int last = nest->ndim - 1;
+    for (int i = 1; i < nest->arrays; i++) {
+        const int64_t element = nest->array[i].element;
+        if (nest->array[i].stride[last] == element || nest->array[i].stride[last] == 0 || nest->size[last] < 4)
+            continue;
+        for (int d = 0; d < last; d++)
+            if (nest->array[i].stride[d] == element && nest->size[d] >= 4)
+                return d;
+    }
+    return -1;
+}
+
+typedef struct tiles {
+    const map *m;
+    int dimension;           /* of the tiles' rows; their columns are the last one */
+    int64_t bands, per_band; /* of tiles, in a plane of these two dimensions */
+} tiles;
+
+/* One tile of array i to `packed` (rows, columns), or back. */
+static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t columns, char *at, char *packed)
+{
+    const th_nest *nest = &t->m->nest;
+    const int64_t element = nest->array[i].element;
+    const bool by_column = nest->array[i].stride[t->dimension] == element;
+    const int64_t runs = by_column ? columns : rows, n = by_column ? rows : columns;
+    const int64_t stride = nest->array[i].stride[by_column ? t->dimension : nest->ndim - 1];
+    const int64_t next = nest->array[i].stride[by_column ? nest->ndim - 1 : t->dimension];
+    const int64_t packed_stride = by_column ? columns * element : element;
+    const int64_t packed_next = by_column ? element : columns * element;
+    for (int64_t run = 0; run < runs; run++, at += next, packed += packed_next) {
+        if (gather)
+            th_move_run(n, element, packed, packed_stride, at, stride);
+        else
+            th_move_run(n, element, at, stride, packed, packed_stride);
+    }
+}
+
+static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
+{
+    const map *m = t->m;
+    const th_nest *nest = &m->nest;
+    const int last = nest->ndim - 1;
+    char *at[TH_NEST_ARRAYS];
+    const int64_t row = tile / t->per_band % t->bands * TILE_ROWS, column = tile % t->per_band * TILE_COLUMNS;
+    for (int i = 0; i < nest->arrays; i++)
+        at[i] = nest->array[i].data + row * nest->array[i].stride[t->dimension] + column * nest->array[i].stride[last];
+    int64_t plane = tile / t->per_band / t->bands;
+    for (int d = last - 1; d >= 0; d--) {
+        if (d == t->dimension)
+            continue;
+        for (int i = 0; i < nest->arrays; i++)
+            at[i] += plane % nest->size[d] * nest->array[i].stride[d];
+        plane /= nest->size[d];
+    }
+    const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
+    const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
+
+    void *operands[TH_NEST_ARRAYS] = {buffer->data[0]};
+    for (int i = 1; i < nest->arrays; i++) {
+        operands[i] = buffer->data[i];
+        move_tile(t, i, true, rows, columns, at[i], buffer->data[i]);
+    }
+    m->kernel(rows * columns, operands, m->parameters);
+    char *result = buffer->data[0];
+    if (m->accumulate) {
+        move_tile(t, 0, true, rows, columns, at[0], buffer->sum);
+        m->accumulate(rows * columns, (void *[]){buffer->sum, buffer->sum, result}, NULL);
+        result = buffer->sum;
+    }
+    move_tile(t, 0, false, rows, columns, at[0], result);
+}
+
+static void run_tiles(void *shared, int64_t first, int64_t end, int worker)
+{
+    (void)worker;
+    buffers buffer;
+    for (int64_t tile = first; tile < end; tile++)
+        run_tile(shared, tile, &buffer);
+}
+
+void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *parameters, const th_array *destination,
+                    bool add, int n_operands, const th_array *const *operand)
 {
     if (!add && all_contiguous(destination, n_operands, operand)) {
-        flat_map flat = {kernel, parameters, n_operands + 1, {destination->data}, {(int64_t)th_dtype_size(destination->dtype)}};
+        flat_map flat = {
+            kernel, parameters, n_operands + 1, {destination->data}, {(int64_t)th_dtype_size(destination->dtype)}};
         for (int i = 0; i < n_operands; i++) {
             flat.data[i + 1] = operand[i]->data;
             flat.element[i + 1] = (int64_t)th_dtype_size(operand[i]->dtype);
@@ -175,9 +262,19 @@ void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *pa
             th_for_pieces(ctx, numel, run_flat, &flat);
         return;
     }
-    map m = {.kernel = kernel, .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL, .parameters = parameters};
-    if (th_nest_build(&m.nest, destination, n_operands, operand))
+    map m = {.kernel = kernel,
+             .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
+             .parameters = parameters};
+    if (!th_nest_build(&m.nest, destination, n_operands, operand))
+        return;
+    const int dimension = transposed_dimension(&m.nest);
+    if (dimension < 0) {
         th_for_pieces(ctx, m.nest.numel, run_map, &m);
+        return;
+    }
+    const int64_t rows = m.nest.size[dimension], columns = m.nest.size[m.nest.ndim - 1];
+    tiles t = {&m, dimension, (rows + TILE_ROWS - 1) / TILE_ROWS, (columns + TILE_COLUMNS - 1) / TILE_COLUMNS};
+    th_for_rows(ctx, m.nest.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
 }
 
 const th_kernels *th_call_kernels(const th_call *call)

@@ -6,7 +6,8 @@
 
 enum { TH_LOCATION_DEPTH = 64 };
 
-/* The one exception to "no global state" (design contract): where this thread's nested calls stand, and the context it used last. */
+/* The one exception to "no global state" (design contract): where this thread's nested calls stand, and the context it
+ * used last. */
 static _Thread_local struct {
     const char *file[TH_LOCATION_DEPTH];
     int line[TH_LOCATION_DEPTH];
@@ -98,7 +99,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format, va_list arguments)
+th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
+                            va_list arguments)
 {
     if (ctx == NULL || ctx->error != TH_OK)
         return code;
@@ -132,7 +134,8 @@ th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
 {
     const size_t limit = ctx->options.memory_limit;
     if (limit && ctx->reserved + bytes > limit)
-        return th_fail(ctx, TH_ERROR_MEMORY, operation, "%zu bytes more would pass the context's limit of %zu (%zu are taken)", bytes, limit,
+        return th_fail(ctx, TH_ERROR_MEMORY, operation,
+                       "%zu bytes more would pass the context's limit of %zu (%zu are taken)", bytes, limit,
                        ctx->reserved);
     return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes", bytes);
 }
@@ -155,7 +158,8 @@ bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const
     if (t->ctx->error != TH_OK)
         return false;
     if (t->life != TH_LIFE_LIVE || t->freed) {
-        th_fail(t->ctx, TH_ERROR_STATE, operation, "%s %s", position, t->freed ? life_text[TH_LIFE_UNUSED] : life_text[t->life]);
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "%s %s", position,
+                t->freed ? life_text[TH_LIFE_UNUSED] : life_text[t->life]);
         return false;
     }
     if (ctx && t->ctx != ctx) {

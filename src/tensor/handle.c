@@ -45,7 +45,8 @@ th_status th_storage_new(th_tensor *t, size_t bytes, const char *operation)
     th_block *block = th_take_block(ctx, t->owned ? &ctx->owned_arena : &ctx->step_arena, bytes, operation);
     if (block == NULL)
         return TH_ERROR_MEMORY;
-    t->own_storage = (th_storage){.data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = t->owned, .producer = -1};
+    t->own_storage = (th_storage){
+        .data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = t->owned, .producer = -1};
     t->storage = &t->own_storage;
     return TH_OK;
 }
@@ -82,7 +83,8 @@ void th_handle_give_up(th_tensor *t, th_life life)
     t->life = life;
 }
 
-th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned, const char *operation)
+th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                         const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -156,7 +158,8 @@ void th_tensor_free(th_tensor *t)
     if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter)
         return;
     th_context *ctx = t->ctx;
-    const bool in_use = t->tape_uses > 0 || t->own_storage.holds > 1 || (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL));
+    const bool in_use = t->tape_uses > 0 || t->own_storage.holds > 1 ||
+                        (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL));
     if (!in_use) {
         free_now(t);
         return;

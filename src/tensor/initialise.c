@@ -27,7 +27,8 @@ static th_status find_fans(th_tensor *t, const char *operation, double gain, fan
     if (status != TH_OK)
         return status;
     if (t->ndim < 2)
-        return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "needs a weight (fan_out, fan_in) of two or more dimensions, not %s",
+        return th_fail(t->ctx, TH_ERROR_SHAPE, operation,
+                       "needs a weight (fan_out, fan_in) of two or more dimensions, not %s",
                        TH_SIZES_TEXT(t->ndim, t->size));
     if (!(gain >= 0) || isinf(gain))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the gain is %g", gain);
@@ -53,7 +54,8 @@ th_status(th_fill_uniform)(th_tensor *t, double low, double high)
 th_status(th_fill_normal)(th_tensor *t, double mean, double standard_deviation)
 {
     const th_status status = usable(t, "fill_normal");
-    return status == TH_OK ? th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_normal", mean, standard_deviation) : status;
+    return status == TH_OK ? th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_normal", mean, standard_deviation)
+                           : status;
 }
 
 th_status(th_fill_xavier_uniform)(th_tensor *t, double gain)

@@ -19,7 +19,8 @@ static void *take(void *owner, size_t bytes)
 {
     th_context *ctx = owner;
     const size_t size = whole_lines(bytes);
-    if (size < bytes || (ctx->options.memory_limit && (size > ctx->options.memory_limit || ctx->reserved > ctx->options.memory_limit - size)))
+    if (size < bytes || (ctx->options.memory_limit &&
+                         (size > ctx->options.memory_limit || ctx->reserved > ctx->options.memory_limit - size)))
         return NULL;
     ctx->allocations++;
     void *memory = ctx->options.allocator.allocate(ctx->options.allocator.user, size);

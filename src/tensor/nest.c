@@ -117,10 +117,33 @@ void th_nest_advance(const th_nest *nest, int64_t count, th_place *place)
 }
 
 /* With a constant element size after inlining: each memcpy is one load and one store. */
-static inline __attribute__((always_inline)) void move(int64_t n, size_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
+static inline __attribute__((always_inline)) void move(int64_t n, size_t element, char *to, int64_t to_stride,
+                                                       const char *from, int64_t from_stride)
 {
     for (int64_t i = 0; i < n; i++)
         memcpy(to + i * to_stride, from + i * from_stride, element);
+}
+
+/* The same element n times, contiguously. */
+static inline __attribute__((always_inline)) void spread(int64_t n, size_t element, char *to, const char *from)
+{
+    char value[8];
+    memcpy(value, from, element);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + i * (int64_t)element, value, element);
+}
+
+/* One loop for each kind of strides. */
+static inline __attribute__((always_inline)) void move_sized(int64_t n, size_t element, char *to, int64_t to_stride,
+                                                             const char *from, int64_t from_stride)
+{
+    const int64_t size = (int64_t)element;
+    if (to_stride == size && from_stride == 0)
+        spread(n, element, to, from);
+    else if (to_stride == size)
+        move(n, element, to, size, from, from_stride);
+    else
+        move(n, element, to, to_stride, from, from_stride);
 }
 
 void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
@@ -128,13 +151,11 @@ void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const 
     if (to_stride == element && from_stride == element)
         memmove(to, from, (size_t)(n * element)); /* in place the two are the same */
     else if (element == 8)
-        move(n, 8, to, to_stride, from, from_stride);
+        move_sized(n, 8, to, to_stride, from, from_stride);
     else if (element == 4)
-        move(n, 4, to, to_stride, from, from_stride);
-    else if (element == 2)
-        move(n, 2, to, to_stride, from, from_stride);
+        move_sized(n, 4, to, to_stride, from, from_stride);
     else
-        move(n, 1, to, to_stride, from, from_stride);
+        move_sized(n, 1, to, to_stride, from, from_stride);
 }
 
 typedef struct pieces {
@@ -181,6 +202,7 @@ void th_for_rows(const th_context *ctx, int64_t rows, int64_t cost_per_row, th_r
     const int64_t cost = cost_per_row < 1 ? 1 : cost_per_row;
     rows_work work = {rows, cost < TH_PIECE ? (TH_PIECE + cost - 1) / cost : 1, task, shared};
     const int64_t chunks = (rows + work.chunk - 1) / work.chunk;
-    const bool serial = rows < TH_SERIAL_BELOW && rows * (cost < TH_SERIAL_BELOW ? cost : TH_SERIAL_BELOW) < TH_SERIAL_BELOW;
+    const bool serial =
+        rows < TH_SERIAL_BELOW && rows * (cost < TH_SERIAL_BELOW ? cost : TH_SERIAL_BELOW) < TH_SERIAL_BELOW;
     th_parallel(serial ? 1 : ctx->threads, chunks, run_rows, &work);
 }

@@ -1,5 +1,6 @@
-/* A loop nest over arrays of one shape, brought to its simplest form: dimensions of size 1 dropped, ordered as the destination lies in memory,
- * and merged where every array allows it, so that what lies densely is one long run whatever its axes are called. */
+/* A loop nest over arrays of one shape, brought to its simplest form: dimensions of size 1 dropped, ordered as the
+ * destination lies in memory, and merged where every array allows it, so that what lies densely is one long run
+ * whatever its axes are called. */
 #ifndef TH_TENSOR_NEST_H
 #define TH_TENSOR_NEST_H
 
@@ -23,7 +24,8 @@ typedef struct th_nest {
     } array[TH_NEST_ARRAYS];         /* [0] is the destination */
 } th_nest;
 
-/* The nest that visits every element of destination, with the operands broadcast to it. false: there is nothing to visit (no elements, no data). */
+/* The nest that visits every element of destination, with the operands broadcast to it. false: there is nothing to
+ * visit (no elements, no data). */
 bool th_nest_build(th_nest *nest, const th_array *destination, int n_operands, const th_array *const *operand);
 
 /* A place in a nest: the index along each dimension and the address in each array. */
@@ -41,10 +43,11 @@ static inline int64_t th_nest_run(const th_nest *nest, const th_place *place)
     return nest->size[nest->ndim - 1] - place->index[nest->ndim - 1];
 }
 
-/* Moves n elements of `element` bytes (1, 2, 4 or 8) from every source_stride to every stride bytes. */
+/* Moves n elements of `element` bytes (1, 4 or 8) from every source_stride to every stride bytes. */
 void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride);
 
-/* Runs task(shared, begin, end) over [0, count) elements: in pieces of TH_PIECE on the context's team, or at once when there are few. */
+/* Runs task(shared, begin, end) over [0, count) elements: in pieces of TH_PIECE on the context's team, or at once when
+ * there are few. */
 typedef void th_piece_task(const void *shared, int64_t begin, int64_t end);
 void th_for_pieces(const th_context *ctx, int64_t count, th_piece_task *task, const void *shared);
 

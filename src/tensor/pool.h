@@ -10,10 +10,10 @@
 
 /* Records of a fixed size. Pages come from th_allocate and stay until the pool is destroyed. */
 typedef struct th_pool {
-    size_t record;        /* bytes of one */
-    int64_t count;        /* handed out since the last reset */
+    size_t record; /* bytes of one */
+    int64_t count; /* handed out since the last reset */
     int64_t capacity;
-    void **page;          /* page[i] holds TH_POOL_PAGE records */
+    void **page; /* page[i] holds TH_POOL_PAGE records */
     int64_t pages;
     size_t page_table_bytes;
 } th_pool;

@@ -1,5 +1,5 @@
-/* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarised. Written as a stream: nothing is
- * allocated, and the shown numbers are visited twice, once to find the widths. */
+/* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarised.
+ * Written as a stream: nothing is allocated, and the shown numbers are visited twice, once to find the widths. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ typedef struct format {
     th_dtype dtype;
     bool scientific;
     int precision;             /* digits after the point; -1: as many as it takes */
-    int left, right, exponent; /* characters before the point (the sign counts), after it, and of the exponent; left alone for other types */
+    int left, right, exponent; /* characters before the point (the sign counts), after it, and of the exponent; left
+                                  alone for other types */
     bool always_fraction;      /* "1.0" instead of "1.", as Python writes a single number */
     /* what the shown numbers are */
     bool finite, not_finite, minus_infinity;
@@ -48,7 +49,8 @@ static void emit(printer *p, const char *text, size_t n)
     if (out->file)
         fwrite(text, 1, n, out->file);
     else if ((size_t)out->written + 1 < out->size)
-        memcpy(out->text + out->written, text, (size_t)out->written + n < out->size ? n : out->size - 1 - (size_t)out->written);
+        memcpy(out->text + out->written, text,
+               (size_t)out->written + n < out->size ? n : out->size - 1 - (size_t)out->written);
     out->written += (int64_t)n;
 }
 
@@ -123,7 +125,8 @@ static int larger(int a, int b)
 
 static th_decimal digits_of(const format *f, double value)
 {
-    return f->scientific ? th_decimal_scientific(value, is_single(f), f->precision) : th_decimal_positional(value, is_single(f), f->precision);
+    return f->scientific ? th_decimal_scientific(value, is_single(f), f->precision)
+                         : th_decimal_positional(value, is_single(f), f->precision);
 }
 
 static void find_real_widths(format *f, const void *element)
@@ -148,7 +151,10 @@ static int real_word(const format *f, double value, char *word)
 {
     const int after_point = f->right + (f->scientific ? 2 + f->exponent : 0);
     if (!isfinite(value))
-        return snprintf(word, WORD, "%*s", f->left + 1 + after_point, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+        return snprintf(word, WORD, "%*s", f->left + 1 + after_point,
+                        isnan(value) ? "nan"
+                        : value < 0  ? "-inf"
+                                     : "inf");
     const th_decimal digits = f->scientific ? th_decimal_exact(value, f->right) : digits_of(f, value);
     char whole[TH_DECIMAL_PART + 1];
     snprintf(whole, sizeof whole, "%s%s", digits.negative ? "-" : "", digits.whole);
@@ -158,8 +164,8 @@ static int real_word(const format *f, double value, char *word)
     }
     const char *point = f->always_fraction && f->right == 0 ? "" : ".";
     const int missing = f->exponent - (int)strlen(digits.exponent);
-    return snprintf(word, WORD, "%*s%s%se%c%.*s%s", f->left, whole, point, digits.fraction, digits.exponent_negative ? '-' : '+', missing,
-                    "00000000", digits.exponent);
+    return snprintf(word, WORD, "%*s%s%se%c%.*s%s", f->left, whole, point, digits.fraction,
+                    digits.exponent_negative ? '-' : '+', missing, "00000000", digits.exponent);
 }
 
 static int element_word(const format *f, const void *element, char *word)
@@ -173,7 +179,8 @@ static int element_word(const format *f, const void *element, char *word)
     return snprintf(word, WORD, "%*s", f->left, digits);
 }
 
-/* Scientific notation where NumPy uses it: magnitudes that are large, small or far apart, measured in the tensor's own type. */
+/* Scientific notation where NumPy uses it: magnitudes that are large, small or far apart, measured in the tensor's own
+ * type. */
 static bool needs_exponent(const format *f)
 {
     if (f->largest == 0)
@@ -195,7 +202,8 @@ static void find_format(printer *p, const char *data, bool as_python)
     } else {
         visit(p, 0, data, find_range);
         f->always_fraction = as_python;
-        f->scientific = as_python ? f->largest > 0 && (f->smallest < 1e-4 || f->largest >= (is_single(f) ? 1e6 : 1e16)) : needs_exponent(f);
+        f->scientific = as_python ? f->largest > 0 && (f->smallest < 1e-4 || f->largest >= (is_single(f) ? 1e6 : 1e16))
+                                  : needs_exponent(f);
         visit(p, 0, data, find_real_widths);
         if (f->not_finite && !as_python) {
             const int after_point = 1 + f->right + (f->scientific ? 2 + f->exponent : 0);
@@ -282,7 +290,8 @@ static void put_tensor(printer *p)
     }
 }
 
-/* Checks the operands and fills in what the options leave out. For a single number without a given precision that is -1: all its digits. */
+/* Checks the operands and fills in what the options leave out. For a single number without a given precision that is
+ * -1: all its digits. */
 static bool prepare(printer *p, const th_tensor *t, const char *operation, const th_print_options *options)
 {
     if (!th_usable(t, NULL, operation, "t"))
@@ -290,8 +299,10 @@ static bool prepare(printer *p, const th_tensor *t, const char *operation, const
     p->t = t;
     p->options = options ? *options : (th_print_options){0};
     th_print_options *o = &p->options;
-    if (o->precision < 0 || o->precision > TH_MAX_PRECISION || o->threshold < 0 || o->edge_items < 0 || o->line_width < 0) {
-        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the precision must be 0 to %d and no option negative", TH_MAX_PRECISION);
+    if (o->precision < 0 || o->precision > TH_MAX_PRECISION || o->threshold < 0 || o->edge_items < 0 ||
+        o->line_width < 0) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the precision must be 0 to %d and no option negative",
+                TH_MAX_PRECISION);
         return false;
     }
     o->precision = o->precision ? o->precision : t->ndim > 0 ? 4 : -1;

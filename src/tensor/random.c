@@ -1,5 +1,5 @@
-/* The random streams, and filling tensors from them. The numbers themselves are Philox's (kernels/philox.h): nothing here has a state but the count
- * of calls. */
+/* The random streams, and filling tensors from them. The numbers themselves are Philox's (kernels/philox.h): nothing
+ * here has a state but the count of calls. */
 #include "tensor/random.h"
 
 #include <math.h>
@@ -46,7 +46,8 @@ static char *piece_data(const draw *d, int64_t begin)
     return (char *)d->data + (size_t)begin * th_dtype_size(d->dtype);
 }
 
-/* low + (high - low) u with u < 1 can round up to high, which does not belong to the range: then the number below it. */
+/* low + (high - low) u with u < 1 can round up to high, which does not belong to the range: then the number below it.
+ */
 static void draw_uniform(const void *shared, int64_t begin, int64_t end)
 {
     const draw *d = shared;
@@ -75,7 +76,8 @@ static void draw_normal(const void *shared, int64_t begin, int64_t end)
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* low + floor(range * u / 2^64) for the 64 bits u of words 0, 1 or 2, 3 of counter i / 2: off from uniform by less than range / 2^64. */
+/* low + floor(range * u / 2^64) for the 64 bits u of words 0, 1 or 2, 3 of counter i / 2: off from uniform by less than
+ * range / 2^64. */
 static void draw_integers(const void *shared, int64_t begin, int64_t end)
 {
     const draw *d = shared;
@@ -137,23 +139,27 @@ static bool finite_in(th_dtype dtype, double value)
 th_status th_draw_uniform(th_tensor *t, th_stream stream, const char *operation, double low, double high)
 {
     if (!(low <= high) || !finite_in(t->dtype, low) || !finite_in(t->dtype, high) || !finite_in(t->dtype, high - low))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is no range of %s numbers", low, high, th_dtype_name(t->dtype));
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is no range of %s numbers", low, high,
+                       th_dtype_name(t->dtype));
     return fill(t, stream, &(drawing){operation, draw_uniform, {.a = low, .b = high}});
 }
 
 th_status th_draw_normal(th_tensor *t, th_stream stream, const char *operation, double mean, double standard_deviation)
 {
     if (!finite_in(t->dtype, mean) || !(standard_deviation >= 0) || !finite_in(t->dtype, standard_deviation))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a mean of %g with a standard deviation of %g cannot be drawn in %s", mean,
-                       standard_deviation, th_dtype_name(t->dtype));
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
+                       "a mean of %g with a standard deviation of %g cannot be drawn in %s", mean, standard_deviation,
+                       th_dtype_name(t->dtype));
     return fill(t, stream, &(drawing){operation, draw_normal, {.a = mean, .b = standard_deviation}});
 }
 
 th_status th_draw_integers(th_tensor *t, th_stream stream, const char *operation, int64_t low, int64_t high)
 {
     if (low >= high)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer from %lld to below %lld", (long long)low, (long long)high);
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer from %lld to below %lld",
+                       (long long)low, (long long)high);
     if (t->dtype == TH_INT32 && (low < INT32_MIN || high - 1 > INT32_MAX))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "int32 cannot hold all numbers from %lld to below %lld", (long long)low, (long long)high);
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "int32 cannot hold all numbers from %lld to below %lld",
+                       (long long)low, (long long)high);
     return fill(t, stream, &(drawing){operation, draw_integers, {.low = low, .range = (uint64_t)high - (uint64_t)low}});
 }

@@ -1,4 +1,5 @@
-/* Element types and shapes: sizes, names, strides, broadcasting, shapes as text. Nothing here allocates or touches data. */
+/* Element types and shapes: sizes, names, strides, broadcasting, shapes as text. Nothing here allocates or touches
+ * data. */
 #include "tensor/shape.h"
 
 #include <string.h>
@@ -57,7 +58,8 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
     return dense;
 }
 
-/* Sizes whose product overflows occur only beside a size of 0, where no stride is ever used: there the strides wrap around. */
+/* Sizes whose product overflows occur only beside a size of 0, where no stride is ever used: there the strides wrap
+ * around. */
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
 {
     uint64_t step = 1;
@@ -142,8 +144,8 @@ const char *th_sizes_text(int ndim, const int64_t *size, const char *axes, char 
     text[used++] = '(';
     for (int i = 0; i < ndim; i++) {
         const bool named = (size_t)i < letters && axes[i] != ' ';
-        const int written = snprintf(text + used, TH_SHAPE_TEXT - used, "%s%.*s%s%lld", i ? ", " : "", named, named ? axes + i : "",
-                                     named ? "=" : "", (long long)size[i]);
+        const int written = snprintf(text + used, TH_SHAPE_TEXT - used, "%s%.*s%s%lld", i ? ", " : "", named,
+                                     named ? axes + i : "", named ? "=" : "", (long long)size[i]);
         used += (size_t)written;
         if (used > TH_SHAPE_TEXT - 5) {
             memcpy(text + TH_SHAPE_TEXT - 5, "...)", 5);
@@ -164,11 +166,12 @@ th_status th_check_creation(th_context *ctx, const char *operation, th_dtype dty
     if (!is_dtype(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, operation, "%d is not an element type", (int)dtype);
     if (shape->ndim < 0 || shape->ndim > TH_MAX_DIMS)
-        return th_fail(ctx, TH_ERROR_SHAPE, operation, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS, shape->ndim);
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS,
+                       shape->ndim);
     for (int i = 0; i < shape->ndim; i++)
         if (shape->size[i] < 0)
-            return th_fail(ctx, TH_ERROR_SHAPE, operation, "size %lld of axis %d of %s is negative", (long long)shape->size[i], i,
-                           TH_SIZES_TEXT(shape->ndim, shape->size));
+            return th_fail(ctx, TH_ERROR_SHAPE, operation, "size %lld of axis %d of %s is negative",
+                           (long long)shape->size[i], i, TH_SIZES_TEXT(shape->ndim, shape->size));
     int64_t numel;
     size_t bytes;
     if (!th_checked_numel(shape->ndim, shape->size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))

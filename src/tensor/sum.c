@@ -1,6 +1,7 @@
-/* Sums over any axes of any layout, in stages. A stage removes or shortens one reduced dimension: rows (the reduced dimension lies innermost in memory)
- * in blocks of ROW_BLOCK elements over 16 virtual lanes, columns in blocks of COLUMN_BLOCK rows added one after another. The partial sums of blocks
- * are the next stage's source. Blocks are cut by size alone, so that the bits do not depend on the number of threads. */
+/* Sums over any axes of any layout, in stages. A stage removes or shortens one reduced dimension: rows (the reduced
+ * dimension lies innermost in memory) in blocks of ROW_BLOCK elements over 16 virtual lanes, columns in blocks of
+ * COLUMN_BLOCK rows added one after another. The partial sums of blocks are the next stage's source. Blocks are cut by
+ * size alone, so that the bits do not depend on the number of threads. */
 #include <string.h>
 
 #include "tensor/context.h"
@@ -37,8 +38,8 @@ typedef struct stage {
     const partial *from;
     char *to;
     int axis;
-    int64_t block, blocks;         /* elements of a block; blocks of the dimension */
-    int64_t chunks;                /* of columns */
+    int64_t block, blocks;          /* elements of a block; blocks of the dimension */
+    int64_t chunks;                 /* of columns */
     int64_t to_stride[TH_MAX_DIMS]; /* bytes, per dimension of `from`; of `axis`: from block to block */
 } stage;
 
@@ -75,7 +76,8 @@ static partial describe(const th_array *destination, const th_array *source)
             continue;
         const int own = axis - source->ndim + destination->ndim;
         const bool kept = own >= 0 && destination->size[own] != 1;
-        const dimension new = {source->size[axis], source->stride[axis] * element, kept ? destination->stride[own] * element : 0, !kept};
+        const dimension new = {source->size[axis], source->stride[axis] * element,
+                               kept ? destination->stride[own] * element : 0, !kept};
         int position = p.ndim++;
         for (; position > 0 && magnitude(p.dim[position - 1].source) < magnitude(new.source); position--)
             p.dim[position] = p.dim[position - 1];
@@ -155,7 +157,8 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
             char *sum = to + j * s->element;
             th_move_run(n, s->element, sum, s->element, from + j * column->source, column->source);
             for (int64_t i = 1; i < rows; i++) {
-                th_move_run(n, s->element, gathered, s->element, from + i * reduced->source + j * column->source, column->source);
+                th_move_run(n, s->element, gathered, s->element, from + i * reduced->source + j * column->source,
+                            column->source);
                 s->kernels->add(n, (void *[]){sum, sum, gathered}, NULL);
             }
         }
@@ -171,7 +174,8 @@ static int reduced_axis(const partial *p)
     return axis;
 }
 
-/* Plans the stage that shortens `axis` of `from`; `after` is what it leaves, without its data. Returns the elements it writes. */
+/* Plans the stage that shortens `axis` of `from`; `after` is what it leaves, without its data. Returns the elements it
+ * writes. */
 static int64_t plan(stage *s, const partial *from, int axis, partial *after)
 {
     const bool rows = axis == from->ndim - 1;
@@ -237,7 +241,8 @@ void th_sum_to_array(const th_context *ctx, const th_array *destination, const t
             th_fill_array(ctx, destination, 0);
         return;
     }
-    th_context *owner = (th_context *)ctx; /* a context is never a constant object; here only its scratch memory changes */
+    th_context *owner =
+        (th_context *)ctx; /* a context is never a constant object; here only its scratch memory changes */
     stage s = {.kernels = th_context_kernels(ctx, source->dtype), .element = (int64_t)th_dtype_size(source->dtype)};
     _Alignas(64) char stack[2][STACK_BYTES];
     th_block *held = NULL; /* what the partial sums lie in, when they are not on the stack */

@@ -1,4 +1,5 @@
-/* Tensors from inside: a handle (geometry), its storage (memory), and for differentiable ones the root whose gradient theirs is a view of. */
+/* Tensors from inside: a handle (geometry), its storage (memory), and for differentiable ones the root whose gradient
+ * theirs is a view of. */
 #ifndef TH_TENSOR_TENSOR_H
 #define TH_TENSOR_TENSOR_H
 
@@ -7,19 +8,20 @@
 
 /* One memory, shared by a tensor and its views.
  *
- * holds counts who needs the bytes: living handles, nodes that saved them. At 0 the bytes go back. A storage whose producer is cheap to recompute
- * is not held by the nodes that save it; its bytes come back when backward recomputes it. */
+ * holds counts who needs the bytes: living handles, nodes that saved them. At 0 the bytes go back. A storage whose
+ * producer is cheap to recompute is not held by the nodes that save it; its bytes come back when backward recomputes
+ * it. */
 typedef struct th_storage {
     void *data;
-    th_block *block;              /* where data lies; NULL for parameters (their block outlives them) and when dropped */
+    th_block *block; /* where data lies; NULL for parameters (their block outlives them) and when dropped */
     size_t bytes;
     int32_t holds;
-    uint32_t version;             /* counts changes in place */
-    const char *changed_file;     /* who changed it last */
+    uint32_t version;         /* counts changes in place */
+    const char *changed_file; /* who changed it last */
     int changed_line;
-    bool owned;                   /* in the owned arena (or a parameter block), not the step's */
-    bool dropped;                 /* the bytes were given back */
-    int64_t producer;             /* node that can compute it again, or -1 */
+    bool owned;       /* in the owned arena (or a parameter block), not the step's */
+    bool dropped;     /* the bytes were given back */
+    int64_t producer; /* node that can compute it again, or -1 */
     struct th_parameter_block *parameter_block;
 } th_storage;
 
@@ -28,7 +30,7 @@ struct th_region;
 
 /* A tensor's state as a handle. */
 typedef enum th_life {
-    TH_LIFE_UNUSED,   /* never handed out, or an owned one that was freed */
+    TH_LIFE_UNUSED, /* never handed out, or an owned one that was freed */
     TH_LIFE_LIVE,
     TH_LIFE_GIVEN_UP, /* its scope ended; the engine may still use it, the user may not */
     TH_LIFE_CLEARED   /* its step is over */
@@ -37,44 +39,46 @@ typedef enum th_life {
 struct th_tensor {
     th_context *ctx;
     th_storage *storage;
-    th_storage own_storage;       /* used by tensors that are not views */
+    th_storage own_storage; /* used by tensors that are not views */
     th_life life;
-    bool owned;                   /* from the owned pool */
-    bool freed;                   /* th_tensor_free was called, the tape still uses it */
+    bool owned; /* from the owned pool */
+    bool freed; /* th_tensor_free was called, the tape still uses it */
     bool parameter;
-    bool requires_gradient;       /* a leaf that asks for one, or a result that depends on such a leaf */
+    bool requires_gradient; /* a leaf that asks for one, or a result that depends on such a leaf */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];
-    int64_t stride[TH_MAX_DIMS];  /* elements */
-    int64_t offset;               /* elements from storage->data */
+    int64_t stride[TH_MAX_DIMS]; /* elements */
+    int64_t offset;              /* elements from storage->data */
     char axes[TH_MAX_DIMS + 1];
-    const char *label;            /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
+    const char *label; /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
 
-    /* Gradient. root is the tensor whose gradient memory holds this one's (itself unless it is a view); NULL when requires_gradient is false.
-     * Geometry of the view in that memory: the same as the data's, except below an expand. */
+    /* Gradient. root is the tensor whose gradient memory holds this one's (itself unless it is a view); NULL when
+     * requires_gradient is false. Geometry of the view in that memory: the same as the data's, except below an expand.
+     */
     th_tensor *root;
     int64_t gradient_stride[TH_MAX_DIMS];
     int64_t gradient_offset;
     /* Of a root only: */
-    int64_t node;                 /* the node that made it, -1 for a leaf */
-    int output;                   /* which of its outputs */
-    th_storage *gradient;         /* NULL or without data: empty */
-    th_storage gradient_storage;  /* what `gradient` points to unless it is shared with another root */
-    struct th_region *covered;    /* parts written so far; NULL with gradient_full */
-    bool gradient_full;           /* every element has been written */
+    int64_t node;                /* the node that made it, -1 for a leaf */
+    int output;                  /* which of its outputs */
+    th_storage *gradient;        /* NULL or without data: empty */
+    th_storage gradient_storage; /* what `gradient` points to unless it is shared with another root */
+    struct th_region *covered;   /* parts written so far; NULL with gradient_full */
+    bool gradient_full;          /* every element has been written */
     bool keep_gradient;
-    bool touched;                 /* a leaf that the current backward has written */
-    bool wrt_target;              /* the current backward was asked for this gradient alone */
-    th_storage *kept;             /* of an intermediate result: the gradient that was kept for reading */
-    th_tensor *gradient_tensor;   /* the handle th_gradient gives, made on demand */
-    int32_t tape_uses;            /* nodes of the current tape that name this owned tensor */
-    th_tensor *next_free;         /* links of the owned pool's free list, oldest first */
-    int64_t index;                /* position in its pool */
+    bool touched;               /* a leaf that the current backward has written */
+    bool wrt_target;            /* the current backward was asked for this gradient alone */
+    th_storage *kept;           /* of an intermediate result: the gradient that was kept for reading */
+    th_tensor *gradient_tensor; /* the handle th_gradient gives, made on demand */
+    int32_t tape_uses;          /* nodes of the current tape that name this owned tensor */
+    th_tensor *next_free;       /* links of the owned pool's free list, oldest first */
+    int64_t index;              /* position in its pool */
 };
 
 /* -- handles and storage (tensor/handle.c) -- */
-/* A new handle without storage: of the owned pool outside scopes and when `owned`, else of the step. NULL with TH_ERROR_MEMORY. */
+/* A new handle without storage: of the owned pool outside scopes and when `owned`, else of the step. NULL with
+ * TH_ERROR_MEMORY. */
 th_tensor *th_handle_new(th_context *ctx, bool owned, const char *operation);
 /* Where a tensor created now belongs: true outside every scope. */
 bool th_creates_owned(const th_context *ctx);
@@ -88,7 +92,8 @@ void th_handle_give_up(th_tensor *t, th_life life);
 void th_handle_free_owned(th_tensor *t);
 void th_free_waiting(th_context *ctx); /* at a clear: the owned tensors whose freeing waited for it */
 /* Memory for a tensor of this shape, contiguous: the usual way to create one. */
-th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned, const char *operation);
+th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                         const char *operation);
 /* A second handle on t's storage with t's geometry, of the step; outside the gradient's path. */
 th_tensor *th_alias(th_tensor *t, const char *operation);
 

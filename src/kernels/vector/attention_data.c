@@ -30,17 +30,14 @@ TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes valu
 void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column, void *to,
                                int64_t to_row, bool *finite)
 {
-    lanes check = lanes_broadcast(0); /* becomes NaN with the first of those */
-    const lanes zero = check;
+    vec_int bad = {0}; /* x - x is 0, or NaN, which has bits set */
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i += TH_LANES) {
             const lanes x = gather((const real *)from + r * from_row, from_column, i, columns);
-            check = lanes_mul_add(x, zero, check);
             lanes_store((real *)to + r * to_row + i, x);
+            for (int part = 0; part < TH_REGISTERS; part++)
+                bad |= (vec_int)(x.part[part] - x.part[part]);
         }
-    vec_int bad = {0};
-    for (int r = 0; r < TH_REGISTERS; r++)
-        bad |= check.part[r] != check.part[r];
     *finite = !vec_any(bad);
 }
 

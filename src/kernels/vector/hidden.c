@@ -1,4 +1,5 @@
-/* What keeps hidden numbers, NaN and infinity among them, from reaching a matrix product: 0 * NaN is NaN, so that a factor of 0 is not enough. */
+/* What keeps hidden numbers, NaN and infinity among them, from reaching a matrix product: 0 * NaN is NaN, so that a
+ * factor of 0 is not enough. */
 #include "kernels/vector/vector.h"
 
 /* y = keep ? x : 0 */
@@ -34,11 +35,11 @@ void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parame
         __atomic_store_n(found, true, __ATOMIC_RELAXED); /* other threads may find one too */
 }
 
-/* c (m, n) += a (m, k) b (k, n) for the elements of b that finite_part left out, where keep (m, k) lets them count: NaN or infinity
- * arises exactly in the elements of c that they reach. */
-void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, int64_t a_row, int64_t a_column, const bool *keep,
-                               int64_t keep_row, int64_t keep_column, const void *b, int64_t b_row, int64_t b_column, void *c,
-                               int64_t c_row, int64_t c_column)
+/* c (m, n) += a (m, k) b (k, n) for the elements of b that finite_part left out, where keep (m, k) lets them count: NaN
+ * or infinity arises exactly in the elements of c that they reach. */
+void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, int64_t a_row, int64_t a_column,
+                               const bool *keep, int64_t keep_row, int64_t keep_column, const void *b, int64_t b_row,
+                               int64_t b_column, void *c, int64_t c_row, int64_t c_column)
 {
     for (int64_t step = 0; step < k; step++) {
         for (int64_t j = 0; j < n; j++) {
@@ -52,10 +53,11 @@ void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, i
     }
 }
 
-/* idle[i] = row i of a (rows, a_columns) is 0 throughout, and row i of b (rows, b_columns) has a NaN or an infinity. *found is set when
- * there is such a row. Rows of a are rarely 0, and those that are not end with their first element. */
-void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_t a_row, int64_t a_column, int64_t b_columns, const void *b,
-                          int64_t b_row, int64_t b_column, bool *idle, bool *found)
+/* idle[i] = row i of a (rows, a_columns) is 0 throughout, and row i of b (rows, b_columns) has a NaN or an infinity.
+ * *found is set when there is such a row. Rows of a are rarely 0, and those that are not end with their first element.
+ */
+void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_t a_row, int64_t a_column,
+                          int64_t b_columns, const void *b, int64_t b_row, int64_t b_column, bool *idle, bool *found)
 {
     for (int64_t i = 0; i < rows; i++) {
         const real *x = (const real *)a + i * a_row, *y = (const real *)b + i * b_row;

@@ -11,9 +11,11 @@ TH_INLINE double double_mul_add(double a, double b, double c)
 #endif
 }
 
-/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log sum exp(x) = m + log(sum).
- * A row's loss is a double: m - x[target] of finite logits can be twice the largest float. target < 0: the row does not count. */
-void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x, int64_t x_row, double *loss, void *kept)
+/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log
+ * sum exp(x) = m + log(sum). A row's loss is a double: m - x[target] of finite logits can be twice the largest float.
+ * target < 0: the row does not count. */
+void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x,
+                              int64_t x_row, double *loss, void *kept)
 {
     const lanes half = lanes_broadcast((real)0.5), share = lanes_broadcast((real)(2 * smoothing / (double)n));
     for (int64_t r = 0; r < rows; r++) {
@@ -48,8 +50,9 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
 }
 
 /* dx = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
-void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target, const int64_t *target, const void *x,
-                                       int64_t x_row, const void *kept, void *dx, int64_t dx_row, bool add)
+void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
+                                       const int64_t *target, const void *x, int64_t x_row, const void *kept, void *dx,
+                                       int64_t dx_row, bool add)
 {
     const lanes factors = lanes_broadcast((real)factor), minus_share = lanes_broadcast(-(real)share);
     for (int64_t r = 0; r < rows; r++) {
@@ -60,7 +63,8 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, d
                 row_fill(to, n, 0);
             continue;
         }
-        const lanes largest = lanes_broadcast(((const real *)kept)[2 * r]), scale = lanes_broadcast(((const real *)kept)[2 * r + 1]);
+        const lanes largest = lanes_broadcast(((const real *)kept)[2 * r]),
+                    scale = lanes_broadcast(((const real *)kept)[2 * r + 1]);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes e = lanes_exp(lanes_sub(row_load(from, i, n, 0), largest));
             row_put_product(to, i, n, lanes_mul_add(e, scale, minus_share), factors, add);

@@ -14,8 +14,8 @@ TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
 }
 
 /* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. */
-TH_INLINE void norm_rows(bool centred, int64_t rows, int64_t n, double eps, const real *x, int64_t x_row, const real *weight, const real *bias,
-                         real *y, int64_t y_row, real *kept)
+TH_INLINE void norm_rows(bool centred, int64_t rows, int64_t n, double eps, const real *x, int64_t x_row,
+                         const real *weight, const real *bias, real *y, int64_t y_row, real *kept)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = x + r * x_row;
@@ -44,14 +44,14 @@ TH_INLINE void norm_rows(bool centred, int64_t rows, int64_t n, double eps, cons
     }
 }
 
-void TH_KERNEL(layer_norm)(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight, const void *bias, void *y,
-                           int64_t y_row, void *kept)
+void TH_KERNEL(layer_norm)(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight,
+                           const void *bias, void *y, int64_t y_row, void *kept)
 {
     norm_rows(true, rows, n, eps, x, x_row, weight, bias, y, y_row, kept);
 }
 
-void TH_KERNEL(rms_norm)(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight, const void *bias, void *y,
-                         int64_t y_row, void *kept)
+void TH_KERNEL(rms_norm)(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight,
+                         const void *bias, void *y, int64_t y_row, void *kept)
 {
     norm_rows(false, rows, n, eps, x, x_row, weight, bias, y, y_row, kept);
 }
@@ -67,10 +67,11 @@ static bool all_zero(const real *x, int64_t n)
     return true;
 }
 
-/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when centred;
- * dweight += sum over rows of dy h, dbias += sum over rows of dy. Rows whose dy is exactly 0 take no part. */
-TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *x, int64_t x_row, const real *kept, const real *weight,
-                             const real *dy, int64_t dy_row, real *dx, int64_t dx_row, bool add, real *dweight, real *dbias)
+/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
+ * centred; dweight += sum over rows of dy h, dbias += sum over rows of dy. Rows whose dy is exactly 0 take no part. */
+TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *x, int64_t x_row, const real *kept,
+                             const real *weight, const real *dy, int64_t dy_row, real *dx, int64_t dx_row, bool add,
+                             real *dweight, real *dbias)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = x + r * x_row, *gradient = dy + r * dy_row;
@@ -100,27 +101,31 @@ TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *
         }
         if (!to)
             continue;
-        const lanes minus_mean_g = lanes_broadcast(-lanes_sum(sum_g) / (real)n), minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
+        const lanes minus_mean_g = lanes_broadcast(-lanes_sum(sum_g) / (real)n),
+                    minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             lanes h = row_load(from, i, n, mean);
             if (centred)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
-            const lanes along = lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
+            const lanes along =
+                lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
             const lanes rest = lanes_mul_add(row_load(gradient, i, n, 0), weight_or_1(weight, i, n), along);
             row_put_product(to, i, n, rest, scales, add);
         }
     }
 }
 
-void TH_KERNEL(layer_norm_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept, const void *weight, const void *dy,
-                                    int64_t dy_row, void *dx, int64_t dx_row, bool add, void *dweight, void *dbias)
+void TH_KERNEL(layer_norm_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept,
+                                    const void *weight, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
+                                    bool add, void *dweight, void *dbias)
 {
     norm_gradient(true, rows, n, x, x_row, kept, weight, dy, dy_row, dx, dx_row, add, dweight, dbias);
 }
 
-void TH_KERNEL(rms_norm_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept, const void *weight, const void *dy,
-                                  int64_t dy_row, void *dx, int64_t dx_row, bool add, void *dweight, void *dbias)
+void TH_KERNEL(rms_norm_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept,
+                                  const void *weight, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
+                                  bool add, void *dweight, void *dbias)
 {
     norm_gradient(false, rows, n, x, x_row, kept, weight, dy, dy_row, dx, dx_row, add, dweight, dbias);
 }

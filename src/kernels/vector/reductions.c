@@ -22,8 +22,8 @@ void TH_KERNEL(row_max)(int64_t rows, int64_t n, const void *x, int64_t x_row, v
         ((real *)y)[r * y_row] = row_maximum((const real *)x + r * x_row, n);
 }
 
-void TH_KERNEL(row_max_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *y, int64_t y_row, const void *dy, int64_t dy_row,
-                                 void *dx, int64_t dx_row, bool add)
+void TH_KERNEL(row_max_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *y, int64_t y_row,
+                                 const void *dy, int64_t dy_row, void *dx, int64_t dx_row, bool add)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;
@@ -54,7 +54,8 @@ void TH_KERNEL(row_argmax)(int64_t rows, int64_t n, const void *x, int64_t x_row
 }
 
 /* sum (x - mean)² / divisor; of nothing: NaN. divisor 0: infinite, or NaN where all are equal. */
-void TH_KERNEL(row_variance)(int64_t rows, int64_t n, double divisor, const void *x, int64_t x_row, void *y, int64_t y_row)
+void TH_KERNEL(row_variance)(int64_t rows, int64_t n, double divisor, const void *x, int64_t x_row, void *y,
+                             int64_t y_row)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;
@@ -70,8 +71,8 @@ void TH_KERNEL(row_variance)(int64_t rows, int64_t n, double divisor, const void
 }
 
 /* dx = dy 2 (x - mean) / divisor */
-void TH_KERNEL(row_variance_backward)(int64_t rows, int64_t n, double divisor, const void *x, int64_t x_row, const void *dy, int64_t dy_row,
-                                      void *dx, int64_t dx_row, bool add)
+void TH_KERNEL(row_variance_backward)(int64_t rows, int64_t n, double divisor, const void *x, int64_t x_row,
+                                      const void *dy, int64_t dy_row, void *dx, int64_t dx_row, bool add)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;

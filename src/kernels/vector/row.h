@@ -1,6 +1,7 @@
-/* What the kernels of rows share: walking one contiguous row of n elements, 16 lanes at a time. The last lanes of a row are filled up with a
- * number that changes nothing and run through the same code. Products that are added to something are fused explicitly (lanes_mul_add): these
- * loops have branches, across which compilers differ in what they contract. */
+/* What the kernels of rows share: walking one contiguous row of n elements, 16 lanes at a time. The last lanes of a row
+ * are filled up with a number that changes nothing and run through the same code. Products that are added to something
+ * are fused explicitly (lanes_mul_add): these loops have branches, across which compilers differ in what they contract.
+ */
 #ifndef TH_KERNELS_VECTOR_ROW_H
 #define TH_KERNELS_VECTOR_ROW_H
 
@@ -59,7 +60,8 @@ TH_INLINE real row_sum(const real *x, int64_t n)
     return lanes_sum(sum);
 }
 
-/* sum (x - mean)² factor. The factor goes in before the sum: numbers of 1e17 have squares of 1e34, and some thousands of those overflow. */
+/* sum (x - mean)² factor. The factor goes in before the sum: numbers of 1e17 have squares of 1e34, and some thousands
+ * of those overflow. */
 TH_INLINE real row_square_sum(const real *x, int64_t n, real mean, real factor)
 {
     const lanes means = lanes_broadcast(mean), factors = lanes_broadcast(factor);

@@ -1,10 +1,10 @@
-/* Adding to places named by indices: the backward of picking. One after another, in the order of the indices, so that repeated ones add up
- * in one order. Indices were checked by whoever read them. */
+/* Adding to places named by indices: the backward of picking. One after another, in the order of the indices, so that
+ * repeated ones add up in one order. Indices were checked by whoever read them. */
 #include "kernels/vector/vector.h"
 
 /* to[index[j * index_stride] * to_stride] += from[j * from_stride] for j = 0 .. n-1 */
-void TH_KERNEL(scatter_add)(int64_t n, const int64_t *index, int64_t index_stride, const void *from, int64_t from_stride, void *to,
-                            int64_t to_stride)
+void TH_KERNEL(scatter_add)(int64_t n, const int64_t *index, int64_t index_stride, const void *from,
+                            int64_t from_stride, void *to, int64_t to_stride)
 {
     const real *x = from;
     real *y = to;
@@ -13,8 +13,8 @@ void TH_KERNEL(scatter_add)(int64_t n, const int64_t *index, int64_t index_strid
 }
 
 /* Row index[i] of to += row i of from, for i = 0 .. rows-1; rows of `columns` elements, any strides. */
-void TH_KERNEL(add_rows)(int64_t rows, const int64_t *index, int64_t columns, const void *from, int64_t from_row, int64_t from_column,
-                         void *to, int64_t to_row, int64_t to_column)
+void TH_KERNEL(add_rows)(int64_t rows, const int64_t *index, int64_t columns, const void *from, int64_t from_row,
+                         int64_t from_column, void *to, int64_t to_row, int64_t to_column)
 {
     for (int64_t i = 0; i < rows; i++) {
         const real *x = (const real *)from + i * from_row;

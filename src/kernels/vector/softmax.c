@@ -1,8 +1,10 @@
 /* The softmax family on rows: softmax, log-softmax, log-sum-exp, masked softmax, with their gradients.
- * Everything is computed relative to the largest element, so that any finite row is safe: x - max may overflow to -inf, whose exp is 0. */
+ * Everything is computed relative to the largest element, so that any finite row is safe: x - max may overflow to -inf,
+ * whose exp is 0. */
 #include "kernels/vector/row.h"
 
-/* y = exp(x - shift) / sum exp(x - shift); returns the sum. y may be x. The last lanes, stored in part, are not read again: a processor waits for that. */
+/* y = exp(x - shift) / sum exp(x - shift); returns the sum. y may be x. The last lanes, stored in part, are not read
+ * again: a processor waits for that. */
 TH_INLINE real softmax_row(int64_t n, const real *x, real shift, real *y)
 {
     const lanes shifts = lanes_broadcast(shift);
@@ -63,18 +65,20 @@ TH_INLINE void softmax_gradient(int64_t n, const real *y, const real *dy, real *
     }
 }
 
-void TH_KERNEL(softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
-                                 bool add)
+void TH_KERNEL(softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row,
+                                 void *dx, int64_t dx_row, bool add)
 {
     for (int64_t r = 0; r < rows; r++)
-        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add, false);
+        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add,
+                         false);
 }
 
-void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row, void *dx,
-                                        int64_t dx_row, bool add)
+void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy,
+                                        int64_t dy_row, void *dx, int64_t dx_row, bool add)
 {
     for (int64_t r = 0; r < rows; r++)
-        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add, true);
+        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add,
+                         true);
 }
 
 void TH_KERNEL(log_softmax)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
@@ -83,14 +87,15 @@ void TH_KERNEL(log_softmax)(int64_t rows, int64_t n, const void *x, int64_t x_ro
         const real *from = (const real *)x + r * x_row;
         real *to = (real *)y + r * y_row;
         const real largest = row_largest(from, n);
-        const lanes shift = lanes_broadcast(largest), log_sum = lanes_broadcast(real_log(row_exp_sum(from, n, largest)));
+        const lanes shift = lanes_broadcast(largest),
+                    log_sum = lanes_broadcast(real_log(row_exp_sum(from, n, largest)));
         for (int64_t i = 0; i < n; i += TH_LANES)
             row_store(to, i, n, lanes_sub(lanes_sub(row_load(from, i, n, 0), shift), log_sum));
     }
 }
 
-void TH_KERNEL(log_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row, void *dx,
-                                     int64_t dx_row, bool add)
+void TH_KERNEL(log_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy,
+                                     int64_t dy_row, void *dx, int64_t dx_row, bool add)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *value = (const real *)y + r * y_row, *gradient = (const real *)dy + r * dy_row;
@@ -113,8 +118,8 @@ void TH_KERNEL(log_sum_exp)(int64_t rows, int64_t n, const void *x, int64_t x_ro
     }
 }
 
-void TH_KERNEL(log_sum_exp_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *y, int64_t y_row, const void *dy,
-                                     int64_t dy_row, void *dx, int64_t dx_row, bool add)
+void TH_KERNEL(log_sum_exp_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *y,
+                                     int64_t y_row, const void *dy, int64_t dy_row, void *dx, int64_t dx_row, bool add)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;
@@ -137,7 +142,8 @@ typedef struct lane_mask {
     vec_int part[TH_REGISTERS];
 } lane_mask;
 
-/* Which of the keys i .. i + 15 are visible: first <= key < end, keep is true and additive is not -inf. Reads nothing at or past end. */
+/* Which of the keys i .. i + 15 are visible: first <= key < end, keep is true and additive is not -inf. Reads nothing
+ * at or past end. */
 TH_INLINE lane_mask visible_lanes(int64_t i, int64_t first, int64_t end, const bool *keep, const real *additive)
 {
     lane_mask mask;
@@ -170,8 +176,10 @@ TH_INLINE lanes lanes_where(lane_mask mask, lanes a, real otherwise)
     return a;
 }
 
-/* One row. Blocks are counted from key 0 whatever `first` is, so that a mask gives the same bits in whichever form it comes. */
-void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void *x, const bool *keep, const void *additive, void *y)
+/* One row. Blocks are counted from key 0 whatever `first` is, so that a mask gives the same bits in whichever form it
+ * comes. */
+void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void *x, const bool *keep,
+                               const void *additive, void *y)
 {
     const real *from = x, *term = additive;
     real *to = y;
@@ -191,15 +199,17 @@ void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void
     const real sum = softmax_row(end - start, to + start, lanes_largest(largest), to + start);
     if (sum - sum == 0 && sum > 0)
         return;
-    /* Nothing is visible: all 0. Or a visible score is +inf or NaN, or all of them are -inf: as softmax, NaN where visible. */
+    /* Nothing is visible: all 0. Or a visible score is +inf or NaN, or all of them are -inf: as softmax, NaN where
+     * visible. */
     for (int64_t i = start; i < end; i += TH_LANES)
         row_store(to, i, end, lanes_where(visible_lanes(i, first, end, keep, term), lanes_broadcast((real)NAN), 0));
 }
 
-void TH_KERNEL(visible_keys)(int64_t n, int64_t first, int64_t end, const bool *keep, int64_t keep_stride, const void *additive,
-                             int64_t additive_stride, bool *visible)
+void TH_KERNEL(visible_keys)(int64_t n, int64_t first, int64_t end, const bool *keep, int64_t keep_stride,
+                             const void *additive, int64_t additive_stride, bool *visible)
 {
     const real *term = additive;
     for (int64_t s = 0; s < n; s++)
-        visible[s] = s >= first && s < end && (!keep || keep[s * keep_stride]) && (!term || term[s * additive_stride] != (real)-INFINITY);
+        visible[s] = s >= first && s < end && (!keep || keep[s * keep_stride]) &&
+                     (!term || term[s * additive_stride] != (real)-INFINITY);
 }

@@ -23,7 +23,8 @@ void TH_KERNEL(sum_columns)(int64_t rows, int64_t n, const void *x, int64_t x_ro
     const real *from = x;
     real *to = y;
     int64_t j = 0;
-    for (; j + 4 * TH_REGISTER_LANES <= n; j += 4 * TH_REGISTER_LANES) { /* four sums at a time hide what an addition takes */
+    for (; j + 4 * TH_REGISTER_LANES <= n;
+         j += 4 * TH_REGISTER_LANES) { /* four sums at a time hide what an addition takes */
         vec sum[4];
         for (int r = 0; r < 4; r++)
             sum[r] = vec_load(from + j + r * TH_REGISTER_LANES);

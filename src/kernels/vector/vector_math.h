@@ -70,7 +70,8 @@ TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
 #endif
 }
 
-/* Stores the first n elements; 0 <= n <= TH_REGISTER_LANES. (In pieces: stores under a mask take a dozen nanoseconds on some processors.) */
+/* Stores the first n elements; 0 <= n <= TH_REGISTER_LANES. (In pieces: stores under a mask take a dozen nanoseconds on
+ * some processors.) */
 TH_INLINE void vec_store_part(real *p, int64_t n, vec x)
 {
     real element[TH_REGISTER_LANES];
@@ -83,8 +84,8 @@ TH_INLINE void vec_store_part(real *p, int64_t n, vec x)
         }
 }
 
-/* a * b + c, fused where there is an instruction for it, whatever stands around it: a compiler contracts an expression only
- * while it stays within one branch. */
+/* a * b + c, fused where there is an instruction for it, whatever stands around it: a compiler contracts an expression
+ * only while it stays within one branch. */
 TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
 {
 #if TH_VECTOR_BYTES == 64 && TH_REAL_BITS == 32
@@ -249,8 +250,8 @@ TH_INLINE vec vec_scale_power(vec x, vec_int n)
 /* e^x: relative error below 9e-8 where the result is normal. */
 TH_INLINE vec vec_exp(vec x)
 {
-    /* From 89 on the result is infinite. At -176 n is -254: both powers of 2 are then 0 itself, so that exp(-inf), which masks
-     * and the ends of rows are full of, does not pass through denormal numbers, which are slow. */
+    /* From 89 on the result is infinite. At -176 n is -254: both powers of 2 are then 0 itself, so that exp(-inf),
+     * which masks and the ends of rows are full of, does not pass through denormal numbers, which are slow. */
     vec_int n;
     const vec r = vec_split_power(vec_clamp(x, -176.0f, 89.0f), &n);
     return vec_scale_power(vec_expm1_near_0(r) + 1.0f, n);
@@ -259,8 +260,9 @@ TH_INLINE vec vec_exp(vec x)
 /* ln x (Moshier, Cephes): -inf at 0, NaN below. */
 TH_INLINE vec vec_log(vec x)
 {
-    const vec_int small = x < 1.17549435e-38f;
-    const vec normal = vec_select(small, x * 33554432.0f, x); /* 2^25 */
+    const vec magnitude = vec_abs(x); /* (below 0 the result is replaced) */
+    const vec_int small = magnitude < 1.17549435e-38f;
+    const vec normal = vec_select(small, magnitude * 33554432.0f, magnitude); /* 2^25 */
     /* x = 2^e m with m in [sqrt(1/2), sqrt(2)) */
     const vec_int e = ((vec_int)normal - 0x3f3504f3) >> 23;
     const vec f = (vec)((vec_int)normal - (e << 23)) - 1.0f;
@@ -323,6 +325,7 @@ TH_INLINE void vec_normal(vec x, vec *cumulative, vec *density)
 /* The same lanes in float64, for what float32 has too few digits for. */
 typedef double wide __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
 typedef int64_t wide_int __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
+typedef uint64_t wide_bits __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
 
 TH_INLINE wide vec_widen(vec x)
 {
@@ -454,7 +457,7 @@ TH_INLINE wide wide_exp(wide x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    return (wide)((wide_int)p + ((wide_int)shifted << 52));
+    return (wide)((wide_bits)p + ((wide_bits)shifted << 52));
 }
 
 /* |a| rounded to an integer. */
@@ -674,7 +677,8 @@ TH_INLINE real lanes_sum(lanes x)
     const vec_8 eight = sum;
 #endif
 #if TH_VECTOR_BYTES * 8 >= 8 * TH_REAL_BITS
-    const vec_4 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    const vec_4 four =
+        __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
 #elif TH_VECTOR_BYTES * 8 == 4 * TH_REAL_BITS
     const vec_4 four = sum;
 #endif
@@ -720,7 +724,8 @@ TH_INLINE real lanes_largest(lanes x)
     const vec_8 eight = largest;
 #endif
 #if TH_VECTOR_BYTES * 8 >= 8 * TH_REAL_BITS
-    const vec_4 four = vec_4_maximum(__builtin_shufflevector(eight, eight, 0, 1, 2, 3), __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+    const vec_4 four = vec_4_maximum(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
+                                     __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
 #elif TH_VECTOR_BYTES * 8 == 4 * TH_REAL_BITS
     const vec_4 four = largest;
 #endif
