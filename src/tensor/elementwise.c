@@ -10,6 +10,8 @@
 
 enum {
     BUFFER = 512,   /* elements of a buffer on the stack */
+    TILE_ROWS = 16, /* of a piece that passes through buffers where an operand lies transposed */
+    TILE_COLUMNS = BUFFER / TILE_ROWS,
     DIRECT = 4096,  /* elements of one kernel call on memory */
     SHORT_ROW = 48, /* shorter rows are gathered, several at once, where direct calls would cost more than copies */
     WIDEST = 8      /* bytes of the largest element */
@@ -164,7 +166,8 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
 
 /* -- operands that lie transposed: through square pieces, so that every cache line is read once -- */
 
-/* The dimension along which an operand lies contiguously, when the destination does along another, the last; else -1. */
+/* The dimension along which an operand lies contiguously, when the destination does along another, the last; else -1.
+ */
 static int transposed_dimension(const th_nest *nest)
 {
     const int last = nest->ndim - 1;

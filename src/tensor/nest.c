@@ -124,13 +124,17 @@ static inline __attribute__((always_inline)) void move(int64_t n, size_t element
         memcpy(to + i * to_stride, from + i * from_stride, element);
 }
 
-/* The same element n times, contiguously. */
+/* The same element n times, contiguously: cache lines full of it. */
 static inline __attribute__((always_inline)) void spread(int64_t n, size_t element, char *to, const char *from)
 {
-    char value[8];
-    memcpy(value, from, element);
-    for (int64_t i = 0; i < n; i++)
-        memcpy(to + i * (int64_t)element, value, element);
+    char line[64];
+    for (size_t at = 0; at < sizeof line; at += element)
+        memcpy(line + at, from, element);
+    const size_t bytes = (size_t)n * element;
+    size_t done = 0;
+    for (; done + sizeof line <= bytes; done += sizeof line)
+        memcpy(to + done, line, sizeof line);
+    memcpy(to + done, line, bytes - done);
 }
 
 /* One loop for each kind of strides. */
@@ -154,6 +158,8 @@ void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const 
         move_sized(n, 8, to, to_stride, from, from_stride);
     else if (element == 4)
         move_sized(n, 4, to, to_stride, from, from_stride);
+    else if (element == 2)
+        move_sized(n, 2, to, to_stride, from, from_stride);
     else
         move_sized(n, 1, to, to_stride, from, from_stride);
 }

@@ -43,7 +43,7 @@ static inline int64_t th_nest_run(const th_nest *nest, const th_place *place)
     return nest->size[nest->ndim - 1] - place->index[nest->ndim - 1];
 }
 
-/* Moves n elements of `element` bytes (1, 4 or 8) from every source_stride to every stride bytes. */
+/* Moves n elements of `element` bytes (1, 2, 4 or 8) from every source_stride to every stride bytes. */
 void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride);
 
 /* Runs task(shared, begin, end) over [0, count) elements: in pieces of TH_PIECE on the context's team, or at once when

@@ -1,5 +1,5 @@
 // A C++17 program creates, trains and checks with the same headers: a dense layer and an operation of its own learn
-// y = (2 x)^2, and both gradients are checked.
+// y = (3 x + 1)^2, and both gradients are checked.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -96,12 +96,12 @@ int main()
 
     th_module *layer = th_dense_new(ctx, 1, 1, nullptr);
     th_adam_options adam_options = {};
-    adam_options.learning_rate = 0.02;
+    adam_options.learning_rate = 0.05;
     th_optimizer *adam = th_adam_new(layer, &adam_options);
-    th_tensor *x = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(64, 1), -1, 1);
-    th_tensor *y = th_keep(th_scale(th_mul(x, x), 4));
+    th_tensor *x = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(64, 1), 0, 1);
+    th_tensor *y = th_keep(th_apply(&square(), nullptr, th_add_scalar(th_scale(x, 3), 1)));
     double loss = NAN;
-    for (int step = 0; step < 600; step++) {
+    for (int step = 0; step < 1500; step++) {
         th_tensor *mse = th_mse(squared_layer(layer, x), y);
         if (th_backward(mse) || th_optimizer_step(adam)) {
             std::fprintf(stderr, "%s\n", th_error_message(ctx));

@@ -17,33 +17,33 @@ void TH_KERNEL(sum_rows)(int64_t rows, int64_t n, const void *x, int64_t x_row, 
     }
 }
 
-/* y[j] = sum of column j, row after row from the first, which there is. */
-void TH_KERNEL(sum_columns)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y)
+/* y[j] += column j of so many rows, one after another. */
+TH_INLINE void add_rows(int rows, int64_t n, const real *from, int64_t row, real *to)
 {
-    const real *from = x;
-    real *to = y;
     int64_t j = 0;
-    for (; j + 4 * TH_REGISTER_LANES <= n;
-         j += 4 * TH_REGISTER_LANES) { /* four sums at a time hide what an addition takes */
-        vec sum[4];
-        for (int r = 0; r < 4; r++)
-            sum[r] = vec_load(from + j + r * TH_REGISTER_LANES);
-        for (int64_t i = 1; i < rows; i++)
-            for (int r = 0; r < 4; r++)
-                sum[r] += vec_load(from + i * x_row + j + r * TH_REGISTER_LANES);
-        for (int r = 0; r < 4; r++)
-            vec_store(to + j + r * TH_REGISTER_LANES, sum[r]);
-    }
     for (; j + TH_REGISTER_LANES <= n; j += TH_REGISTER_LANES) {
-        vec sum = vec_load(from + j);
-        for (int64_t i = 1; i < rows; i++)
-            sum += vec_load(from + i * x_row + j);
+        vec sum = vec_load(to + j);
+        for (int i = 0; i < rows; i++)
+            sum += vec_load(from + i * row + j);
         vec_store(to + j, sum);
     }
     for (; j < n; j++) {
-        real sum = from[j];
-        for (int64_t i = 1; i < rows; i++)
-            sum += from[i * x_row + j];
+        real sum = to[j];
+        for (int i = 0; i < rows; i++)
+            sum += from[i * row + j];
         to[j] = sum;
     }
+}
+
+/* y[j] = sum of column j, row after row from the first, which there is. Eight rows are read side by side, so that
+ * memory is passed through in its order. */
+void TH_KERNEL(sum_columns)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y)
+{
+    const real *from = x;
+    memcpy(y, from, (size_t)n * sizeof(real));
+    int64_t i = 1;
+    for (; i + 8 <= rows; i += 8)
+        add_rows(8, n, from + i * x_row, x_row, y);
+    for (; i < rows; i++)
+        add_rows(1, n, from + i * x_row, x_row, y);
 }

@@ -1,0 +1,210 @@
+/* An operation of one's own, its gradient checked, then broken on purpose in four ways to see the reports.
+ *
+ * The operation is the Gaussian kernel between two sets of points, y_ij = exp(-gamma |x_i - c_j|²): shape rule, value,
+ * gradient and samples, all that the library needs to record it, differentiate through it and check it. Exits 0 if the
+ * right gradient passes and every wrong one is rejected. N points, M centres, E coordinates. */
+#include <math.h>
+#include <stdlib.h>
+#include <tapehead/tapehead.h>
+
+/* -- the operation -- */
+
+typedef struct gaussian_attributes {
+    double gamma;
+} gaussian_attributes;
+
+static th_status gaussian_shape(th_call *c) /* x (N, E), centres (M, E) -> (N, M) */
+{
+    const th_array *x = &c->input[0], *centres = &c->input[1];
+    if (th_call_floating(c, 0) || th_call_same_type(c))
+        return TH_ERROR_TYPE;
+    if (x->ndim != 2 || centres->ndim != 2 || x->size[1] != centres->size[1])
+        return th_call_fail(c, TH_ERROR_SHAPE, "points are (N, E) and centres (M, E), not %s and %s", TH_TEXT(x),
+                            TH_TEXT(centres));
+    th_call_output(c, 0, x->dtype, 2, (const int64_t[]){x->size[0], centres->size[0]}, NULL);
+    return TH_OK;
+}
+
+/* Element i in row-major order: TH_OP_CONTIGUOUS below promises that there are no gaps. */
+static double load(const th_array *a, int64_t i)
+{
+    return a->dtype == TH_FLOAT64 ? ((const double *)a->data)[i] : (double)((const float *)a->data)[i];
+}
+
+static void store(const th_array *a, int64_t i, double value)
+{
+    if (a->dtype == TH_FLOAT64)
+        ((double *)a->data)[i] = value;
+    else
+        ((float *)a->data)[i] = (float)value;
+}
+
+static void gaussian_forward(const th_call *c)
+{
+    const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
+    const th_array *x = &c->input[0], *centres = &c->input[1], *y = &c->output[0];
+    const int64_t N = x->size[0], M = centres->size[0], E = x->size[1];
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j < M; j++) {
+            double square = 0;
+            for (int64_t e = 0; e < E; e++)
+                square += pow(load(x, i * E + e) - load(centres, j * E + e), 2);
+            store(y, i * M + j, exp(-gamma * square));
+        }
+}
+
+/* y_ij = exp(-gamma sum_e (x_ie - c_je)²), so dy_ij/dx_ie = -2 gamma y_ij (x_ie - c_je) = -dy_ij/dc_je.
+ * Every y_ij of a row depends on x_i, and every one of a column on c_j:
+ *     dL/dx_ie = -2 gamma sum_j dL/dy_ij y_ij (x_ie - c_je)
+ *     dL/dc_je =  2 gamma sum_i dL/dy_ij y_ij (x_ie - c_je) */
+static void gaussian_backward(const th_call *c)
+{
+    const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
+    const th_array *x = &c->input[0], *centres = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
+    const int64_t N = x->size[0], M = centres->size[0], E = x->size[1];
+    for (int64_t i = 0; i < N && c->input_gradient[0].given; i++)
+        for (int64_t e = 0; e < E; e++) {
+            double sum = 0;
+            for (int64_t j = 0; j < M; j++)
+                sum += load(dy, i * M + j) * load(y, i * M + j) * (load(x, i * E + e) - load(centres, j * E + e));
+            store(&c->input_gradient[0], i * E + e, -2 * gamma * sum);
+        }
+    for (int64_t j = 0; j < M && c->input_gradient[1].given; j++)
+        for (int64_t e = 0; e < E; e++) {
+            double sum = 0;
+            for (int64_t i = 0; i < N; i++)
+                sum += load(dy, i * M + j) * load(y, i * M + j) * (load(x, i * E + e) - load(centres, j * E + e));
+            store(&c->input_gradient[1], j * E + e, 2 * gamma * sum);
+        }
+}
+
+/* What the check runs on. More points than centres and more coordinates than either, so that mixed-up indices cannot
+ * hide. */
+static const th_sample gaussian_samples[] = {
+    {.name = "points and centres",
+     .attributes = &(gaussian_attributes){0.7},
+     .n_inputs = 2,
+     .input = {{.shape = TH_SIZES(3, 4)}, {.shape = TH_SIZES(2, 4)}}},
+    {.name = "one coordinate",
+     .attributes = &(gaussian_attributes){2},
+     .n_inputs = 2,
+     .input = {{.shape = TH_SIZES(4, 1)}, {.shape = TH_SIZES(3, 1)}}},
+    {.name = "fixed centres",
+     .attributes = &(gaussian_attributes){1},
+     .n_inputs = 2,
+     .input = {{.shape = TH_SIZES(3, 2)}, {.shape = TH_SIZES(2, 2), .constant = true}}},
+    {.name = NULL},
+};
+
+static const th_op op_gaussian = {
+    .name = "gaussian",
+    .value = "y_ij = exp(-gamma |x_i - c_j|²)",
+    .gradient = "dx_i = -2 gamma sum_j dy_ij y_ij (x_i - c_j); dc_j = 2 gamma sum_i dy_ij y_ij (x_i - c_j)",
+    .n_inputs = 2,
+    .attributes_size = sizeof(gaussian_attributes),
+    .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD,
+    .saves = TH_SAVE_INPUT(0) | TH_SAVE_INPUT(1) | TH_SAVE_OUTPUT(0),
+    .shape = gaussian_shape,
+    .forward = gaussian_forward,
+    .backward = gaussian_backward,
+    .samples = gaussian_samples,
+};
+
+static th_tensor *gaussian(th_tensor *x, th_tensor *centres, double gamma)
+{
+    return th_apply(&op_gaussian, &(gaussian_attributes){gamma}, x, centres);
+}
+
+/* -- a function that uses it: the log of a density made of a Gaussian at every centre; (N, E) -> (N) -- */
+
+static th_tensor *log_density(void *user, th_tensor *x)
+{
+    th_tensor *centres = user; /* a parameter: the check finds it on the tape by itself */
+    return th_log(th_sum(gaussian(x, centres, 0.5), TH_AXES(1), NULL));
+}
+
+/* -- what one writes in a hurry -- */
+
+static void multiply(const th_array *gradient, double factor)
+{
+    for (int64_t i = 0; gradient->given && i < th_array_numel(gradient); i++)
+        store(gradient, i, factor * load(gradient, i));
+}
+
+static void backward_with_a_wrong_sign(const th_call *c) /* of the centres: "the difference is symmetric" */
+{
+    gaussian_backward(c);
+    multiply(&c->input_gradient[1], -1);
+}
+
+static void backward_without_the_two(const th_call *c) /* (u²)' = u */
+{
+    gaussian_backward(c);
+    multiply(&c->input_gradient[0], 0.5);
+    multiply(&c->input_gradient[1], 0.5);
+}
+
+static void backward_without_the_sum(const th_call *c) /* = in place of +=: the last centre alone counts */
+{
+    const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
+    const th_array *x = &c->input[0], *centres = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
+    const int64_t N = x->size[0], M = centres->size[0], E = x->size[1];
+    gaussian_backward(c);
+    for (int64_t i = 0; i < N && c->input_gradient[0].given; i++)
+        for (int64_t e = 0; e < E; e++)
+            for (int64_t j = 0; j < M; j++)
+                store(&c->input_gradient[0], i * E + e,
+                      -2 * gamma * load(dy, i * M + j) * load(y, i * M + j) *
+                          (load(x, i * E + e) - load(centres, j * E + e)));
+}
+
+static const struct mistake {
+    const char *what;
+    void (*backward)(const th_call *c);
+    uint32_t flags;
+} mistakes[] = {
+    {"the centres' gradient has the wrong sign", backward_with_a_wrong_sign, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
+    {"the factor 2 is forgotten", backward_without_the_two, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
+    {"the sum over the centres is forgotten", backward_without_the_sum, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
+    {"it overwrites, and does not say TH_OP_CANNOT_ADD", gaussian_backward, TH_OP_CONTIGUOUS},
+};
+
+/* -- the program -- */
+
+/* Prints what came out; true when it is what should have. */
+static bool judge(const char *what, bool right, th_status status, const th_gradient_report *report, th_context *ctx)
+{
+    if (status != TH_OK && status != TH_ERROR_VALUE)
+        printf("%s: could not be checked: %s\n", what, th_error_message(ctx));
+    else if (report->ok)
+        printf("%s: right, %lld comparisons\n\n", what, (long long)report->checked);
+    else
+        printf("%s:\n%s\n", what, report->text);
+    return right ? status == TH_OK && report->ok : status == TH_ERROR_VALUE && !report->ok;
+}
+
+int main(void)
+{
+    th_context *ctx = th_context_new(&(th_context_options){.seed = 1});
+    th_gradient_report report = {0};
+    th_status status = th_check_op(ctx, &op_gaussian, NULL, &report);
+    bool as_expected = judge("gaussian on its samples", true, status, &report, ctx);
+
+    th_tensor *x =
+        th_randn(ctx, TH_FLOAT32, TH_SHAPE(5, 3)); /* checked in float64 nevertheless, and so are the centres */
+    th_tensor *centres = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
+    status = th_check_gradient_of(log_density, centres, x, &(th_gradient_options){.name = "log_density"}, &report);
+    as_expected &= judge("log_density, with its centres", true, status, &report, ctx);
+
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        th_op broken = op_gaussian;
+        broken.backward = mistakes[i].backward;
+        broken.flags = mistakes[i].flags;
+        status = th_check_op(ctx, &broken, NULL, &report);
+        as_expected &= judge(mistakes[i].what, false, status, &report, ctx);
+    }
+    printf(as_expected ? "the right gradient passed, every wrong one was rejected\n"
+                       : "NOT as it should be: see above\n");
+    th_context_free(ctx);
+    return as_expected ? EXIT_SUCCESS : EXIT_FAILURE;
+}
