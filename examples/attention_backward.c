@@ -4,8 +4,8 @@
  * to backward below), and as a central difference (L(x + h) - L(x - h)) / 2h. The program fails if two of them differ.
  * It trains nothing, and is slow on purpose: docs/attention-backward.md is its output with the derivation around it.
  *
- * T tokens, queries and keys alike; D head size; H heads, E = H D. t counts queries, s keys, d a head's columns, i and
- * j all of E. */
+ * T tokens, queries and keys alike; D head size; H heads; E = H D. Indices: t query, s key, h head, d column of a head,
+ * i and j columns of E. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,8 +16,7 @@
 enum { T = 3, D = 2, MAX_HEADS = 2, SIZE = D * MAX_HEADS };
 typedef double matrix[SIZE][SIZE]; /* as much of it as its shape says */
 
-/* Every number between the input and the loss. A gradient has its value's shape, so all gradients are one of these too.
- */
+/* Every number between the input and the loss. Gradients have the shapes of their values: they are another of these. */
 struct numbers {
     matrix x, wq, wk, wv, wo;  /* x (T, E), weights (E, E): only with two heads, else q, k and v are the input */
     matrix q, k, v;            /* (T, E), head h in the columns from h D */
@@ -203,8 +202,7 @@ static double forward_from(enum stage first, struct numbers *n)
     return loss_of(n);
 }
 
-/* -- backward, in plain loops: n holds the values, g receives the gradients (zero before). Read from the last function
- * up. -- */
+/* -- backward, in plain loops: n holds the values, g receives the gradients. Read it from `backward` up. -- */
 
 static void project_backward(const struct numbers *n, struct numbers *g)
 {
@@ -581,7 +579,8 @@ static void parse(int argc, char **argv)
             heads = optarg[0] - '0';
         }
         if (option == 'u') {
-            printf("  --causal       a query sees no later key\n"
+            printf("attention_backward: the gradients of attention, three times over, on three tokens\n"
+                   "  --causal       a query sees no later key\n"
                    "  --dropout P    weights are dropped with probability P (0 to below 1, default 0)\n"
                    "  --heads N      1, or 2 with the projections around them (default 1)\n");
             exit(EXIT_SUCCESS);

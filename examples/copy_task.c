@@ -25,14 +25,14 @@ static struct {
 } option[NUMBERS] = {
     [SEED] = {"seed", "of every random number", 1, 0, 1e15},
     [STEPS] = {"steps", "training steps", 400, 1, 1e7},
-    [BATCH] = {"batch", "sequences in a step", 64, 1, 4096},
+    [BATCH] = {"batch", "sequences in a step", 32, 1, 4096},
     [LENGTH] = {"length", "symbols in a sequence", 16, 1, MAX_LENGTH},
     [VOCAB] = {"vocab", "different symbols", 26, 2, 62},
     [WIDTH] = {"width", "of the model", 64, 1, 4096},
     [HEADS] = {"heads", "of attention, a divisor of the width", 4, 1, 32},
     [THREADS] = {"threads", "0: one for each processor", 0, 0, 1024},
-    [LR] = {"lr", "highest learning rate", 3e-3, 1e-12, 1e3},
-    [DROPOUT] = {"dropout", "on the attention weights", 0, 0, 0.99},
+    [LR] = {"lr", "highest learning rate", 5e-3, 1e-12, 1e3},
+    [DROPOUT] = {"dropout", "on the attention weights", 0.1, 0, 0.99},
 };
 static const char *out = ".";
 static bool no_attention, quiet;

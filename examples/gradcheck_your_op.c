@@ -78,8 +78,7 @@ static void gaussian_backward(const th_call *c)
         }
 }
 
-/* What the check runs on. More points than centres and more coordinates than either, so that mixed-up indices cannot
- * hide. */
+/* What the check runs on. N, M and E differ, so that mixed-up indices cannot hide. */
 static const th_sample gaussian_samples[] = {
     {.name = "points and centres",
      .attributes = &(gaussian_attributes){0.7},

@@ -14,17 +14,17 @@ function finish() {
         fail("\"" command "\" prints more than the page shows: " output[shown + 1])
 }
 
-function start(   arguments, line) {
+function start(   run, line) {
     finish()
     command = substr($0, 3)
-    arguments = substr(command, length("attention_backward") + 1)
+    run = "\"" program "\"" substr(command, length("attention_backward") + 1) "; echo status $?"
     if (command !~ /^attention_backward( [-a-z0-9.]+)*$/)
         fail("this is no command that the test runs: " command)
     printed = shown = skipping = 0
-    while (("\"" program "\"" arguments "; echo status $?" | getline line) > 0)
+    while ((run | getline line) > 0)
         if (line != "")
             output[++printed] = line
-    close("\"" program "\"" arguments "; echo status $?")
+    close(run)
     if (output[printed--] != "status 0")
         fail("\"" command "\" failed")
     commands++

@@ -433,6 +433,33 @@ START_TEST(test_bits_at_any_number_of_threads)
 }
 END_TEST
 
+extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
+
+/* The kernels below the sums: the same additions in the same order with every instruction set, any length. */
+START_TEST(test_sums_on_every_instruction_set)
+{
+    enum { ROWS = 37, COLUMNS = 301 };
+    static float x[ROWS * COLUMNS], rows[3][ROWS], columns[3][COLUMNS];
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const th_kernels *const tables[3] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)below(1 << 20) / 1048576.0f - 0.4f;
+    for (int n = 1; n <= COLUMNS; n += 1 + n / 40)
+        for (int isa = 0; isa < 1 + avx2 + avx512; isa++) {
+            tables[isa]->sum_rows(ROWS, n, x, COLUMNS, rows[isa]);
+            tables[isa]->sum_columns(1 + n % ROWS, n, x, COLUMNS, columns[isa]);
+            ck_assert_mem_eq(rows[isa], rows[0], sizeof rows[0]);
+            ck_assert_mem_eq(columns[isa], columns[0], sizeof columns[0]);
+            float sum = 0;
+            for (int i = 0; i < 1 + n % ROWS; i++)
+                sum += x[i * COLUMNS + n - 1];
+            ck_assert(columns[isa][n - 1] == sum);
+        }
+}
+END_TEST
+
 /* A row's sum does not depend on how many rows there are, nor a sequence's on its batch. */
 START_TEST(test_sums_do_not_depend_on_the_batch)
 {
@@ -533,6 +560,7 @@ int main(void)
     tcase_add_test(tests, test_conversion_at_the_limits);
     tcase_add_test(tests, test_sums_over_any_axes);
     tcase_add_test(tests, test_bits_at_any_number_of_threads);
+    tcase_add_test(tests, test_sums_on_every_instruction_set);
     tcase_add_test(tests, test_sums_do_not_depend_on_the_batch);
     tcase_add_test(tests, test_sums_return_their_scratch_memory);
     tcase_add_test(tests, test_sums_without_memory);

@@ -31,12 +31,10 @@ TH_API th_tensor *th_detach(th_tensor *x);
 
 /* -- data movement -- */
 TH_API th_tensor *th_contiguous(th_tensor *x); /* x itself if it is contiguous, else a copy */
-TH_API th_tensor *
-th_cast(th_tensor *x,
-        th_dtype dtype); /* converted as C does; differentiable between floating types; x itself if it has the type */
-TH_API th_tensor *
-th_repeat(th_tensor *x,
-          th_shape times); /* tiled times[i] along axis i, as numpy.tile; new leading dimensions allowed */
+/* Converted as C does; differentiable between floating types; x itself if it has the type. */
+TH_API th_tensor *th_cast(th_tensor *x, th_dtype dtype);
+/* Tiled times[i] along axis i, as numpy.tile; new leading dimensions allowed. */
+TH_API th_tensor *th_repeat(th_tensor *x, th_shape times);
 TH_API th_tensor *th_concat(th_tensor *const *xs, int count, int axis);
 TH_API th_tensor *th_stack(th_tensor *const *xs, int count, int axis);
 /* Views of consecutive parts of one axis, sizes[i] long each (they must add up), into parts[count]. */
@@ -122,9 +120,8 @@ typedef struct th_norm_options {
     double eps;               /* 0: 1e-5 */
 } th_norm_options;
 TH_API th_tensor *th_layer_norm(th_tensor *x, const th_norm_options *options);
-TH_API th_tensor *
-th_rms_norm(th_tensor *x,
-            const th_norm_options *options); /* x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich 2019) */
+/* x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich 2019). */
+TH_API th_tensor *th_rms_norm(th_tensor *x, const th_norm_options *options);
 
 /* -- losses: scalars -- */
 typedef struct th_cross_entropy_options {

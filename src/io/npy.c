@@ -153,28 +153,25 @@ static th_tensor *read_array(const npy_file *f, bool whole)
     return NULL;
 }
 
-static bool usable_context(th_context *ctx, const void *source, const char *what)
+static bool can_read(th_context *ctx, const void *source, const char *what)
 {
-    if (ctx == NULL) {
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, read_text, "the context is NULL");
+    if (!th_usable_context(ctx, read_text))
         return false;
-    }
-    th_use_context(ctx);
-    if (!th_failed(ctx) && source == NULL)
+    if (source == NULL)
         th_fail(ctx, TH_ERROR_ARGUMENT, read_text, "the %s is NULL", what);
-    return !th_failed(ctx);
+    return source != NULL;
 }
 
 th_tensor *(th_npy_read_from)(th_context *ctx, FILE *file)
 {
-    if (!usable_context(ctx, file, "file"))
+    if (!can_read(ctx, file, "file"))
         return NULL;
     return read_array(&(npy_file){ctx, "the file", file}, false);
 }
 
 th_tensor *(th_npy_read)(th_context *ctx, const char *path)
 {
-    if (!usable_context(ctx, path, "path"))
+    if (!can_read(ctx, path, "path"))
         return NULL;
     const int descriptor =
         open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe without a writer must not hold us up) */
@@ -233,10 +230,8 @@ static th_status write_array(const npy_file *f, const th_tensor *t)
 
 static th_status check_operand(const th_tensor *t, const void *target, const char *what)
 {
-    if (!th_usable(t, NULL, write_text, "t")) {
-        const th_context *ctx = t ? t->ctx : th_last_context();
-        return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
-    }
+    if (!th_usable(t, NULL, write_text, "t"))
+        return th_refused(t);
     if (target == NULL)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, write_text, "the %s is NULL", what);
     if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)

@@ -149,13 +149,6 @@ double(th_get)(th_tensor *t, th_shape index)
     return data ? th_number_load(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype)) : NAN;
 }
 
-/* Why an operand was not usable, as a status. */
-static th_status refused(const th_tensor *t)
-{
-    const th_context *ctx = t ? t->ctx : th_last_context();
-    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
-}
-
 static th_status check_value(th_tensor *t, const char *operation, double value)
 {
     if (th_number_fits(t->dtype, value))
@@ -168,7 +161,7 @@ th_status(th_set)(th_tensor *t, th_shape index, double value)
     int64_t offset;
     if (!th_usable(t, NULL, "set", "t") || !find_element(t, "set", &index, &offset) ||
         check_value(t, "set", value) != TH_OK)
-        return refused(t);
+        return th_refused(t);
     char *data = th_tensor_data(t);
     if (data)
         th_number_store(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype), value);
@@ -222,7 +215,7 @@ static th_array plain_array(const th_tensor *t, void *data)
 static th_status check_bytes(const th_tensor *t, const char *operation, const void *data, size_t bytes)
 {
     if (!th_usable(t, NULL, operation, "t"))
-        return refused(t);
+        return th_refused(t);
     const size_t needed = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
     if (bytes != needed)
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "%s %s is %zu bytes, not %zu", th_dtype_name(t->dtype),
@@ -274,10 +267,10 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
 th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
 {
     if (!th_usable(destination, NULL, "copy_into", "destination"))
-        return refused(destination);
+        return th_refused(destination);
     th_context *ctx = destination->ctx;
     if (!th_usable(source, ctx, "copy_into", "source"))
-        return refused(destination);
+        return th_refused(destination);
     if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
         return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the source %s does not broadcast to the destination %s",
                        TH_SIZES_TEXT(source->ndim, source->size), TH_SIZES_TEXT(destination->ndim, destination->size));
@@ -295,7 +288,7 @@ th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
 th_status(th_fill)(th_tensor *t, double value)
 {
     if (!th_usable(t, NULL, "fill", "t") || check_value(t, "fill", value) != TH_OK)
-        return refused(t);
+        return th_refused(t);
     const th_array array = th_tensor_array(t);
     th_fill_array(t->ctx, &array, value);
     th_storage_changed(t->storage);

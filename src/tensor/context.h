@@ -93,6 +93,10 @@ void th_location(const char **file, int *line);
 /* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
  * NULL). On failure stores the error (if none is pending) and returns false. position: "a", "weight", ... */
 bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position);
+/* What a function returns after th_usable has refused t: the code of the pending error. */
+th_status th_refused(const th_tensor *t);
+/* Checks the context of a function that was given one: not NULL (an error in the one used last), no error pending. */
+bool th_usable_context(th_context *ctx, const char *operation);
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);

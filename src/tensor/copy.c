@@ -124,34 +124,25 @@ void th_convert_array(const th_context *ctx, const th_array *destination, const 
 /* -- filling -- */
 
 typedef struct pattern {
-    size_t element;
+    int64_t element; /* bytes */
     char bytes[8];
 } pattern;
 
 static void fill(int64_t n, void *const *operands, const void *parameters)
 {
     const pattern *p = parameters;
-    char *to = operands[0];
-    const size_t bytes = (size_t)n * p->element;
-    size_t done = p->element;
-    memcpy(to, p->bytes, p->element);
-    while (done < bytes) { /* twice as much each time, as long as that stays in the cache */
-        size_t more = done < 4096 ? done : 4096;
-        more = more < bytes - done ? more : bytes - done;
-        memcpy(to + done, to, more);
-        done += more;
-    }
+    th_move_run(n, p->element, operands[0], p->element, p->bytes, 0);
 }
 
 static void fill_zero(int64_t n, void *const *operands, const void *parameters)
 {
     const pattern *p = parameters;
-    memset(operands[0], 0, (size_t)n * p->element);
+    memset(operands[0], 0, (size_t)(n * p->element));
 }
 
 void th_fill_array(const th_context *ctx, const th_array *destination, double value)
 {
-    pattern p = {th_dtype_size(destination->dtype), {0}};
+    pattern p = {(int64_t)th_dtype_size(destination->dtype), {0}};
     th_number_store(destination->dtype, p.bytes, value);
     const bool zero = memcmp(p.bytes, (char[sizeof p.bytes]){0}, sizeof p.bytes) == 0;
     th_elementwise(ctx, zero ? fill_zero : fill, &p, destination, false, 0, NULL);

@@ -8,20 +8,9 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-/* Whether something can be created in ctx now. */
-static bool usable_context(th_context *ctx, const char *operation)
-{
-    if (ctx == NULL) {
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, operation, "the context is NULL");
-        return false;
-    }
-    th_use_context(ctx);
-    return !th_failed(ctx);
-}
-
 static th_tensor *new_tensor(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
 {
-    if (!usable_context(ctx, operation) || th_check_creation(ctx, operation, dtype, shape) != TH_OK)
+    if (!th_usable_context(ctx, operation) || th_check_creation(ctx, operation, dtype, shape) != TH_OK)
         return NULL;
     return th_tensor_new(ctx, dtype, shape->ndim, shape->size, th_creates_owned(ctx), operation);
 }
@@ -62,7 +51,7 @@ th_tensor *(th_ones)(th_context *ctx, th_dtype dtype, th_shape shape)
 
 th_tensor *(th_full)(th_context *ctx, th_dtype dtype, th_shape shape, double value)
 {
-    if (usable_context(ctx, "full") && !th_number_fits(dtype, value))
+    if (th_usable_context(ctx, "full") && !th_number_fits(dtype, value))
         th_fail(ctx, TH_ERROR_ARGUMENT, "full", "%s cannot hold %g", th_dtype_name(dtype), value);
     return constant(ctx, "full", dtype, &shape, value);
 }
@@ -82,7 +71,7 @@ th_tensor *(th_from_data)(th_context *ctx, th_dtype dtype, th_shape shape, const
 
 th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double stop, double step)
 {
-    if (!usable_context(ctx, "arange"))
+    if (!th_usable_context(ctx, "arange"))
         return NULL;
     if (dtype == TH_BOOL) {
         th_fail(ctx, TH_ERROR_TYPE, "arange", "bool cannot count");
@@ -113,7 +102,7 @@ th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double sto
 
 static void needs_floating(th_context *ctx, const char *operation, th_dtype dtype)
 {
-    if (usable_context(ctx, operation) && !th_is_floating(dtype))
+    if (th_usable_context(ctx, operation) && !th_is_floating(dtype))
         th_fail(ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(dtype));
 }
 
@@ -144,7 +133,7 @@ th_tensor *(th_randn)(th_context *ctx, th_dtype dtype, th_shape shape)
 
 th_tensor *(th_random_integers)(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high)
 {
-    if (usable_context(ctx, "random_integers") && !th_is_index(dtype))
+    if (th_usable_context(ctx, "random_integers") && !th_is_index(dtype))
         th_fail(ctx, TH_ERROR_TYPE, "random_integers", "needs int32 or int64, not %s", th_dtype_name(dtype));
     th_tensor *t = new_tensor(ctx, "random_integers", dtype, &shape);
     return t ? filled(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;

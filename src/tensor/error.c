@@ -169,6 +169,22 @@ bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const
     return !ctx || ctx->error == TH_OK;
 }
 
+th_status th_refused(const th_tensor *t)
+{
+    const th_context *ctx = t ? t->ctx : last_context;
+    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
+}
+
+bool th_usable_context(th_context *ctx, const char *operation)
+{
+    if (ctx == NULL) {
+        th_fail(last_context, TH_ERROR_ARGUMENT, operation, "the context is NULL");
+        return false;
+    }
+    th_use_context(ctx);
+    return ctx->error == TH_OK;
+}
+
 th_status th_error_code(const th_context *ctx)
 {
     return ctx ? ctx->error : TH_ERROR_ARGUMENT;

@@ -7,10 +7,8 @@
 
 static th_status usable(th_tensor *t, const char *operation)
 {
-    if (!th_usable(t, NULL, operation, "t")) {
-        const th_context *ctx = t ? t->ctx : th_last_context();
-        return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
-    }
+    if (!th_usable(t, NULL, operation, "t"))
+        return th_refused(t);
     if (!th_is_floating(t->dtype))
         return th_fail(t->ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(t->dtype));
     return TH_OK;

@@ -319,10 +319,8 @@ static bool prepare(printer *p, const th_tensor *t, const char *operation, const
 th_status(th_print)(th_tensor *t, FILE *file, const th_print_options *options)
 {
     printer p = {.out = {.file = file}};
-    if (!prepare(&p, t, "print", options)) {
-        const th_context *ctx = t ? t->ctx : th_last_context();
-        return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
-    }
+    if (!prepare(&p, t, "print", options))
+        return th_refused(t);
     if (file == NULL)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, "print", "the file is NULL");
     put_tensor(&p);
