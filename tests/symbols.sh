@@ -8,8 +8,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$work/exported"
-# A declaration starts with TH_API; its name is the first word before an opening parenthesis.
-cat "$include"/tapehead/*.h | grep '^TH_API ' | sed -E 's/^[^(]*[ *](th_[a-z0-9_]+)\(.*/\1/; t; d' | sort -u >"$work/declared"
+# A declaration starts with TH_API; its name is the word before its first opening parenthesis.
+cat "$include"/tapehead/*.h | tr '\n' ' ' | grep -oE 'TH_API [^(;]*\bth_[a-z0-9_]+\(' | sed -E 's/.*\b(th_[a-z0-9_]+)\($/\1/' |
+    sort -u >"$work/declared"
 
 status=0
 if ! readelf -d "$library" | grep -q "SONAME.*\[$soname\]"; then
