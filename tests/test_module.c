@@ -222,6 +222,24 @@ START_TEST(pinned_to_evaluation)
 }
 END_TEST
 
+START_TEST(evaluating_between_steps)
+{
+    th_module *m = th_module_new(ctx, sizeof(th_module), "m", look_forward);
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), true);
+    th_tensor *y = th_module_evaluate(m, x);
+    ck_assert(!seen_training);
+    ck_assert(!th_requires_gradient(y));
+    ck_assert(th_is_training(ctx) && th_is_recording(ctx));
+    ck_assert_int_eq(th_tape_length(ctx), 0);
+    th_module_forward(m, x);
+    ck_assert(seen_training);
+    ck_assert_int_eq(th_tape_length(ctx), 1);
+    ck_assert_ptr_null(th_module_evaluate(m, NULL));
+    expect_error(TH_ERROR_ARGUMENT, "x is NULL");
+    ck_assert(th_is_training(ctx) && th_is_recording(ctx));
+}
+END_TEST
+
 START_TEST(a_failed_forward_leaves_the_mode_and_the_scopes)
 {
     th_module *outer = th_module_new(ctx, sizeof(th_module), "outer", look_forward);
@@ -465,6 +483,7 @@ static Suite *module_suite(void)
     tcase_add_test(tree, errors_of_the_tree);
     tcase_add_test(tree, scopes_carry_the_names);
     tcase_add_test(tree, pinned_to_evaluation);
+    tcase_add_test(tree, evaluating_between_steps);
     tcase_add_test(tree, a_failed_forward_leaves_the_mode_and_the_scopes);
     tcase_add_test(tree, freezing);
     tcase_add_test(tree, conversion_in_place);

@@ -53,8 +53,7 @@ static numbers zero_numbers(th_shape shape)
     return n;
 }
 
-/* Where in n the element of an index of a larger shape stands when n broadcasts to it; `skip` axes before the last two
- * of that index, and row and column in place of those. */
+/* Where in n the element of an index of a larger shape stands, when n broadcasts to it. */
 static int64_t place(const numbers *n, int ndim, const int64_t *index)
 {
     int64_t at = 0;
@@ -212,7 +211,6 @@ static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb,
         GOOD(c);
         ck_assert(th_is_contiguous(c));
         th_tensor *cotangent = th_uniform(ctx, dtype, th_shape_of(c), -1, 1);
-        /* seen from elsewhere in memory, as gradients are */
         numbers na = as_matrix(read_numbers(a), false), nb = as_matrix(read_numbers(b), true), nc = read_numbers(c);
         numbers dc = read_numbers(cotangent);
         const th_shape shape = product_shape(&na, &nb);

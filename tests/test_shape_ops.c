@@ -85,8 +85,7 @@ static void assert_elements(th_tensor *t, th_shape shape, const double *expected
 typedef th_tensor *movement(th_tensor *leaf);
 
 /* Gradients of y = move(numbered leaf): dleaf_i = sum of the cotangents of all elements of y that are element i. Twice,
- * so that the second backward has to add; and next to a second use of the leaf, so that it has to add within one
- * backward. */
+ * so that the second backward has to add. */
 static void check_gradient(movement *move, th_dtype dtype, th_shape shape)
 {
     th_tensor *leaf = th_set_requires_gradient(numbered(dtype, shape), true);

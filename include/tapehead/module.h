@@ -85,6 +85,8 @@ TH_API th_module *th_module_list_at(th_module *list, int64_t index);      /* TH_
 /* -- running -- */
 /* y = forward(m, x), as a scope: what the forward makes, its result excepted, is given up at its end. With an error pending, or given NULL: NULL. */
 TH_API th_tensor *th_module_forward(th_module *m, th_tensor *x);
+/* The same in evaluation and without recording, whatever the context's mode: for measuring and generating between training steps. */
+TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
 /* The same scope for a typed function of your own:
  *     if (!th_module_begin(decoder)) return NULL;
  *     ...
@@ -141,6 +143,7 @@ TH_API uint32_t th_module_crc32c(const th_module *m);
 #define th_module_list_add(...) TH_AT_POINTER(th_module, th_module_list_add(__VA_ARGS__))
 #define th_module_list_at(...) TH_AT_POINTER(th_module, th_module_list_at(__VA_ARGS__))
 #define th_module_forward(...) TH_AT(th_module_forward(__VA_ARGS__))
+#define th_module_evaluate(...) TH_AT(th_module_evaluate(__VA_ARGS__))
 #define th_module_freeze(...) TH_AT_STATUS(th_module_freeze(__VA_ARGS__))
 #define th_module_cast(...) TH_AT_STATUS(th_module_cast(__VA_ARGS__))
 

@@ -370,6 +370,20 @@ th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
     return th_module_begin(m) ? th_module_end(m, m->forward(m, x)) : NULL;
 }
 
+th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
+{
+    if (!usable(m, "module_evaluate"))
+        return NULL;
+    th_context *ctx = m->ctx;
+    const bool training = ctx->training;
+    ctx->training = false;
+    th_no_grad_begin(ctx);
+    th_tensor *y = (th_module_forward)(m, x);
+    th_no_grad_end(ctx);
+    ctx->training = training;
+    return y;
+}
+
 /* -- training and evaluation -- */
 
 void th_module_pin_evaluation(th_module *m, bool pinned)
