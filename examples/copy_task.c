@@ -4,15 +4,14 @@
  *     reads    C O P Y | C O P
  *     writes           C O P Y        (what it says before the separator does not count)
  *
- * It learns in about a second. B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator, E
- * width. */
-#include <getopt.h>
-#include <math.h>
+ * B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator, E width, H heads. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <tapehead/tapehead.h>
 #include <unistd.h>
+
+#include "options.h"
 
 enum { MAX_LENGTH = 120, FRESH = 1000 };
 static int64_t seed = 1, steps = 400, batch = 32, length = 16, vocab = 26, width = 64, heads = 4, threads = 0;
@@ -91,9 +90,8 @@ static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     int32_t token[2 * MAX_LENGTH];
     const int64_t count = th_numel(tokens);
-    if (th_copy_out(tokens, token, (size_t)count * sizeof *token) != TH_OK)
-        return "";
-    for (int64_t i = 0; i < count; i++)
+    const bool there = th_copy_out(tokens, token, (size_t)count * sizeof *token) == TH_OK;
+    for (int64_t i = 0; i < count && there; i++)
         text[i] = token[i] == vocab ? '|' : letters[token[i]];
     text[count] = 0;
     return text;
@@ -101,57 +99,22 @@ static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
 
 /* -- the program -- */
 
-static const struct {
-    const char *name;
-    int64_t *whole;
-    double *real, low, high;
-} number[] = {{"seed", &seed, NULL, 0, 1e15},   {"steps", &steps, NULL, 1, 1e7},
-              {"batch", &batch, NULL, 1, 4096}, {"length", &length, NULL, 1, MAX_LENGTH},
-              {"vocab", &vocab, NULL, 2, 62},   {"width", &width, NULL, 1, 4096},
-              {"heads", &heads, NULL, 1, 32},   {"threads", &threads, NULL, 0, 1024},
-              {"lr", NULL, &lr, 1e-12, 1e3},    {"dropout", NULL, &dropout, 0, 0.99}};
-enum { NUMBERS = sizeof number / sizeof *number };
-
-static int fail(int status, const char *problem, const char *what)
-{
-    fprintf(stderr, "copy_task: %s%s\n", problem, what);
-    exit(status);
-}
-
-static void parse(int argc, char **argv)
-{
-    struct option list[NUMBERS + 5] = {[NUMBERS] = {"out", 1, NULL, 'o'},
-                                       {"no-attention", 0, NULL, 'n'},
-                                       {"quiet", 0, NULL, 'q'},
-                                       {"help", 0, NULL, 'h'}};
-    for (int i = 0; i < NUMBERS; i++)
-        list[i] = (struct option){number[i].name, 1, NULL, i};
-    for (int i; (i = getopt_long(argc, argv, "", list, NULL)) != -1;) {
-        if (i == '?')
-            exit(2); /* getopt_long has said why */
-        for (int k = 0; k < NUMBERS && i == 'h'; k++)
-            printf("  --%s N (%g to %g)\n", number[k].name, number[k].low, number[k].high);
-        if (i == 'h')
-            exit(printf("  --out DIR (for the pictures)\n  --no-attention\n  --quiet\n  --help\n") < 0);
-        no_attention |= i == 'n';
-        quiet |= i == 'q';
-        out = i == 'o' ? optarg : out;
-        if (i >= NUMBERS)
-            continue;
-        char *end;
-        const double value = strtod(optarg, &end);
-        const bool legal = end != optarg && *end == 0 && value >= number[i].low && value <= number[i].high;
-        if (!legal || (number[i].whole && value != floor(value)))
-            fail(2, "this number is not possible (--help lists the ranges): ", optarg);
-        if (number[i].whole)
-            *number[i].whole = (int64_t)value;
-        else
-            *number[i].real = value;
-    }
-    if (optind < argc || width % heads)
-        fail(2, optind < argc ? "not an option: " : "the heads must divide the width",
-             optind < argc ? argv[optind] : "");
-}
+static const program_option options[] = {
+    {"seed", "of all random numbers", .whole = &seed, .low = 0, .high = 1e15},
+    {"steps", "of training", .whole = &steps, .low = 1, .high = 1e7},
+    {"batch", "sequences in a step", .whole = &batch, .low = 1, .high = 4096},
+    {"length", "symbols in a sequence", .whole = &length, .low = 1, .high = MAX_LENGTH},
+    {"vocab", "different symbols", .whole = &vocab, .low = 2, .high = 62},
+    {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
+    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
+    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
+    {"dropout", "on the attention weights", .real = &dropout, .low = 0, .high = 0.99},
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"out", "directory for the pictures", .text = &out},
+    {"no-attention", "to see that it is needed", .flag = &no_attention},
+    {"quiet", "one line of output only", .flag = &quiet},
+    {0},
+};
 
 static void interrupt(int signal_number)
 {
@@ -167,34 +130,33 @@ static th_status draw_pictures(copy_model *m, const th_curve *loss, th_tensor *t
         return th_error_code(m->base.ctx);
     th_tensor *h = embed(m, tokens), *weights = NULL; /* (1, H, T, T) */
     th_attend_with(m->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
-    const th_heatmap_options map = {.title = "Copy task: where each symbol was looked up",
-                                    .row_label = "writes",
-                                    .column_label = "reads",
-                                    .row_letters = spell(y, writes),
-                                    .column_letters = spell(tokens, reads),
-                                    .high = 1};
-    return th_picture_heatmaps(th_slice(th_select(weights, 0, 0), 1, length, 2 * length, 1), "copy_attention.svg",
-                               &map);
+    th_heatmap_options map = {"Where each symbol was looked up", "writes", "reads", .row_letters = spell(y, writes)};
+    map.column_letters = spell(tokens, reads);
+    weights = th_slice(th_select(weights, 0, 0), 1, length, 2 * length, 1); /* (H, n, T): from the separator on */
+    return th_picture_heatmaps(weights, "copy_attention.svg", &map);
 }
 
 int main(int argc, char **argv)
 {
-    parse(argc, argv);
-    signal(SIGINT, interrupt);
+    parse_options(argc, argv, "copy_task", "copy_task: one attention layer learns to copy", options);
+    if (width % heads)
+        refuse("copy_task", "the heads must divide the width", "");
     mkdir(out, 0777);
-    double *losses = calloc((size_t)steps, sizeof *losses);
-    if (losses == NULL || chdir(out) != 0)
-        return fail(EXIT_FAILURE, losses ? "there is no going to " : "out of memory for steps", losses ? out : "");
+    if (chdir(out) != 0)
+        refuse("copy_task", "this directory cannot be entered: ", out);
+    signal(SIGINT, interrupt);
     th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
     th_module *model = copy_model_new(ctx);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr});
     th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab);
     th_tensor *sample = th_random_integers(ctx, TH_INT32, TH_SHAPE(1, length), 0, vocab);
-    const th_progress_options line = {
-        .file = stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
+    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
+    double *losses = th_data(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(steps)));
     th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
     char in[2 * MAX_LENGTH + 1], written[2 * MAX_LENGTH + 1];
     int64_t step = 0;
+    if (th_error_code(ctx))
+        give_up("copy_task", th_error_message(ctx));
 
     for (int64_t next = 0; step < steps && !interrupted; step++) {
         if (step == next && !quiet) { /* 0, 10, 30, 100, 300, ... */
@@ -221,19 +183,17 @@ int main(int argc, char **argv)
     th_tensor *fresh = th_random_integers(ctx, TH_INT32, TH_SHAPE(FRESH, length), 0, vocab);
     th_tensor *copies = decode(model, fresh, separator), *y = decode(model, sample, separator);
     const double symbols = accuracy(fresh, copies, false), sequences = accuracy(fresh, copies, true);
-    const th_curve curve = {.count = step, .y = losses};
-    if (draw_pictures((copy_model *)model, &curve, tokens_of(sample, separator, y, length - 1), y))
-        return fail(EXIT_FAILURE, th_error_message(ctx), "");
+    const th_curve loss = {.count = step, .y = losses};
+    if (draw_pictures((copy_model *)model, &loss, tokens_of(sample, separator, y, length - 1), y))
+        give_up("copy_task", th_error_message(ctx));
     if (!quiet)
         printf("%d fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
                FRESH, 100 * symbols, 100 * sequences, spell(sample, in), spell(y, written));
-    printf("copy_task: seed=%lld steps=%lld symbol_accuracy=%.4f sequence_accuracy=%.4f loss=%.6f "
-           "parameters_crc32c=%08x\n",
-           (long long)seed, (long long)step, symbols, sequences, step ? losses[step - 1] : NAN,
-           (unsigned)th_module_crc32c(model));
+    printf("copy_task: seed=%ld steps=%ld symbol_accuracy=%.4f sequence_accuracy=%.4f ", (long)seed, (long)step,
+           symbols, sequences);
+    printf("loss=%.6f parameters_crc32c=%08x\n", step ? losses[step - 1] : NAN, (unsigned)th_module_crc32c(model));
     th_context_free(ctx);
-    free(losses);
     if (fflush(stdout) || ferror(stdout))
-        return fail(EXIT_FAILURE, "standard output could not be written", "");
+        give_up("copy_task", "standard output could not be written");
     return interrupted ? 130 : EXIT_SUCCESS;
 }

@@ -746,7 +746,9 @@ START_TEST(any_leading_dimensions)
         ck_assert_double_le(largest_difference(th_reshape(four, TH_SHAPE(6, 5, 12)), three), 0);
         th_tensor *one = th_select(flat, 0, 4), *two = th_attend(m, one, one, one, NULL);
         assert_shape(two, TH_SHAPE(5, 12));
-        ck_assert_double_le(largest_difference(two, th_select(three, 0, 4)), 0); /* whatever else is in the batch */
+        /* whatever else is in the batch; OpenBLAS does not promise that */
+        const bool openblas = strstr(th_build_info(ctx), "gemm=openblas") != NULL;
+        ck_assert_double_le(largest_difference(two, th_select(three, 0, 4)), openblas ? 1e-6 : 0);
         th_tensor *none = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 5, 12));
         assert_shape(th_attend(m, none, none, none, NULL), TH_SHAPE(0, 5, 12));
     }

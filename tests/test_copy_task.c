@@ -1,0 +1,213 @@
+/* The copy task of the acceptance list, by running the example itself: it learns from every seed, at other lengths, and not without attention; the same
+ * parameters come out at any number of threads; nonsense is refused; the attention of the trained model is the diagonal. */
+#define main copy_task_main
+#include "../examples/copy_task.c"
+#undef main
+
+#include <check.h>
+#include <string.h>
+#include <sys/wait.h>
+
+typedef struct {
+    int status;
+    long seed, steps;
+    double symbols, sequences, loss;
+    unsigned crc;
+    char output[8192];
+} result;
+
+/* Runs the program with these options (of at most 15 words) and reads its standard output, whose last line must be the machine-readable one
+ * when it ends well. */
+static result run(const char *words)
+{
+    char line[256], directory[] = "/tmp/copy_task_test_XXXXXX", *arguments[18] = {"copy_task"};
+    result r = {.status = -1};
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(line, sizeof line, "%s", words);
+    int count = 1;
+    for (char *word = strtok(line, " "); word && count < 16; word = strtok(NULL, " "))
+        arguments[count++] = word;
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        if (chdir(directory) != 0)
+            _exit(99);
+        exit(copy_task_main(count, arguments));
+    }
+    close(ends[1]);
+    size_t used = 0;
+    for (ssize_t n; used + 1 < sizeof r.output && (n = read(ends[0], r.output + used, sizeof r.output - 1 - used)) > 0;)
+        used += (size_t)n;
+    close(ends[0]);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    r.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    static const char *const pictures[] = {"copy_loss.svg", "copy_attention.svg"};
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", directory, pictures[i]);
+        unlink(path);
+    }
+    rmdir(directory);
+    if (r.status != 0)
+        return r;
+    const char *last = strstr(r.output, "copy_task: seed=");
+    ck_assert_msg(last != NULL, "no last line in \"%s\"", r.output);
+    ck_assert_int_eq(sscanf(last, "copy_task: seed=%ld steps=%ld symbol_accuracy=%lf sequence_accuracy=%lf loss=%lf parameters_crc32c=%x", &r.seed,
+                            &r.steps, &r.symbols, &r.sequences, &r.loss, &r.crc),
+                     6);
+    ck_assert_ptr_eq(strchr(last, '\n') + 1, r.output + used); /* it is the last line */
+    return r;
+}
+
+/* _i: the seed. One thread each, so that many can run beside each other. */
+START_TEST(every_seed_learns)
+{
+    char words[64];
+    snprintf(words, sizeof words, "--quiet --threads 1 --seed %d", _i);
+    const result r = run(words);
+    ck_assert_int_eq(r.status, 0);
+    ck_assert_int_eq(r.seed, _i);
+    ck_assert_msg(r.symbols == 1 && r.sequences == 1, "seed %d: symbols %.4f, sequences %.4f", _i, r.symbols, r.sequences);
+    ck_assert_double_lt(r.loss, 0.05);
+}
+END_TEST
+
+START_TEST(other_lengths_learn)
+{
+    static const char *const words[] = {"--quiet --threads 1 --length 5", "--quiet --threads 1 --length 24",
+                                        "--quiet --threads 1 --length 5 --seed 2", "--quiet --threads 1 --length 24 --seed 2"};
+    const result r = run(words[_i]);
+    ck_assert_int_eq(r.status, 0);
+    ck_assert_msg(r.symbols == 1 && r.sequences == 1, "%s: symbols %.4f, sequences %.4f", words[_i], r.symbols, r.sequences);
+}
+END_TEST
+
+START_TEST(without_attention_it_guesses)
+{
+    const result r = run("--quiet --threads 1 --no-attention");
+    ck_assert_int_eq(r.status, 0);
+    const double chance = 1.0 / 26, error = sqrt(chance * (1 - chance) / (1000 * 16));
+    ck_assert_msg(fabs(r.symbols - chance) <= 3 * error, "%.4f of the symbols", r.symbols);
+    ck_assert(r.sequences == 0);
+}
+END_TEST
+
+START_TEST(the_same_bits_at_any_thread_count)
+{
+    unsigned crc[5];
+    for (int threads = 1; threads <= 4; threads++) {
+        char words[64];
+        snprintf(words, sizeof words, "--quiet --steps 60 --threads %d", threads);
+        crc[threads] = run(words).crc;
+        ck_assert_uint_eq(crc[threads], crc[1]);
+    }
+    ck_assert_uint_eq(run("--quiet --steps 60 --threads 1").crc, crc[1]); /* and across runs */
+    ck_assert_uint_eq(run("--steps 60 --threads 1").crc, crc[1]);         /* samples on the way change nothing */
+}
+END_TEST
+
+START_TEST(nonsense_is_refused)
+{
+    static const char *const words[] = {"--steps many",   "--steps 0",     "--steps 1.5", "--heads 5",   "--lr -1",       "--lr nan",
+                                        "--vocab 1",      "--unknown",     "--seed",      "something",   "--dropout 1",   "--batch 99999999",
+                                        "--length 1e300", "--threads -1",  "--width 0",   "--seed 0x",   "--length 121",  "--out /nonexistent/x"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const result r = run(words[i]);
+        ck_assert_msg(r.status == 2, "%s: status %d", words[i], r.status);
+        ck_assert_str_eq(r.output, "");
+    }
+    const result r = run("--lr 1000 --steps 200 --quiet --threads 1"); /* it diverges: an error, not a number */
+    ck_assert_int_eq(r.status, 1);
+    ck_assert_str_eq(r.output, "");
+}
+END_TEST
+
+/* Every example's help says what all options are. */
+START_TEST(help_lists_the_options)
+{
+    char line[] = "--help", *arguments[] = {"copy_task", line, NULL};
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        exit(copy_task_main(2, arguments));
+    }
+    close(ends[1]);
+    char text[4096] = "";
+    size_t used = 0;
+    for (ssize_t n; used + 1 < sizeof text && (n = read(ends[0], text + used, sizeof text - 1 - used)) > 0;)
+        used += (size_t)n;
+    close(ends[0]);
+    waitpid(child, &status, 0);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (const program_option *o = options; o->name; o++)
+        ck_assert_msg(strstr(text, o->name) != NULL, "--help does not list --%s", o->name);
+}
+END_TEST
+
+/* The trained model, looked at: the query that writes symbol i puts most of at least one head's weight on symbol i. */
+START_TEST(attention_is_the_diagonal)
+{
+    th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
+    th_module *model = copy_model_new(ctx);
+    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr});
+    th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab);
+    for (int64_t step = 0; step < steps; step++) {
+        th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocab);
+        th_tensor *logits = th_module_forward(model, tokens_of(x, separator, x, length - 1));
+        th_tensor *loss = th_cross_entropy(th_slice(logits, 1, length, 2 * length, 1), x, NULL);
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
+        ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(ctx));
+        th_tensor_free(x);
+        th_tape_clear(ctx);
+    }
+    th_set_training(ctx, false);
+    th_no_grad_begin(ctx);
+    th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(20, length), 0, vocab);
+    th_tensor *h = embed((copy_model *)model, tokens_of(x, separator, x, length - 1)), *weights = NULL;
+    th_attend_with(((copy_model *)model)->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
+    ck_assert_msg(weights != NULL, "%s", th_error_message(ctx));
+    for (int64_t b = 0; b < 20; b++)
+        for (int64_t i = 0; i < length; i++) {
+            double most = 0;
+            for (int64_t head = 0; head < heads; head++)
+                most = fmax(most, th_get(weights, TH_INDEX(b, head, length + i, i)));
+            ck_assert_msg(most > 0.5, "sequence %d, symbol %d: at most %.3f of a head's weight", (int)b, (int)i, most);
+        }
+    th_context_free(ctx);
+}
+END_TEST
+
+static Suite *copy_task_suite(void)
+{
+    Suite *suite = suite_create("copy_task");
+    TCase *runs = tcase_create("runs");
+    tcase_set_timeout(runs, 60);
+    tcase_add_loop_test(runs, every_seed_learns, 1, 21);
+    tcase_add_loop_test(runs, other_lengths_learn, 0, 4);
+    tcase_add_test(runs, without_attention_it_guesses);
+    tcase_add_test(runs, the_same_bits_at_any_thread_count);
+    tcase_add_test(runs, nonsense_is_refused);
+    tcase_add_test(runs, help_lists_the_options);
+    tcase_add_test(runs, attention_is_the_diagonal);
+    suite_add_tcase(suite, runs);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(copy_task_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
