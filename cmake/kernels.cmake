@@ -15,7 +15,7 @@ function(tapehead_vector_kernels objects)
             add_library(${name} OBJECT ${ARGN})
             # -Wno-psabi: vectors are passed between functions of one file only.
             tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} -ffp-contract=fast -Wno-psabi
-                -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
+                ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
             list(APPEND instances $<TARGET_OBJECTS:${name}>)
         endforeach()
     endforeach()

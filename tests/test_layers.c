@@ -1,4 +1,5 @@
-/* The layers around one operation each, their initialisation, and a layer of a user's own: a pre-norm transformer block that trains. Attention has a test of its own. */
+/* The layers around one operation each, their initialisation, and a layer of a user's own: a pre-norm transformer block
+ * that trains. Attention has a test of its own. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static void no_error(void)
 static void expect_error(th_status code, const char *words)
 {
     ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), words);
+    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
+                  words);
     th_error_clear(ctx);
 }
 
@@ -135,10 +137,12 @@ END_TEST
 
 START_TEST(norms)
 {
-    th_module *layer = th_layer_norm_new(ctx, 6, NULL), *rms = th_rms_norm_new(ctx, 6, &(th_norm_layer_options){.eps = 1e-8});
+    th_module *layer = th_layer_norm_new(ctx, 6, NULL),
+              *rms = th_rms_norm_new(ctx, 6, &(th_norm_layer_options){.eps = 1e-8});
     ck_assert_int_eq(th_module_count(layer), 12);
     ck_assert_int_eq(th_module_count(rms), 6);
-    th_tensor *x = th_normal(ctx, TH_FLOAT32, TH_SHAPE(4, 6), 3, 2), *y = th_module_forward(layer, x), *z = th_module_forward(rms, x);
+    th_tensor *x = th_normal(ctx, TH_FLOAT32, TH_SHAPE(4, 6), 3, 2), *y = th_module_forward(layer, x),
+              *z = th_module_forward(rms, x);
     for (int64_t r = 0; r < 4; r++) {
         double mean = 0, square = 0, root = 0;
         for (int64_t i = 0; i < 6; i++) {
@@ -186,7 +190,8 @@ END_TEST
 
 /* -- a layer of one's own -- */
 
-/* Pre-norm transformer block: x + attention(norm(x)), then x + MLP(norm(x)), dropout on both branches. (B, T, E) -> (B, T, E) */
+/* Pre-norm transformer block: x + attention(norm(x)), then x + MLP(norm(x)), dropout on both branches. (B, T, E) -> (B,
+ * T, E) */
 typedef struct {
     th_module base;
     th_module *norm1, *self_attn, *norm2, *linear1, *linear2, *dropout;
@@ -208,8 +213,9 @@ static th_module *block_new(th_context *c, int64_t width, int64_t heads, double 
     if (b == NULL)
         return NULL;
     b->norm1 = th_module_add(&b->base, "norm1", th_layer_norm_new(c, width, NULL));
-    b->self_attn = th_module_add(&b->base, "self_attn",
-                                 th_multi_head_attention_new(c, width, heads, &(th_multi_head_attention_options){.dropout = p}));
+    b->self_attn =
+        th_module_add(&b->base, "self_attn",
+                      th_multi_head_attention_new(c, width, heads, &(th_multi_head_attention_options){.dropout = p}));
     b->norm2 = th_module_add(&b->base, "norm2", th_layer_norm_new(c, width, NULL));
     b->linear1 = th_module_add(&b->base, "linear1", th_dense_new(c, width, 4 * width, NULL));
     b->linear2 = th_module_add(&b->base, "linear2", th_dense_new(c, 4 * width, width, NULL));
@@ -256,7 +262,8 @@ static double train(th_context *c, int steps, uint32_t *crc, bool fusion)
 {
     th_set_fusion(c, fusion);
     th_module *m = counter_new(c);
-    th_optimizer *adam = th_adam_w_new(m, &(th_adam_options){.learning_rate = 3e-3, .weight_decay = 0.01, .max_norm = 1});
+    th_optimizer *adam =
+        th_adam_w_new(m, &(th_adam_options){.learning_rate = 3e-3, .weight_decay = 0.01, .max_norm = 1});
     th_tensor *tokens = th_zeros(c, TH_INT32, TH_SHAPE(8, 6)), *targets = th_zeros(c, TH_INT32, TH_SHAPE(8, 6));
     size_t allocations = 0;
     for (int step = 0; step < steps; step++) {
@@ -298,9 +305,13 @@ END_TEST
 
 START_TEST(names_are_pytorchs)
 {
-    static const char *const expected[] = {
-        "layers.0.norm1.weight",  "layers.0.norm1.bias",  "layers.0.self_attn.in_proj_weight", "layers.0.self_attn.in_proj_bias",
-        "layers.0.self_attn.out_proj.weight", "layers.0.self_attn.out_proj.bias", "layers.1.linear2.weight"};
+    static const char *const expected[] = {"layers.0.norm1.weight",
+                                           "layers.0.norm1.bias",
+                                           "layers.0.self_attn.in_proj_weight",
+                                           "layers.0.self_attn.in_proj_bias",
+                                           "layers.0.self_attn.out_proj.weight",
+                                           "layers.0.self_attn.out_proj.bias",
+                                           "layers.1.linear2.weight"};
     th_module *m = counter_new(ctx);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         ck_assert_msg(th_module_find_parameter(m, expected[i]) != NULL, "no %s", expected[i]);

@@ -1,4 +1,5 @@
-/* Modules: names, visiting, scopes, modes, conversion, freeing. Also the blocks that parameters lie in (src/tensor/parameter.c). */
+/* Modules: names, visiting, scopes, modes, conversion, freeing. Also the blocks that parameters lie in
+ * (src/tensor/parameter.c). */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static void no_error(void)
 static void expect_error(th_status code, const char *words)
 {
     ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), words);
+    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
+                  words);
     th_error_clear(ctx);
 }
 
@@ -66,7 +68,8 @@ static th_module *model_new(void)
 START_TEST(names_and_order)
 {
     th_module *m = model_new();
-    static const char *const expected[] = {"scale", "output", "layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"};
+    static const char *const expected[] = {"scale",         "output",          "layers.0.weight",
+                                           "layers.0.bias", "layers.1.weight", "layers.1.bias"};
     int count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p); count++) {
         ck_assert_int_lt(count, 6);
@@ -313,7 +316,8 @@ END_TEST
 START_TEST(conversion_out_of_memory_changes_nothing)
 {
     th_context *small = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 2 << 20});
-    th_module *m = th_dense_new(small, 256, 512, NULL); /* half a MiB; a MiB more in float64 does not fit beside what is there */
+    th_module *m =
+        th_dense_new(small, 256, 512, NULL); /* half a MiB; a MiB more in float64 does not fit beside what is there */
     ck_assert_ptr_nonnull(m);
     const uint32_t crc = th_module_crc32c(m);
     th_tensor *rest = th_empty(small, TH_FLOAT32, TH_SHAPE(1 << 17));
@@ -405,7 +409,8 @@ START_TEST(parameters_lie_in_blocks_that_never_move)
 {
     th_module *list = th_module_list_new(ctx);
     th_module *first = th_module_list_add(list, th_dense_new(ctx, 7, 5, NULL));
-    const char *weight = th_data(th_module_find_parameter(first, "weight")), *bias = th_data(th_module_find_parameter(first, "bias"));
+    const char *weight = th_data(th_module_find_parameter(first, "weight")),
+               *bias = th_data(th_module_find_parameter(first, "bias"));
     ck_assert_uint_eq((uintptr_t)weight % 64, 0);
     ck_assert_int_eq(bias - weight, 192); /* 35 floats, rounded up to cache lines */
     for (int i = 0; i < 40; i++)
@@ -449,7 +454,8 @@ START_TEST(checksums)
     ck_assert_uint_eq(th_module_crc32c(m), 0x46DD794E); /* of 0 .. 31 */
     /* In parts it is the same. */
     th_module *parts = th_module_new(ctx, sizeof(th_module), "parts", NULL);
-    th_tensor *a = th_module_add_parameter(parts, "a", TH_SHAPE(3)), *b = th_module_add_parameter(parts, "b", TH_SHAPE(5));
+    th_tensor *a = th_module_add_parameter(parts, "a", TH_SHAPE(3)),
+              *b = th_module_add_parameter(parts, "b", TH_SHAPE(5));
     memcpy(th_data(a), bytes, 12);
     memcpy(th_data(b), bytes + 12, 20);
     ck_assert_uint_eq(th_module_crc32c(parts), 0x46DD794E);

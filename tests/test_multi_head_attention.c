@@ -1,5 +1,5 @@
-/* Multi-head attention layers: the rows of the acceptance list by name, every construction against plain loops, fused and composed.
- * B batch, T query length, S key length, H heads, E width. */
+/* Multi-head attention layers: the rows of the acceptance list by name, every construction against plain loops, fused
+ * and composed. B batch, T query length, S key length, H heads, E width. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void no_error(void)
 static void expect_error(th_status code, const char *words)
 {
     ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), words);
+    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
+                  words);
     th_error_clear(ctx);
 }
 
@@ -82,13 +83,16 @@ static void release_left(left *l)
         free(l->bytes[i]);
 }
 
-/* Runs the layer and goes back from the cotangent; inputs are leaves. first_hidden[b]: from which key on gradients of keys and values are not looked at. */
-static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th_mask *mask, th_tensor *cotangent, const int64_t *first_hidden)
+/* Runs the layer and goes back from the cotangent; inputs are leaves. first_hidden[b]: from which key on gradients of
+ * keys and values are not looked at. */
+static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th_mask *mask, th_tensor *cotangent,
+                const int64_t *first_hidden)
 {
     left l;
     th_tensor *y = th_attend(m, q, k, v, mask);
     l.bytes[0] = bytes_of(y, &l.size[0]);
-    ck_assert_msg(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_msg(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s",
+                  th_error_message(ctx));
     l.bytes[1] = bytes_of(th_gradient(th_module_find_parameter(m, "in_proj_weight")), &l.size[1]);
     l.bytes[2] = bytes_of(th_gradient(th_module_find_parameter(m, "out_proj.weight")), &l.size[2]);
     l.bytes[3] = bytes_of(th_gradient(q), &l.size[3]);
@@ -117,10 +121,15 @@ static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th
 
 static void assert_same_bits(const left *a, const left *b, const char *what)
 {
-    static const char *const part[LEFT] = {"output", "gradient of in_proj_weight", "gradient of out_proj.weight", "gradient of the query",
-                                           "gradient of visible keys", "gradient of visible values"};
+    static const char *const part[LEFT] = {"output",
+                                           "gradient of in_proj_weight",
+                                           "gradient of out_proj.weight",
+                                           "gradient of the query",
+                                           "gradient of visible keys",
+                                           "gradient of visible values"};
     for (int i = 0; i < LEFT; i++)
-        ck_assert_msg(a->size[i] == b->size[i] && memcmp(a->bytes[i], b->bytes[i], a->size[i]) == 0, "%s: the %s changed", what, part[i]);
+        ck_assert_msg(a->size[i] == b->size[i] && memcmp(a->bytes[i], b->bytes[i], a->size[i]) == 0,
+                      "%s: the %s changed", what, part[i]);
 }
 
 static th_tensor *leaf(th_shape shape)
@@ -140,7 +149,8 @@ static void spoil(th_tensor *t, const int64_t *first, float value)
 
 static th_module *lens_layer(void)
 {
-    th_module *m = th_multi_head_attention_new(ctx, 100, 5, &(th_multi_head_attention_options){.dropout = 0.5, .no_bias = true});
+    th_module *m =
+        th_multi_head_attention_new(ctx, 100, 5, &(th_multi_head_attention_options){.dropout = 0.5, .no_bias = true});
     th_set_training(ctx, false);
     no_error();
     return m;
@@ -219,7 +229,8 @@ START_TEST(row_lens_per_query_one_to_T_is_causal)
     th_module *m = lens_layer();
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
     const int32_t lens[12] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6};
-    th_tensor *by_lens = th_attend(m, x, x, x, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 6), lens)});
+    th_tensor *by_lens =
+        th_attend(m, x, x, x, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 6), lens)});
     th_tensor *causal = th_attend(m, x, x, x, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
     ck_assert(largest_difference(by_lens, causal) == 0);
 }
@@ -230,8 +241,10 @@ END_TEST
 START_TEST(row_heads_split_and_merge)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
-    th_tensor *split = th_reshape(th_transpose(th_reshape(x, TH_SHAPE(2, 4, 5, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(10, 4, 20));
-    th_tensor *merged = th_reshape(th_transpose(th_reshape(split, TH_SHAPE(2, 5, 4, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 4, 100));
+    th_tensor *split =
+        th_reshape(th_transpose(th_reshape(x, TH_SHAPE(2, 4, 5, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(10, 4, 20));
+    th_tensor *merged =
+        th_reshape(th_transpose(th_reshape(split, TH_SHAPE(2, 5, 4, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 4, 100));
     size_t size, again;
     void *a = bytes_of(x, &size), *b = bytes_of(merged, &again);
     ck_assert_uint_eq(size, again);
@@ -281,7 +294,8 @@ START_TEST(row_heads_folded_into_the_batch)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = lens_layer();
-    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100)), *k = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100)), *v = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100)), *k = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100)),
+              *v = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
     const int32_t lens[2] = {3, 2}, repeated[10] = {3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
     th_tensor *y = th_attend(m, q, k, v, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lens)});
     th_tensor *weight = th_module_find_parameter(m, "in_proj_weight");
@@ -290,17 +304,20 @@ START_TEST(row_heads_folded_into_the_batch)
     for (int i = 0; i < 3; i++) {
         const int64_t length = th_size(x[i], 1);
         th_tensor *p = th_dense(x[i], th_slice(weight, 0, 100 * i, 100 * (i + 1), 1), NULL);
-        folded[i] = th_reshape(th_transpose(th_reshape(p, TH_SHAPE(2, length, 5, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(10, length, 20));
+        folded[i] = th_reshape(th_transpose(th_reshape(p, TH_SHAPE(2, length, 5, 20)), TH_AXES(0, 2, 1, 3)),
+                               TH_SHAPE(10, length, 20));
     }
     const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(10), repeated)};
-    th_tensor *o = th_scaled_dot_product_attention(folded[0], folded[1], folded[2], &(th_attention_options){.mask = &mask});
+    th_tensor *o =
+        th_scaled_dot_product_attention(folded[0], folded[1], folded[2], &(th_attention_options){.mask = &mask});
     o = th_reshape(th_transpose(th_reshape(o, TH_SHAPE(2, 5, 4, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 4, 100));
     o = th_dense(o, th_module_find_parameter(m, "out_proj.weight"), NULL);
     ck_assert_double_le(largest_difference(y, o), 1e-6);
 }
 END_TEST
 
-/* No copy is made on the way in or out, forward or backward. (The composition's last product lies as (B, H, T, D): it merges with one copy.) */
+/* No copy is made on the way in or out, forward or backward. (The composition's last product lies as (B, H, T, D): it
+ * merges with one copy.) */
 START_TEST(heads_are_views)
 {
     for (int fusion = 0; fusion < 2; fusion++) {
@@ -329,23 +346,29 @@ typedef struct {
     int64_t width, heads;
     th_multi_head_attention_options options;
     int64_t B, T, S;
-    bool self;   /* query, key and value are one tensor */
-    bool memory; /* key and value are one tensor */
+    int tensors; /* 1: query, key and value are one; 2: key and value are one; 3: all differ */
 } construction;
 
 static const construction constructions[] = {
-    {"self", 12, 3, {.dropout = 0}, 2, 4, 4, .self = true},
-    {"no bias", 12, 3, {.no_bias = true}, 2, 4, 4, .self = true},
-    {"cross", 12, 4, {.dropout = 0}, 2, 3, 5, .memory = true},
-    {"all different", 12, 2, {.dropout = 0}, 2, 3, 5},
-    {"one head", 5, 1, {.dropout = 0}, 1, 4, 6},
-    {"a head for each number", 6, 6, {.dropout = 0}, 1, 4, 6},
-    {"scale", 12, 3, {.scale = 0.1}, 2, 4, 4, .self = true},
-    {"inputs of other widths", 8, 2, {.query_input = 6, .key_input = 5, .value_input = 7}, 2, 3, 4},
-    {"narrow", 16, 4, {.query_input = 8, .key_input = 8, .value_input = 8, .key_width = 8, .value_width = 12, .output_width = 10}, 2, 3, 4},
-    {"output width", 8, 2, {.output_width = 3}, 2, 3, 4},
-    {"grouped", 12, 6, {.kv_heads = 2}, 2, 3, 4},
-    {"one key head for all", 12, 4, {.kv_heads = 1, .value_width = 20}, 2, 3, 4, .memory = true},
+    {"self", 6, 3, {.dropout = 0}, 2, 4, 4, 1},
+    {"no bias", 6, 3, {.no_bias = true}, 2, 4, 4, 1},
+    {"cross", 6, 2, {.dropout = 0}, 2, 3, 5, 2},
+    {"all different", 6, 2, {.dropout = 0}, 2, 3, 5, 3},
+    {"one head", 3, 1, {.dropout = 0}, 1, 4, 6, 3},
+    {"a head for each number", 4, 4, {.dropout = 0}, 1, 4, 6, 3},
+    {"scale", 6, 3, {.scale = 0.1}, 2, 4, 4, 1},
+    {"inputs of other widths", 4, 2, {.query_input = 3, .key_input = 5, .value_input = 2}, 2, 3, 4, 3},
+    {"narrow",
+     8,
+     4,
+     {.query_input = 4, .key_input = 4, .value_input = 4, .key_width = 4, .value_width = 8, .output_width = 5},
+     2,
+     3,
+     4,
+     3},
+    {"output width", 4, 2, {.output_width = 3}, 2, 3, 4, 3},
+    {"grouped", 6, 6, {.kv_heads = 2}, 2, 3, 4, 3},
+    {"one key head for all", 6, 2, {.kv_heads = 1, .value_width = 10}, 2, 3, 4, 2},
 };
 enum { CONSTRUCTIONS = sizeof constructions / sizeof *constructions };
 
@@ -355,13 +378,15 @@ static double at(const th_tensor *t, int64_t i)
 }
 
 /* Row r of projection i (0 query, 1 key, 2 value) of x (input). */
-static double projected(const th_module *m, int i, const int64_t *rows, const int64_t *inputs, int64_t r, const double *x)
+static double projected(const th_module *m, int i, const int64_t *rows, const int64_t *inputs, int64_t r,
+                        const double *x)
 {
     static const char *const own[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
     int64_t before = 0;
     for (int j = 0; j < i; j++)
         before += rows[j];
-    const th_tensor *packed = th_module_find_parameter(m, "in_proj_weight"), *weight = packed ? packed : th_module_find_parameter(m, own[i]);
+    const th_tensor *packed = th_module_find_parameter(m, "in_proj_weight"),
+                    *weight = packed ? packed : th_module_find_parameter(m, own[i]);
     const th_tensor *bias = th_module_find_parameter(m, "in_proj_bias");
     ck_assert_ptr_nonnull(weight);
     double sum = bias ? at(bias, before + r) : 0;
@@ -370,17 +395,21 @@ static double projected(const th_module *m, int i, const int64_t *rows, const in
     return sum;
 }
 
-/* The layer's output (B, T, out) and weights (B, H, T, S) in plain loops; bias (B, H, T, S) is added to the scores, -inf hides. */
-static void reference(const construction *c, const th_module *m, const double *const x[3], const double *bias, double *y, double *weights)
+/* The layer's output (B, T, out) and weights (B, H, T, S) in plain loops; bias (B, H, T, S) is added to the scores,
+ * -inf hides. */
+static void reference(const construction *c, const th_module *m, const double *const x[3], const double *bias,
+                      double *y, double *weights)
 {
     const th_multi_head_attention_options *o = &c->options;
     const int64_t H = c->heads, kv = o->kv_heads ? o->kv_heads : H;
     const int64_t kw = o->key_width ? o->key_width : c->width, vw = o->value_width ? o->value_width : c->width;
     const int64_t out = o->output_width ? o->output_width : c->width, D = kw / H, Dv = vw / H;
-    const int64_t inputs[3] = {o->query_input ? o->query_input : c->width, o->key_input ? o->key_input : c->width, o->value_input ? o->value_input : c->width};
+    const int64_t inputs[3] = {o->query_input ? o->query_input : c->width, o->key_input ? o->key_input : c->width,
+                               o->value_input ? o->value_input : c->width};
     const int64_t rows[3] = {kw, D * kv, Dv * kv};
     const double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)D);
-    const th_tensor *wo = th_module_find_parameter(m, "out_proj.weight"), *bo = th_module_find_parameter(m, "out_proj.bias");
+    const th_tensor *wo = th_module_find_parameter(m, "out_proj.weight"),
+                    *bo = th_module_find_parameter(m, "out_proj.bias");
     for (int64_t b = 0; b < c->B; b++)
         for (int64_t t = 0; t < c->T; t++) {
             double heads[64] = {0};
@@ -400,7 +429,9 @@ static void reference(const construction *c, const th_module *m, const double *c
                 for (int64_t s = 0; s < c->S; s++) {
                     w[s] = sum > 0 ? w[s] / sum : 0;
                     for (int64_t d = 0; d < Dv; d++)
-                        heads[h * Dv + d] += w[s] == 0 ? 0 : w[s] * projected(m, 2, rows, inputs, g * Dv + d, x[2] + (b * c->S + s) * inputs[2]);
+                        heads[h * Dv + d] += w[s] == 0 ? 0
+                                                       : w[s] * projected(m, 2, rows, inputs, g * Dv + d,
+                                                                          x[2] + (b * c->S + s) * inputs[2]);
                 }
             }
             for (int64_t e = 0; e < out; e++) {
@@ -425,8 +456,11 @@ static built build(const construction *c, th_dtype dtype)
     ck_assert_int_eq(th_module_cast(b.module, dtype), TH_OK);
     const th_multi_head_attention_options *o = &c->options;
     b.x[0] = th_randn(ctx, dtype, TH_SHAPE(c->B, c->T, o->query_input ? o->query_input : c->width));
-    b.x[1] = c->self ? b.x[0] : th_randn(ctx, dtype, TH_SHAPE(c->B, c->S, o->key_input ? o->key_input : c->width));
-    b.x[2] = c->self ? b.x[0] : c->memory ? b.x[1] : th_randn(ctx, dtype, TH_SHAPE(c->B, c->S, o->value_input ? o->value_input : c->width));
+    b.x[1] =
+        c->tensors == 1 ? b.x[0] : th_randn(ctx, dtype, TH_SHAPE(c->B, c->S, o->key_input ? o->key_input : c->width));
+    b.x[2] = c->tensors == 1   ? b.x[0]
+             : c->tensors == 2 ? b.x[1]
+                               : th_randn(ctx, dtype, TH_SHAPE(c->B, c->S, o->value_input ? o->value_input : c->width));
     no_error();
     return b;
 }
@@ -464,8 +498,8 @@ static th_mask make_mask(const construction *c, int which, double *bias)
         const int64_t b = i / (H * T * S), h = i / (T * S) % H, t = i / S % T, s = i % S;
         bias[i] = mask.additive ? th_get(mask.additive, TH_INDEX(h, t, s)) : 0;
         const int64_t aligned = t + (which == 2 ? S - T : 0);
-        const bool hidden = (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) || (mask.valid_lens && s >= S - 1 - b) ||
-                            (which == 4 && s == 0) || (which == 5 && t == 0);
+        const bool hidden = (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) ||
+                            (mask.valid_lens && s >= S - 1 - b) || (which == 4 && s == 0) || (which == 5 && t == 0);
         if (hidden)
             bias[i] = -INFINITY;
     }
@@ -473,12 +507,14 @@ static th_mask make_mask(const construction *c, int which, double *bias)
     return mask;
 }
 
-static void assert_close(th_tensor *t, const double *expected, double tolerance, const char *name, int mask, const char *what)
+static void assert_close(th_tensor *t, const double *expected, double tolerance, const char *name, int mask,
+                         const char *what)
 {
     size_t size;
     double *values = bytes_of(t, &size);
     for (int64_t i = 0; i < th_numel(t); i++)
-        ck_assert_msg(fabs(values[i] - expected[i]) <= tolerance, "%s, mask %d: element %lld of the %s is %.15g, not %.15g", name, mask, (long long)i, what,
+        ck_assert_msg(fabs(values[i] - expected[i]) <= tolerance,
+                      "%s, mask %d: element %lld of the %s is %.15g, not %.15g", name, mask, (long long)i, what,
                       values[i], expected[i]);
     free(values);
 }
@@ -489,13 +525,16 @@ START_TEST(against_plain_loops)
     const construction *c = &constructions[_i / 2];
     th_set_fusion(ctx, _i % 2 == 0);
     built l = build(c, TH_FLOAT64);
-    const int64_t out = c->options.output_width ? c->options.output_width : c->width, scores = c->B * c->heads * c->T * c->S;
-    double *y = calloc((size_t)(c->B * c->T * out), sizeof *y), *weights = calloc((size_t)scores, sizeof *weights), *bias = calloc((size_t)scores, sizeof *bias);
+    const int64_t out = c->options.output_width ? c->options.output_width : c->width,
+                  scores = c->B * c->heads * c->T * c->S;
+    double *y = calloc((size_t)(c->B * c->T * out), sizeof *y), *weights = calloc((size_t)scores, sizeof *weights),
+           *bias = calloc((size_t)scores, sizeof *bias);
     const double *const x[3] = {th_data_const(l.x[0]), th_data_const(l.x[1]), th_data_const(l.x[2])};
     for (int which = 0; which < MASKS; which++) {
         const th_mask mask = make_mask(c, which, bias);
         reference(c, l.module, x, bias, y, weights);
-        th_tensor *w = NULL, *result = th_attend_with(l.module, l.x[0], l.x[1], l.x[2], &(th_attend_options){.mask = &mask, .weights = &w});
+        th_tensor *w = NULL, *result = th_attend_with(l.module, l.x[0], l.x[1], l.x[2],
+                                                      &(th_attend_options){.mask = &mask, .weights = &w});
         assert_shape(result, TH_SHAPE(c->B, c->T, out));
         assert_shape(w, TH_SHAPE(c->B, c->heads, c->T, c->S));
         assert_close(result, y, 1e-12, c->name, which, "output");
@@ -516,7 +555,12 @@ START_TEST(row_narrow_projections)
 {
     const int64_t value_width = _i == 0 ? 64 : 48;
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 5, 64));
-    th_multi_head_attention_options o = {.query_input = 64, .key_input = 64, .value_input = 64, .key_width = 64, .value_width = value_width, .output_width = 512};
+    th_multi_head_attention_options o = {.query_input = 64,
+                                         .key_input = 64,
+                                         .value_input = 64,
+                                         .key_width = 64,
+                                         .value_width = value_width,
+                                         .output_width = 512};
     th_module *m = th_multi_head_attention_new(ctx, 512, 8, &o);
     assert_shape(th_module_find_parameter(m, "q_proj_weight"), TH_SHAPE(64, 64));
     assert_shape(th_module_find_parameter(m, "v_proj_weight"), TH_SHAPE(value_width, 64));
@@ -547,7 +591,8 @@ START_TEST(row_cross_attention)
     th_set_fusion(ctx, _i == 0);
     th_module *m = th_multi_head_attention_new(ctx, 512, 8, NULL);
     stir_biases(m);
-    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)), *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512)), *weights = NULL;
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)),
+              *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512)), *weights = NULL;
     th_tensor *y = th_attend_with(m, q, kv, kv, &(th_attend_options){.weights = &weights});
     assert_shape(y, TH_SHAPE(1, 62, 512));
     assert_shape(weights, TH_SHAPE(1, 8, 62, 60));
@@ -560,8 +605,10 @@ START_TEST(row_masks_as_numbers)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = th_multi_head_attention_new(ctx, 512, 8, NULL);
-    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)), *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512));
-    th_tensor *hidden = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 8, 62, 60)), *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(1, 8, 62, 60));
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)),
+              *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512));
+    th_tensor *hidden = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 8, 62, 60)),
+              *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(1, 8, 62, 60));
     float *number = th_data(hidden);
     bool *kept = th_data(keep);
     for (int64_t i = 0; i < 8 * 62 * 60; i++) {
@@ -582,7 +629,8 @@ START_TEST(row_training_dropout)
     th_set_fusion(ctx, _i == 0);
     const th_multi_head_attention_options o = {.dropout = 0.5, .no_bias = true};
     th_module *m = th_multi_head_attention_new(ctx, 8, 2, &o);
-    th_tensor *weight = th_module_find_parameter(m, "in_proj_weight"), *out = th_module_find_parameter(m, "out_proj.weight");
+    th_tensor *weight = th_module_find_parameter(m, "in_proj_weight"),
+              *out = th_module_find_parameter(m, "out_proj.weight");
     /* Queries 0, so weights of 1 / S; values 1; the projection out takes the first number of each head. */
     ck_assert_int_eq(th_fill(weight, 0), TH_OK);
     ck_assert_int_eq(th_fill(th_slice(weight, 0, 16, 24, 1), 0.125), TH_OK);
@@ -651,7 +699,8 @@ START_TEST(row_training_every_parameter_receives_a_gradient)
     ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
     for (th_parameter_iterator p = th_module_parameters(l.module); th_parameter_next(&p);) {
         ck_assert_msg(th_gradient(p.tensor) != NULL, "%s: %s received no gradient", c->name, p.name);
-        ck_assert_msg(th_item(th_max(th_abs(th_gradient(p.tensor)), TH_ALL_AXES, NULL)) > 0, "%s: the gradient of %s is 0", c->name, p.name);
+        ck_assert_msg(th_item(th_max(th_abs(th_gradient(p.tensor)), TH_ALL_AXES, NULL)) > 0,
+                      "%s: the gradient of %s is 0", c->name, p.name);
     }
     no_error();
 }
@@ -674,9 +723,10 @@ static void check_layer(const construction *c, built *l, int which, th_gradient_
 {
     double *bias = calloc((size_t)(c->B * c->heads * c->T * c->S), sizeof *bias);
     const th_mask mask = make_mask(c, which, bias);
-    masked_layer layer = {l->module, &mask, c->self ? 1 : c->memory ? 2 : 3};
+    masked_layer layer = {l->module, &mask, c->tensors};
     th_gradient_report report;
-    const th_status status = th_check_gradient(ctx, masked_forward, &layer, layer.inputs, l->x, &(th_gradient_options){.mode = mode, .name = c->name}, &report);
+    const th_status status = th_check_gradient(ctx, masked_forward, &layer, layer.inputs, l->x,
+                                               &(th_gradient_options){.mode = mode, .name = c->name}, &report);
     ck_assert_msg(status == TH_OK, "%s, mask %d: %s%s", c->name, which, report.text, th_error_message(ctx));
     ck_assert_int_eq(report.mode, mode);
     ck_assert_int_gt(report.checked, 0);
@@ -690,7 +740,7 @@ START_TEST(row_training_gradient_check)
     c.options.dropout = 0.3;
     th_set_fusion(ctx, _i % 2 == 0);
     built l = build(&c, TH_FLOAT32);
-    for (int which = 0; which < MASKS; which += which == 0 ? 1 : 2) /* none, causal, lens, all at once */
+    for (int which = 0; which < MASKS; which += 5) /* none, and all at once */
         check_layer(&c, &l, which, TH_GRADIENT_FULL);
     no_error();
 }
@@ -700,9 +750,22 @@ END_TEST
 START_TEST(row_training_gradient_check_full_size)
 {
     static const construction full[] = {
-        {"lens", 100, 5, {.dropout = 0.5, .no_bias = true}, 2, 4, 6},
-        {"narrow projections", 512, 8, {.dropout = 0.1, .query_input = 64, .key_input = 64, .value_input = 64, .key_width = 64, .value_width = 48, .output_width = 512}, 64, 5, 5, .self = true},
-        {"cross attention", 512, 8, {.dropout = 0.1}, 1, 62, 60, .memory = true},
+        {"lens", 100, 5, {.dropout = 0.5, .no_bias = true}, 2, 4, 6, 3},
+        {"narrow projections",
+         512,
+         8,
+         {.dropout = 0.1,
+          .query_input = 64,
+          .key_input = 64,
+          .value_input = 64,
+          .key_width = 64,
+          .value_width = 48,
+          .output_width = 512},
+         64,
+         5,
+         5,
+         1},
+        {"cross attention", 512, 8, {.dropout = 0.1}, 1, 62, 60, 2},
     };
     built l = build(&full[_i], TH_FLOAT32);
     check_layer(&full[_i], &l, _i == 0 ? 3 : _i == 1 ? 4 : 0, TH_GRADIENT_FAST);
@@ -723,13 +786,16 @@ START_TEST(parameters_and_their_initialisation)
     ck_assert_int_eq(th_module_count(m), 4 * 64 * 64 + 4 * 64);
     /* Xavier uniform of the packed matrix: +-sqrt(6 / (64 + 192)); out: +-1 / sqrt(64); biases 0. */
     ck_assert_double_eq_tol(th_item(th_max(th_abs(in), TH_ALL_AXES, NULL)), sqrt(6.0 / 256), 1e-3);
-    ck_assert_double_eq_tol(th_item(th_max(th_abs(th_module_find_parameter(m, "out_proj.weight")), TH_ALL_AXES, NULL)), 0.125, 1e-3);
+    ck_assert_double_eq_tol(th_item(th_max(th_abs(th_module_find_parameter(m, "out_proj.weight")), TH_ALL_AXES, NULL)),
+                            0.125, 1e-3);
     ck_assert(th_item(th_max(th_abs(th_module_find_parameter(m, "in_proj_bias")), TH_ALL_AXES, NULL)) == 0);
     ck_assert(th_item(th_max(th_abs(th_module_find_parameter(m, "out_proj.bias")), TH_ALL_AXES, NULL)) == 0);
     th_module *grouped = th_multi_head_attention_new(ctx, 64, 4, &(th_multi_head_attention_options){.kv_heads = 2});
     ck_assert_ptr_null(th_module_find_parameter(grouped, "in_proj_weight"));
     assert_shape(th_module_find_parameter(grouped, "k_proj_weight"), TH_SHAPE(32, 64));
-    ck_assert_double_eq_tol(th_item(th_max(th_abs(th_module_find_parameter(grouped, "k_proj_weight")), TH_ALL_AXES, NULL)), sqrt(6.0 / 96), 2e-3);
+    ck_assert_double_eq_tol(
+        th_item(th_max(th_abs(th_module_find_parameter(grouped, "k_proj_weight")), TH_ALL_AXES, NULL)), sqrt(6.0 / 96),
+        2e-3);
     assert_shape(th_module_find_parameter(grouped, "in_proj_bias"), TH_SHAPE(128));
 }
 END_TEST
@@ -768,7 +834,8 @@ END_TEST
 START_TEST(errors)
 {
     th_module *m = th_multi_head_attention_new(ctx, 12, 3, NULL), *dense = th_dense_new(ctx, 12, 12, NULL);
-    th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 12)), *narrow = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 11));
+    th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 12)),
+              *narrow = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 11));
     ck_assert_ptr_null(th_attend(m, narrow, x, x, NULL));
     expect_error(TH_ERROR_SHAPE, "the query is (2, 5, 11), the layer takes (..., length, 12)");
     ck_assert_ptr_null(th_attend(m, x, x, narrow, NULL));

@@ -1,4 +1,5 @@
-/* Optimisers against their formulas in float64, on gradients that the test makes up: every rule and option, groups, clipping, refusal, memory. */
+/* Optimisers against their formulas in float64, on gradients that the test makes up: every rule and option, groups,
+ * clipping, refusal, memory. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static void no_error(void)
 static void expect_error(th_status code, const char *words)
 {
     ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx), words);
+    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
+                  words);
     th_error_clear(ctx);
 }
 
@@ -78,7 +80,8 @@ typedef struct {
     th_adam_options a;
 } recipe;
 
-static void reference_step(reference *r, const recipe *rule, double rate, double decay, int64_t n, const double *gradient)
+static void reference_step(reference *r, const recipe *rule, double rate, double decay, int64_t n,
+                           const double *gradient)
 {
     r->steps++;
     for (int64_t i = 0; i < n; i++) {
@@ -109,7 +112,9 @@ static void reference_step(reference *r, const recipe *rule, double rate, double
 
 static th_optimizer *optimizer_of(th_module *m, const recipe *rule)
 {
-    th_optimizer *o = rule->sgd ? th_sgd_new(m, &rule->s) : rule->decoupled ? th_adam_w_new(m, &rule->a) : th_adam_new(m, &rule->a);
+    th_optimizer *o = rule->sgd         ? th_sgd_new(m, &rule->s)
+                      : rule->decoupled ? th_adam_w_new(m, &rule->a)
+                                        : th_adam_new(m, &rule->a);
     no_error();
     return o;
 }
@@ -127,12 +132,14 @@ static void compare(const reference *r, const th_module *m, double tolerance)
     for (int p = 0; p < PARAMETERS; p++)
         for (int64_t i = 0; i < sizes[p]; i++) {
             const double value = th_get(th_module_find_parameter(m, names[p]), TH_INDEX(i));
-            ck_assert_msg(fabs(value - r[p].p[i]) <= tolerance, "%s[%lld] is %.9g, the reference %.9g", names[p], (long long)i, value, r[p].p[i]);
+            ck_assert_msg(fabs(value - r[p].p[i]) <= tolerance, "%s[%lld] is %.9g, the reference %.9g", names[p],
+                          (long long)i, value, r[p].p[i]);
         }
 }
 
 /* `steps` steps of both, with the same generated gradients; every seventh step the second parameter has none. */
-static void run_both(th_module *m, th_optimizer *o, const recipe *rule, reference *r, int steps, double rate, double decay, uint64_t *state)
+static void run_both(th_module *m, th_optimizer *o, const recipe *rule, reference *r, int steps, double rate,
+                     double decay, uint64_t *state)
 {
     for (int step = 0; step < steps; step++) {
         for (int p = 0; p < PARAMETERS; p++) {
@@ -155,7 +162,8 @@ static const recipe rules[] = {
     {.a = {.learning_rate = 1e-3, .amsgrad = true, .beta2 = 0.9}},
     {.a = {.learning_rate = 1e-3, .beta1 = TH_ZERO}},
     {.decoupled = true, .a = {.learning_rate = 1e-3, .weight_decay = 0.1}},
-    {.decoupled = true, .a = {.learning_rate = 1e-3, .weight_decay = 0.3, .amsgrad = true, .eps_inside = true, .eps = 1e-5}},
+    {.decoupled = true,
+     .a = {.learning_rate = 1e-3, .weight_decay = 0.3, .amsgrad = true, .eps_inside = true, .eps = 1e-5}},
     {.sgd = true, .s = {.learning_rate = 1e-3}},
     {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01}},
     {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}},
@@ -216,7 +224,8 @@ START_TEST(groups)
         {.pattern = "*ias", .weight_decay = TH_ZERO},
         {.takes = is_other, .user = &eighteen, .learning_rate_factor = 0.5, .weight_decay = 0.2},
     };
-    const recipe rule = {.decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .groups = list, .n_groups = 2}};
+    const recipe rule = {.decoupled = true,
+                         .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .groups = list, .n_groups = 2}};
     th_module *m = three_new(ctx);
     th_optimizer *o = optimizer_of(m, &rule);
     reference r[PARAMETERS];
@@ -310,7 +319,8 @@ START_TEST(a_gradient_that_is_not_finite_is_refused)
     th_module *m = th_module_new(ctx, sizeof(th_module), "m", NULL);
     th_module *list = th_module_add(m, "layers", th_module_list_new(ctx));
     th_module_list_add(list, th_dense_new(ctx, 3, 2, NULL));
-    th_tensor *weight = th_module_find_parameter(m, "layers.0.weight"), *bias = th_module_find_parameter(m, "layers.0.bias");
+    th_tensor *weight = th_module_find_parameter(m, "layers.0.weight"),
+              *bias = th_module_find_parameter(m, "layers.0.bias");
     th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1, .max_norm = 1});
     const double fine[6] = {1, 2, 3, 4, 5, 6};
     set_gradient(bias, fine);
@@ -386,7 +396,8 @@ START_TEST(clipping)
     double norm = 0;
     ck_assert_int_eq(th_clip_gradients(m, 10, &norm), TH_OK);
     ck_assert_double_eq_tol(norm, 5, 1e-6);
-    ck_assert(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)) == 3); /* small enough as it was */
+    ck_assert(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)) ==
+              3); /* small enough as it was */
     ck_assert_int_eq(th_clip_gradients(m, 1, &norm), TH_OK);
     ck_assert_double_eq_tol(norm, 5, 1e-6);
     ck_assert_double_eq_tol(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)), 0.6, 1e-6);
@@ -451,7 +462,9 @@ START_TEST(backward_over_a_stepped_parameter_is_an_error)
     th_tensor *cotangent = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(3), g);
     cotangent = th_cast(cotangent, TH_FLOAT32);
     ck_assert_int_eq(th_backward_with(bias, &(th_backward_options){.cotangent = cotangent}), TH_OK);
-    ck_assert_int_eq(th_backward_with(th_module_find_parameter(m, "weight"), &(th_backward_options){.cotangent = th_expand(cotangent, TH_SHAPE(3, 3))}), TH_OK);
+    ck_assert_int_eq(th_backward_with(th_module_find_parameter(m, "weight"),
+                                      &(th_backward_options){.cotangent = th_expand(cotangent, TH_SHAPE(3, 3))}),
+                     TH_OK);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "changed");
@@ -519,7 +532,8 @@ static void refusing_release(void *refuse, void *memory, size_t bytes)
 START_TEST(no_memory_for_moments_changes_nothing)
 {
     bool refuse = false;
-    th_context *small = th_context_new(&(th_context_options){.threads = 1, .allocator = {refusing_allocate, refusing_release, &refuse}});
+    th_context *small = th_context_new(
+        &(th_context_options){.threads = 1, .allocator = {refusing_allocate, refusing_release, &refuse}});
     th_module *m = th_dense_new(small, 64, 64, NULL);
     th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
     th_tensor *x = th_ones(small, TH_FLOAT32, TH_SHAPE(1, 64));
@@ -552,7 +566,8 @@ START_TEST(the_same_bits_at_any_thread_count)
         th_module *m = th_module_list_new(c);
         th_module_list_add(m, th_dense_new(c, 300, 250, NULL));
         th_module_list_add(m, th_dense_new(c, 250, 300, NULL));
-        th_optimizer *o = th_adam_w_new(m, &(th_adam_options){.learning_rate = 1e-3, .max_norm = 0.01, .weight_decay = 0.1});
+        th_optimizer *o =
+            th_adam_w_new(m, &(th_adam_options){.learning_rate = 1e-3, .max_norm = 0.01, .weight_decay = 0.1});
         th_tensor *x = th_randn(c, TH_FLOAT32, TH_SHAPE(16, 300));
         for (int step = 0; step < 5; step++) {
             ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);

@@ -1,6 +1,7 @@
-/* The layers that come with the library: modules (tapehead/module.h) with their parameters named, shaped and initialised as PyTorch does, so that checkpoints mean something outside.
- * Every constructor returns a module of the context (th_module_add gives it to a parent); NULL with the error stored. New parameters have the
- * context's default type. N: any leading dimensions. */
+/* The layers that come with the library: modules (tapehead/module.h) with their parameters named, shaped and
+ * initialised as PyTorch does, so that checkpoints mean something outside. Every constructor returns a module of the
+ * context (th_module_add gives it to a parent); NULL with the error stored. New parameters have the context's default
+ * type. N: any leading dimensions. */
 #ifndef TAPEHEAD_LAYERS_H
 #define TAPEHEAD_LAYERS_H
 
@@ -20,8 +21,8 @@ TH_API th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width
 
 /* th_layer_norm over the last axis, (N, width) -> (N, width): weight (width) ones, bias (width) zeros. */
 typedef struct th_norm_layer_options {
-    double eps;      /* 0: 1e-5 */
-    bool no_weight;  /* neither weight nor bias */
+    double eps;     /* 0: 1e-5 */
+    bool no_weight; /* neither weight nor bias */
     bool no_bias;
 } th_norm_layer_options;
 TH_API th_module *th_layer_norm_new(th_context *ctx, int64_t width, const th_norm_layer_options *options);
@@ -31,38 +32,46 @@ TH_API th_module *th_rms_norm_new(th_context *ctx, int64_t width, const th_norm_
 /* th_dropout with 0 <= p < 1; does nothing in evaluation. */
 TH_API th_module *th_dropout_new(th_context *ctx, double p);
 
-/* Multi-head attention (Vaswani et al. 2017): concat_h(softmax(q_h k_h^T scale + mask) v_h) W_o^T + b_o with q = query W_q^T + b_q and so on, head h being
- * columns h D .. (h + 1) D of q. B batch (any leading dimensions, or none), T query length, S key length, H heads.
+/* Multi-head attention (Vaswani et al. 2017): concat_h(softmax(q_h k_h^T scale + mask) v_h) W_o^T + b_o with q = query
+ * W_q^T + b_q and so on, head h being columns h D .. (h + 1) D of q. B batch (any leading dimensions, or none), T query
+ * length, S key length, H heads.
  *
- *   in_proj_weight (3 width, width)   W_q, W_k, W_v one upon the other, when query, key and value have that width on both sides and no heads are grouped;
- *                                     self-attention then runs one product. Otherwise
- *   q_proj_weight (key_width, query_input), k_proj_weight (key_width Hkv / H, key_input), v_proj_weight (value_width Hkv / H, value_input)
+ *   in_proj_weight (3 width, width)   W_q, W_k, W_v one upon the other, when query, key and value have that width on
+ * both sides and no heads are grouped; self-attention then runs one product. Otherwise q_proj_weight (key_width,
+ * query_input), k_proj_weight (key_width Hkv / H, key_input), v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                      b_q, b_k, b_v one after another, in both cases
  *   out_proj.weight (output_width, value_width), out_proj.bias (output_width)
  *
- * Weights of the projections in: Xavier uniform (the packed one as one matrix); of the projection out: as th_dense_new; biases 0. */
+ * Weights of the projections in: Xavier uniform (the packed one as one matrix); of the projection out: as th_dense_new;
+ * biases 0. */
 typedef struct th_multi_head_attention_options {
-    double dropout;          /* on the weights, in training; 0 <= p < 1 */
+    double dropout; /* on the weights, in training; 0 <= p < 1 */
     bool no_bias;
-    int64_t query_input;     /* width of the queries that come in; 0: width. The same for the next two. */
+    int64_t query_input; /* width of the queries that come in; 0: width. The same for the next two. */
     int64_t key_input;
     int64_t value_input;
-    int64_t key_width;       /* of projected queries, over all heads; 0: width */
-    int64_t value_width;     /* of projected values, over all heads; 0: width */
-    int64_t output_width;    /* 0: width */
-    int64_t kv_heads;        /* heads of key and value, a divisor of heads: query head h uses head h kv_heads / heads (Ainslie et al. 2023); 0: heads */
-    double scale;            /* 0: 1 / sqrt(key_width / heads) */
+    int64_t key_width;    /* of projected queries, over all heads; 0: width */
+    int64_t value_width;  /* of projected values, over all heads; 0: width */
+    int64_t output_width; /* 0: width */
+    int64_t kv_heads; /* heads of key and value, a divisor of heads: query head h uses head h kv_heads / heads (Ainslie
+                         et al. 2023); 0: heads */
+    double scale;     /* 0: 1 / sqrt(key_width / heads) */
 } th_multi_head_attention_options;
-TH_API th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t heads, const th_multi_head_attention_options *options);
+TH_API th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t heads,
+                                              const th_multi_head_attention_options *options);
 
-/* query (B, T, query_input), key (B, S, key_input), value (B, S, value_input) -> (B, T, output_width). mask (NULL: none) is over the scores (B, H, T, S).
- * th_attend(m, x, x, x, mask) is self-attention. The module has no other forward. */
-TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value, const th_mask *mask);
+/* query (B, T, query_input), key (B, S, key_input), value (B, S, value_input) -> (B, T, output_width). mask (NULL:
+ * none) is over the scores (B, H, T, S). th_attend(m, x, x, x, mask) is self-attention. The module has no other
+ * forward. */
+TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+                            const th_mask *mask);
 typedef struct th_attend_options {
     const th_mask *mask;
-    th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result it belongs to the tape */
+    th_tensor *
+        *weights; /* asked for: (B, H, T, S) per head, before dropout; like every result it belongs to the tape */
 } th_attend_options;
-TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value, const th_attend_options *options);
+TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+                                 const th_attend_options *options);
 
 /* -- with the caller's line -- */
 #define th_dense_new(...) TH_AT_POINTER(th_module, th_dense_new(__VA_ARGS__))

@@ -1,6 +1,7 @@
 /* Modules: a named tree of parameters and children. Layers that come with the library: tapehead/layers.h.
  *
- * A module of your own is a struct that begins with a th_module, a constructor that names its children once, and a forward:
+ * A module of your own is a struct that begins with a th_module, a constructor that names its children once, and a
+ * forward:
  *
  *     typedef struct { th_module base; th_module *norm, *attention; } attention_block;
  *
@@ -21,8 +22,9 @@
  *         return &b->base;
  *     }
  *
- * Names of parameters ("norm.weight"), training and evaluation, counting, saving and freeing follow from that. A constructor checks nothing but its
- * own memory: the first error stays in the context, and with one pending every forward returns NULL. */
+ * Names of parameters ("norm.weight"), training and evaluation, counting, saving and freeing follow from that. A
+ * constructor checks nothing but its own memory: the first error stays in the context, and with one pending every
+ * forward returns NULL. */
 #ifndef TAPEHEAD_MODULE_H
 #define TAPEHEAD_MODULE_H
 
@@ -35,8 +37,8 @@ typedef struct th_module th_module;
 typedef th_tensor *th_forward_function(th_module *m, th_tensor *x);
 
 enum {
-    TH_NAME_SIZE = 64,       /* bytes of a member's name with its final 0 */
-    TH_FULL_NAME_SIZE = 256  /* of a dotted name: "layers.0.self_attn.out_proj.weight" */
+    TH_NAME_SIZE = 64,      /* bytes of a member's name with its final 0 */
+    TH_FULL_NAME_SIZE = 256 /* of a dotted name: "layers.0.self_attn.out_proj.weight" */
 };
 
 /* One parameter of a module under its own name there. */
@@ -49,43 +51,50 @@ typedef struct th_parameter {
 /* To read; the functions below change it. Set by hand: forward (before the first use) and destroy. */
 struct th_module {
     th_context *ctx;
-    char type[TH_NAME_SIZE];           /* "attention_block": for sentences */
-    char name[TH_NAME_SIZE];           /* what the parent calls it; "" without a parent */
-    th_forward_function *forward;      /* NULL: the module has typed functions only, like th_attend */
-    void (*destroy)(th_module *m);     /* frees what the struct holds besides members; called once, before they go; may be NULL */
-    th_module *parent, *first, *next;  /* first child; next child of the same parent */
-    th_parameter *parameters;          /* its own, in the order they were added */
-    bool evaluation;                   /* pinned to evaluation */
-    bool training_outside;             /* the context's mode while the forward of a pinned module runs */
-    int entered;                       /* forwards of this module that run now */
-    size_t bytes;                      /* of the whole struct */
+    char type[TH_NAME_SIZE];      /* "attention_block": for sentences */
+    char name[TH_NAME_SIZE];      /* what the parent calls it; "" without a parent */
+    th_forward_function *forward; /* NULL: the module has typed functions only, like th_attend */
+    void (*destroy)(
+        th_module *m); /* frees what the struct holds besides members; called once, before they go; may be NULL */
+    th_module *parent, *first, *next; /* first child; next child of the same parent */
+    th_parameter *parameters;         /* its own, in the order they were added */
+    bool evaluation;                  /* pinned to evaluation */
+    bool training_outside;            /* the context's mode while the forward of a pinned module runs */
+    int entered;                      /* forwards of this module that run now */
+    size_t bytes;                     /* of the whole struct */
 };
 
 /* -- making -- */
-/* A module of `bytes` zeroed bytes that begin with a th_module; it belongs to the context until it is added to a parent. type is copied.
- * NULL with an error pending or when memory is out (TH_ERROR_MEMORY). */
+/* A module of `bytes` zeroed bytes that begin with a th_module; it belongs to the context until it is added to a
+ * parent. type is copied. NULL with an error pending or when memory is out (TH_ERROR_MEMORY). */
 TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward);
 /* Makes child a member of m; it is freed with m from now on. Returns child. A NULL child is returned as NULL.
- * Errors (then NULL): a name that is empty, longer than 63 bytes, has a dot or is taken; a child that has a parent or would contain itself. */
+ * Errors (then NULL): a name that is empty, longer than 63 bytes, has a dot or is taken; a child that has a parent or
+ * would contain itself. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
-/* A new parameter of the context's default type, all zeros (th_fill_*, tapehead/tensor.h, draws others), which requires a gradient.
- * It belongs to the module: th_tensor_free leaves it alone. */
+/* A new parameter of the context's default type, all zeros (th_fill_*, tapehead/tensor.h, draws others), which requires
+ * a gradient. It belongs to the module: th_tensor_free leaves it alone. */
 TH_API th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shape);
-/* The parameter of another module under a second name (tied weights): one tensor, counted, stepped and saved once. Returns it. */
+/* The parameter of another module under a second name (tied weights): one tensor, counted, stepped and saved once.
+ * Returns it. */
 TH_API th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter);
-/* Frees a module with all its members, and takes it out of its parent. Optimisers forget its parameters. NULL is fine. */
+/* Frees a module with all its members, and takes it out of its parent. Optimisers forget its parameters. NULL is fine.
+ */
 TH_API void th_module_free(th_module *m);
 
-/* A list: its members are called "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its forward runs them one after another. */
+/* A list: its members are called "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its forward runs
+ * them one after another. */
 TH_API th_module *th_module_list_new(th_context *ctx);
 TH_API th_module *th_module_list_add(th_module *list, th_module *member); /* returns member */
 TH_API int64_t th_module_list_length(const th_module *list);
-TH_API th_module *th_module_list_at(th_module *list, int64_t index);      /* TH_ERROR_INDEX outside [0, length) */
+TH_API th_module *th_module_list_at(th_module *list, int64_t index); /* TH_ERROR_INDEX outside [0, length) */
 
 /* -- running -- */
-/* y = forward(m, x), as a scope: what the forward makes, its result excepted, is given up at its end. With an error pending, or given NULL: NULL. */
+/* y = forward(m, x), as a scope: what the forward makes, its result excepted, is given up at its end. With an error
+ * pending, or given NULL: NULL. */
 TH_API th_tensor *th_module_forward(th_module *m, th_tensor *x);
-/* The same in evaluation and without recording, whatever the context's mode: for measuring and generating between training steps. */
+/* The same in evaluation and without recording, whatever the context's mode: for measuring and generating between
+ * training steps. */
 TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
 /* The same scope for a typed function of your own:
  *     if (!th_module_begin(decoder)) return NULL;
@@ -103,8 +112,9 @@ TH_API void th_module_pin_evaluation(th_module *m, bool pinned);
 TH_API bool th_module_is_training(const th_module *m);
 /* Parameters of the whole tree stop (or start again) to require a gradient; gradients of frozen ones are emptied. */
 TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
-/* Converts all floating parameters of the tree in place: handles stay, values are rounded as C does, gradients are emptied, the moments of optimisers
- * follow. TH_ERROR_STATE when the tape still uses one (th_tape_clear first); on an error nothing has changed. */
+/* Converts all floating parameters of the tree in place: handles stay, values are rounded as C does, gradients are
+ * emptied, the moments of optimisers follow. TH_ERROR_STATE when the tape still uses one (th_tape_clear first); on an
+ * error nothing has changed. */
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 
 /* -- looking -- */
@@ -131,7 +141,8 @@ TH_API const char *th_module_full_name(const th_module *m, char *name);
 /* Numbers in all parameters, and in those that require a gradient. */
 TH_API int64_t th_module_count(const th_module *m);
 TH_API int64_t th_module_count_trainable(const th_module *m);
-/* CRC-32C (Castagnoli) over the bytes of all parameters in the iterator's order: equal models have equal ones. 0 in a shapes-only context. */
+/* CRC-32C (Castagnoli) over the bytes of all parameters in the iterator's order: equal models have equal ones. 0 in a
+ * shapes-only context. */
 TH_API uint32_t th_module_crc32c(const th_module *m);
 
 /* -- with the caller's line -- */

@@ -1,6 +1,7 @@
 /* Optimisers and learning-rate schedules.
  *
- *     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){ .learning_rate = 1e-3, .weight_decay = 0.1, .max_norm = 1.0 });
+ *     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){ .learning_rate = 1e-3, .weight_decay = 0.1,
+ * .max_norm = 1.0 });
  *     ...
  *     th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
  *     if (th_backward(loss) || th_optimizer_step(adam))
@@ -16,27 +17,32 @@ TH_BEGIN_DECLS
 
 typedef struct th_optimizer th_optimizer;
 
-/* In option structs 0 stands for the default; where 0 itself is meant, write TH_ZERO: { .beta1 = TH_ZERO }. (It is the zero with a minus sign.) */
+/* In option structs 0 stands for the default; where 0 itself is meant, write TH_ZERO: { .beta1 = TH_ZERO }. (It is the
+ * zero with a minus sign.) */
 #define TH_ZERO (-0.0)
 
-/* Parameters with options of their own. A parameter belongs to the first group that takes it; those that none takes follow the optimiser's options. */
+/* Parameters with options of their own. A parameter belongs to the first group that takes it; those that none takes
+ * follow the optimiser's options. */
 typedef struct th_parameter_group {
-    const char *pattern;         /* of the dotted name, as a shell matches file names: "*.bias", "embedding.*"; NULL: see takes. Copied. */
-    bool (*takes)(const char *name, th_tensor *parameter, void *user); /* asked when there is no pattern; NULL too: takes every parameter */
+    const char *pattern; /* of the dotted name, as a shell matches file names: "*.bias", "embedding.*"; NULL: see takes.
+                            Copied. */
+    bool (*takes)(const char *name, th_tensor *parameter,
+                  void *user); /* asked when there is no pattern; NULL too: takes every parameter */
     void *user;
     double learning_rate_factor; /* times the optimiser's learning rate; 0: 1, TH_ZERO: 0 */
     double weight_decay;         /* 0: the optimiser's; TH_ZERO: none */
 } th_parameter_group;
 
 /* SGD, as PyTorch computes it: g += weight_decay theta; b = momentum b + (1 - dampening) g, b = g at the first step;
- * theta -= learning_rate b, with nesterov theta -= learning_rate (g + momentum b) (Nesterov 1983, in the form of Sutskever et al. 2013). */
+ * theta -= learning_rate b, with nesterov theta -= learning_rate (g + momentum b) (Nesterov 1983, in the form of
+ * Sutskever et al. 2013). */
 typedef struct th_sgd_options {
-    double learning_rate;            /* always given; positive */
-    double momentum;                 /* [0, 1); 0: none */
-    double dampening;                /* [0, 1]; not with nesterov */
-    bool nesterov;                   /* needs momentum */
-    double weight_decay;             /* coupled: an L2 term in the gradient */
-    double max_norm;                 /* clip the global norm of all gradients to this; 0: no clipping */
+    double learning_rate;             /* always given; positive */
+    double momentum;                  /* [0, 1); 0: none */
+    double dampening;                 /* [0, 1]; not with nesterov */
+    bool nesterov;                    /* needs momentum */
+    double weight_decay;              /* coupled: an L2 term in the gradient */
+    double max_norm;                  /* clip the global norm of all gradients to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
 } th_sgd_options;
@@ -44,46 +50,50 @@ typedef struct th_sgd_options {
 /* Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019):
  *     m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,  m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
  *     theta -= learning_rate m^ / (sqrt(v^) + eps)          eps_inside: learning_rate m^ / sqrt(v^ + eps)
- * amsgrad (Reddi et al. 2018) puts the largest v so far in the place of v. weight decay: Adam adds weight_decay theta to g;
- * AdamW first takes theta -= learning_rate weight_decay theta. */
+ * amsgrad (Reddi et al. 2018) puts the largest v so far in the place of v. weight decay: Adam adds weight_decay theta
+ * to g; AdamW first takes theta -= learning_rate weight_decay theta. */
 typedef struct th_adam_options {
-    double learning_rate;            /* always given; positive */
-    double beta1, beta2;             /* [0, 1); 0: 0.9 and 0.999; TH_ZERO: 0 */
-    double eps;                      /* 0: 1e-8; TH_ZERO: 0 */
+    double learning_rate; /* always given; positive */
+    double beta1, beta2;  /* [0, 1); 0: 0.9 and 0.999; TH_ZERO: 0 */
+    double eps;           /* 0: 1e-8; TH_ZERO: 0 */
     bool eps_inside;
     bool amsgrad;
-    double weight_decay;             /* 0: none, for AdamW too */
-    double max_norm;                 /* clip the global norm of all gradients to this; 0: no clipping */
+    double weight_decay;              /* 0: none, for AdamW too */
+    double max_norm;                  /* clip the global norm of all gradients to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
 } th_adam_options;
 
-/* An optimiser of all parameters that the module has now. It belongs to the context; freeing the module first is fine. NULL with the error stored:
- * a module without parameters, an option outside its range. */
+/* An optimiser of all parameters that the module has now. It belongs to the context; freeing the module first is fine.
+ * NULL with the error stored: a module without parameters, an option outside its range. */
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
 TH_API th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options);
 TH_API void th_optimizer_free(th_optimizer *optimizer);
 
-/* One step over every parameter that has a gradient (others, frozen ones among them, rest), then all these gradients are marked empty and the context's step count
- * moves by one. If a gradient is not finite nothing changes: TH_ERROR_VALUE names the parameter and the element, gradients stay to be looked at, and the step can be repeated
- * with the same random numbers. The first step allocates the moments (TH_ERROR_MEMORY), later ones allocate nothing. */
+/* One step over every parameter that has a gradient (others, frozen ones among them, rest), then all these gradients
+ * are marked empty and the context's step count moves by one. If a gradient is not finite nothing changes:
+ * TH_ERROR_VALUE names the parameter and the element, gradients stay to be looked at, and the step can be repeated with
+ * the same random numbers. The first step allocates the moments (TH_ERROR_MEMORY), later ones allocate nothing. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* Taken literally, 0 included; TH_ERROR_ARGUMENT for a negative or non-finite one. */
 TH_API th_status th_optimizer_set_learning_rate(th_optimizer *optimizer, double learning_rate);
 TH_API double th_optimizer_learning_rate(const th_optimizer *optimizer);
-/* The global norm of the gradients that the last step saw, before clipping (0 before the first step, and when neither max_norm nor anything else asked for it). */
+/* The global norm of the gradients that the last step saw, before clipping (0 before the first step, and when neither
+ * max_norm nor anything else asked for it). */
 TH_API double th_optimizer_gradient_norm(const th_optimizer *optimizer);
 
-/* Scales all gradients of the module's parameters so that their global norm sqrt(sum g^2) is at most max_norm: g *= min(1, max_norm / norm).
- * norm (may be NULL) gets the norm before. A non-finite gradient is TH_ERROR_VALUE, and nothing is scaled. */
+/* Scales all gradients of the module's parameters so that their global norm sqrt(sum g^2) is at most max_norm: g *=
+ * min(1, max_norm / norm). norm (may be NULL) gets the norm before. A non-finite gradient is TH_ERROR_VALUE, and
+ * nothing is scaled. */
 TH_API th_status th_clip_gradients(th_module *m, double max_norm, double *norm) TH_MUST_CHECK;
 
 /* -- schedules: pure functions of the step, counted from 0 -- */
 /* The rate itself: what a program writes that chooses its schedule at run time. */
 TH_API double th_schedule_constant(int64_t step, double rate);
-/* Linear warm-up peak (step + 1) / warmup_steps, then half a cosine (Loshchilov & Hutter 2017) down to final_rate at total_steps, which stays. */
+/* Linear warm-up peak (step + 1) / warmup_steps, then half a cosine (Loshchilov & Hutter 2017) down to final_rate at
+ * total_steps, which stays. */
 typedef struct th_cosine_schedule {
     double peak;
     int64_t warmup_steps, total_steps;

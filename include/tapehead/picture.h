@@ -1,4 +1,5 @@
-/* Pictures for people, as SVG files that any browser shows: curves over steps, and matrices (attention weights) as heat maps. Nothing is shown on a screen. */
+/* Pictures for people, as SVG files that any browser shows: curves over steps, and matrices (attention weights) as heat
+ * maps. Nothing is shown on a screen. */
 #ifndef TAPEHEAD_PICTURE_H
 #define TAPEHEAD_PICTURE_H
 
@@ -8,10 +9,10 @@ TH_BEGIN_DECLS
 
 /* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. */
 typedef struct th_curve {
-    const char *name;  /* in the legend; NULL: not listed */
+    const char *name; /* in the legend; NULL: not listed */
     int64_t count;
-    const double *x;   /* [count]; NULL: 0, 1, 2, ... */
-    const double *y;   /* [count] */
+    const double *x; /* [count]; NULL: 0, 1, 2, ... */
+    const double *y; /* [count] */
 } th_curve;
 
 typedef struct th_chart_options {
@@ -19,22 +20,26 @@ typedef struct th_chart_options {
     bool log_y;                            /* logarithmic y axis */
 } th_chart_options;
 
-/* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. TH_ERROR_FILE when the file cannot be written in full. */
-TH_API th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count, const th_chart_options *options) TH_MUST_CHECK;
+/* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. TH_ERROR_FILE when the file
+ * cannot be written in full. */
+TH_API th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
+                                   const th_chart_options *options) TH_MUST_CHECK;
 
 typedef struct th_heatmap_options {
     const char *title, *row_label, *column_label; /* "query", "key"; NULL: none */
-    const char *const *panel_names;  /* [P]; NULL: "head 0", "head 1", ... when there is more than one */
-    const char *const *row_names;    /* [R]; NULL: see row_letters */
-    const char *const *column_names; /* [C]; NULL: see column_letters */
-    const char *row_letters;         /* one ASCII character for each row: "COPY"; NULL: numbers */
-    const char *column_letters;      /* for each column: "COPY|COP" */
-    double high;                     /* the darkest colour; 0: the largest value. The lightest is 0 */
+    const char *const *panel_names;               /* [P]; NULL: "head 0", "head 1", ... when there is more than one */
+    const char *const *row_names;                 /* [R]; NULL: see row_letters */
+    const char *const *column_names;              /* [C]; NULL: see column_letters */
+    const char *row_letters;                      /* one ASCII character for each row: "COPY"; NULL: numbers */
+    const char *column_letters;                   /* for each column: "COPY|COP" */
+    double high;                                  /* the darkest colour; 0: the largest value. The lightest is 0 */
 } th_heatmap_options;
 
-/* Draws values (P, R, C), or (R, C), floating, as P heat maps side by side with a colour scale: darker is larger. Each entry tells its number
- * under the pointer while there are few of them. TH_ERROR_SHAPE for more than a million entries, or none; TH_ERROR_FILE. */
-TH_API th_status th_picture_heatmaps(th_tensor *values, const char *path, const th_heatmap_options *options) TH_MUST_CHECK;
+/* Draws values (P, R, C), or (R, C), floating, as P heat maps side by side with a colour scale: darker is larger. Each
+ * entry tells its number under the pointer while there are few of them. TH_ERROR_SHAPE for more than a million entries,
+ * or none; TH_ERROR_FILE. */
+TH_API th_status th_picture_heatmaps(th_tensor *values, const char *path,
+                                     const th_heatmap_options *options) TH_MUST_CHECK;
 
 #define th_picture_curves(...) TH_AT_STATUS(th_picture_curves(__VA_ARGS__))
 #define th_picture_heatmaps(...) TH_AT_STATUS(th_picture_heatmaps(__VA_ARGS__))

@@ -1,8 +1,9 @@
-/* A progress line: rewritten in place on a terminal, a plain line now and then elsewhere. Written to the FILE that the caller gives, and nowhere else.
+/* A progress line: rewritten in place on a terminal, a plain line now and then elsewhere. Written to the FILE that the
+ * caller gives, and nowhere else.
  *
- *     th_progress *bar = th_progress_new(ctx, &(th_progress_options){ .file = stderr, .steps = 2000, .units_per_step = batch * length, .unit = "tokens" });
- *     th_progress_show(bar, "accuracy", accuracy);
- *     th_progress_update(bar, step, th_item(loss));
+ *     th_progress *bar = th_progress_new(ctx, &(th_progress_options){ .file = stderr, .steps = 2000, .units_per_step =
+ * batch * length, .unit = "tokens" }); th_progress_show(bar, "accuracy", accuracy); th_progress_update(bar, step,
+ * th_item(loss));
  *
  * shows:   step 1200/2000  60%  loss 0.0412  accuracy 0.998  1.3M tokens/s  0:02 left */
 #ifndef TAPEHEAD_PROGRESS_H
@@ -15,16 +16,18 @@ TH_BEGIN_DECLS
 typedef struct th_progress th_progress;
 
 typedef struct th_progress_options {
-    FILE *file;              /* always given; stays the caller's */
-    int64_t steps;           /* how many there will be; 0: unknown */
-    int64_t units_per_step;  /* 0: no rate is shown */
-    const char *unit;        /* NULL: "samples" */
-    int64_t plain_every;     /* where the file is no terminal, a line every so many steps; 0: twenty lines in all (every 100 steps when steps is unknown) */
+    FILE *file;             /* always given; stays the caller's */
+    int64_t steps;          /* how many there will be; 0: unknown */
+    int64_t units_per_step; /* 0: no rate is shown */
+    const char *unit;       /* NULL: "samples" */
+    int64_t plain_every; /* where the file is no terminal, a line every so many steps; 0: twenty lines in all (every 100
+                            steps when steps is unknown) */
 } th_progress_options;
 
 /* Belongs to the context. NULL with the error stored: no file, negative numbers, TH_ERROR_MEMORY. */
 TH_API th_progress *th_progress_new(th_context *ctx, const th_progress_options *options);
-/* A figure to show from now on beside the loss, up to four; the same name again changes its value. NULL bars are fine in all of these. */
+/* A figure to show from now on beside the loss, up to four; the same name again changes its value. NULL bars are fine
+ * in all of these. */
 TH_API void th_progress_show(th_progress *bar, const char *name, double value);
 /* `step` (counted from 0) is done. On a terminal at most ten times a second. */
 TH_API void th_progress_update(th_progress *bar, int64_t step, double loss);

@@ -12,7 +12,8 @@ void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_
     th_array *output = &call->output[i];
     output->dtype = dtype;
     output->ndim = ndim;
-    memcpy(output->size, size, (size_t)ndim * sizeof *size);
+    if (ndim > 0) /* a scalar's sizes may be NULL */
+        memcpy(output->size, size, (size_t)ndim * sizeof *size);
     th_contiguous_strides(ndim, output->size, output->stride);
     output->axes[0] = 0;
     if (axes) {
@@ -35,7 +36,8 @@ void th_call_output_order(th_call *call, int i, const int *order)
 void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, const char *axes)
 {
     th_call_output(call, 0, call->input[0].dtype, ndim, size, axes);
-    memcpy(call->output[0].stride, stride, (size_t)ndim * sizeof *stride);
+    if (ndim > 0)
+        memcpy(call->output[0].stride, stride, (size_t)ndim * sizeof *stride);
     ((th_frame *)call)->view_offset = offset;
 }
 

@@ -5,21 +5,21 @@
 
 #include "io/picture.h"
 
-static const char style[] =
-    "<style>"
-    "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}"
-    ".title{font-size:16px;font-weight:600}"
-    ".label{font-size:13px}"
-    ".tick{font-size:11px;fill:#57606a}"
-    ".card{fill:#ffffff}"
-    ".grid{stroke:#e4e8ec;stroke-width:1}"
-    ".axis{stroke:#8c959f;stroke-width:1}"
-    ".frame{fill:none;stroke:#8c959f;stroke-width:1}"
-    ".empty{fill:#f6f8fa}"
-    ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
-    "</style>\n";
+static const char style[] = "<style>"
+                            "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}"
+                            ".title{font-size:16px;font-weight:600}"
+                            ".label{font-size:13px}"
+                            ".tick{font-size:11px;fill:#57606a}"
+                            ".card{fill:#ffffff}"
+                            ".grid{stroke:#e4e8ec;stroke-width:1}"
+                            ".axis{stroke:#8c959f;stroke-width:1}"
+                            ".frame{fill:none;stroke:#8c959f;stroke-width:1}"
+                            ".empty{fill:#f6f8fa}"
+                            ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
+                            "</style>\n";
 
-th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width, double height)
+th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
+                       double height)
 {
     *svg = (th_svg){.ctx = ctx, .path = path, .operation = operation};
     svg->file = fopen(path, "w");
@@ -47,7 +47,8 @@ th_status th_svg_end(th_svg *svg)
     svg->file = NULL;
     if (whole && closed)
         return TH_OK;
-    return th_fail(svg->ctx, TH_ERROR_FILE, svg->operation, "%s could not be written in full: %s", svg->path, strerror(whole ? errno : reason));
+    return th_fail(svg->ctx, TH_ERROR_FILE, svg->operation, "%s could not be written in full: %s", svg->path,
+                   strerror(whole ? errno : reason));
 }
 
 void th_svg_put(th_svg *svg, const char *text)
@@ -88,7 +89,8 @@ void th_svg_escape(th_svg *svg, const char *text)
     }
 }
 
-void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anchor anchor, bool turned, const char *text)
+void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anchor anchor, bool turned,
+                 const char *text)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     if (text == NULL || text[0] == 0)

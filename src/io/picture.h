@@ -14,7 +14,8 @@ typedef struct th_svg {
 typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_anchor;
 
 /* Opens the file and draws the white card that all pictures lie on (it reads well on a dark page too). */
-th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width, double height);
+th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
+                       double height);
 /* Closes it; TH_ERROR_FILE if any of it was not written. */
 th_status th_svg_end(th_svg *svg);
 
@@ -26,7 +27,8 @@ void th_svg_number(th_svg *svg, double value);
 void th_svg_attribute(th_svg *svg, const char *name, double value);
 /* Text with what XML reserves escaped. */
 void th_svg_escape(th_svg *svg, const char *text);
-/* One line of text; class names its style: "title", "label" or "tick". turned: read from below. NULL text draws nothing. */
+/* One line of text; class names its style: "title", "label" or "tick". turned: read from below. NULL text draws
+ * nothing. */
 void th_svg_text(th_svg *svg, double x, double y, const char *style, th_anchor anchor, bool turned, const char *text);
 void th_svg_rect(th_svg *svg, double x, double y, double width, double height, const char *style);
 void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style);

@@ -126,7 +126,8 @@ static void draw_legend(th_svg *svg, const th_curve *curves, int count)
     }
 }
 
-th_status (th_picture_curves)(th_context *ctx, const char *path, const th_curve *curves, int count, const th_chart_options *options)
+th_status(th_picture_curves)(th_context *ctx, const char *path, const th_curve *curves, int count,
+                             const th_chart_options *options)
 {
     const th_chart_options given = options ? *options : (th_chart_options){0};
     if (ctx == NULL)
@@ -137,7 +138,8 @@ th_status (th_picture_curves)(th_context *ctx, const char *path, const th_curve 
     for (int c = 0; legal && c < count; c++)
         legal = curves[c].count >= 0 && (curves[c].y || curves[c].count == 0);
     if (!legal)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "picture_curves", "a path and %d curves with their points must be given", count);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "picture_curves", "a path and %d curves with their points must be given",
+                       count);
     th_svg svg;
     if (th_svg_begin(&svg, ctx, path, "picture_curves", card_width, card_height) != TH_OK)
         return ctx->error;

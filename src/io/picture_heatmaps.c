@@ -14,8 +14,8 @@ typedef struct map {
     th_array values; /* (P, R, C) */
     const th_heatmap_options *options;
     int64_t panels, rows, columns;
-    double high, cell;           /* pixels of one entry */
-    double row_room, column_room; /* pixels for the names of rows and columns */
+    double high, cell;                  /* pixels of one entry */
+    double row_room, column_room;       /* pixels for the names of rows and columns */
     size_t row_letters, column_letters; /* how many were given */
     bool telling;
 } map;
@@ -23,7 +23,8 @@ typedef struct map {
 static double entry(const map *m, int64_t p, int64_t r, int64_t c)
 {
     const int64_t at = p * m->values.stride[0] + r * m->values.stride[1] + c * m->values.stride[2];
-    return m->values.dtype == TH_FLOAT64 ? ((const double *)m->values.data)[at] : (double)((const float *)m->values.data)[at];
+    return m->values.dtype == TH_FLOAT64 ? ((const double *)m->values.data)[at]
+                                         : (double)((const float *)m->values.data)[at];
 }
 
 /* White through blue to nearly black, by level 0 .. LEVELS; dark enough early that 0.1 is seen. */
@@ -80,7 +81,8 @@ static const char *name_of(const map *m, bool columns, int64_t i, char text[24])
 /* Rows or columns are called by more than their numbers. */
 static bool named(const map *m, bool columns)
 {
-    return columns ? m->options->column_names || m->options->column_letters : m->options->row_names || m->options->row_letters;
+    return columns ? m->options->column_names || m->options->column_letters
+                   : m->options->row_names || m->options->row_letters;
 }
 
 static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double y)
@@ -93,7 +95,8 @@ static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double 
             while (!m->telling && end < m->columns && level_of(m, entry(m, p, r, end)) == level)
                 end++;
             if (level != 0 || m->telling) {
-                put_cells(svg, x + (double)c * m->cell, y + (double)r * m->cell, (double)(end - c) * m->cell, m->cell, level);
+                put_cells(svg, x + (double)c * m->cell, y + (double)r * m->cell, (double)(end - c) * m->cell, m->cell,
+                          level);
                 if (m->telling) {
                     th_svg_put(svg, "><title>");
                     char text[24];
@@ -176,13 +179,15 @@ static void draw(th_svg *svg, const map *m, int64_t per_row, double x0, double y
         draw_side(svg, m, true, x, y);
         draw_side(svg, m, false, x, y);
         if (p % per_row == 0)
-            th_svg_text(svg, x - m->row_room - 8, y + height / 2, "label", TH_ANCHOR_MIDDLE, true, m->options->row_label);
+            th_svg_text(svg, x - m->row_room - 8, y + height / 2, "label", TH_ANCHOR_MIDDLE, true,
+                        m->options->row_label);
         if (p / per_row == (m->panels - 1) / per_row || p + per_row >= m->panels)
-            th_svg_text(svg, x + width / 2, y + height + 20, "label", TH_ANCHOR_MIDDLE, false, m->options->column_label);
+            th_svg_text(svg, x + width / 2, y + height + 20, "label", TH_ANCHOR_MIDDLE, false,
+                        m->options->column_label);
     }
 }
 
-th_status (th_picture_heatmaps)(th_tensor *values, const char *path, const th_heatmap_options *options)
+th_status(th_picture_heatmaps)(th_tensor *values, const char *path, const th_heatmap_options *options)
 {
     static const th_heatmap_options defaults = {0};
     const char *operation = "picture_heatmaps";
@@ -194,7 +199,8 @@ th_status (th_picture_heatmaps)(th_tensor *values, const char *path, const th_he
     if (path == NULL || !th_is_floating(values->dtype) || ctx->options.shapes_only)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and floating values that exist must be given");
     if (m.values.ndim < 2 || m.values.ndim > 3 || numel == 0 || numel > MAX_ENTRIES)
-        return th_fail(ctx, TH_ERROR_SHAPE, operation, "values must be (panels, rows, columns) or (rows, columns) with 1 to %d entries, they are %s",
+        return th_fail(ctx, TH_ERROR_SHAPE, operation,
+                       "values must be (panels, rows, columns) or (rows, columns) with 1 to %d entries, they are %s",
                        MAX_ENTRIES, TH_TEXT(&m.values));
     if (m.values.ndim == 2) {
         memmove(m.values.size + 1, m.values.size, 2 * sizeof m.values.size[0]);
@@ -227,7 +233,8 @@ th_status (th_picture_heatmaps)(th_tensor *values, const char *path, const th_he
     const double x0 = margin + 24 + m.row_room, y0 = (m.options->title ? 48 : 16) + 24 + m.column_room;
     const double scale_x = x0 + (double)(per_row - 1) * step_x + width + 24;
     th_svg svg;
-    if (th_svg_begin(&svg, ctx, path, operation, scale_x + scale_room, y0 + (double)(lines - 1) * step_y + height + 40) != TH_OK)
+    if (th_svg_begin(&svg, ctx, path, operation, scale_x + scale_room,
+                     y0 + (double)(lines - 1) * step_y + height + 40) != TH_OK)
         return ctx->error;
     th_svg_text(&svg, margin, 30, "title", TH_ANCHOR_START, false, m.options->title);
     draw(&svg, &m, per_row, x0, y0, step_x, step_y);

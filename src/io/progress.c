@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,8 +19,8 @@ struct th_progress {
     int figures;
     char figure_name[MAX_FIGURES][FIGURE_NAME];
     double figure[MAX_FIGURES];
-    int64_t done;        /* steps */
-    int64_t written;     /* what `done` was on the last line */
+    int64_t done;    /* steps */
+    int64_t written; /* what `done` was on the last line */
     double loss;
     double start, shown; /* seconds */
 };
@@ -40,7 +41,8 @@ th_progress *(th_progress_new)(th_context *ctx, const th_progress_options *optio
 {
     if (ctx == NULL || th_failed(ctx))
         return NULL;
-    if (options == NULL || options->file == NULL || options->steps < 0 || options->units_per_step < 0 || options->plain_every < 0) {
+    if (options == NULL || options->file == NULL || options->steps < 0 || options->units_per_step < 0 ||
+        options->plain_every < 0) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "progress", "a file must be given, and no number may be negative");
         return NULL;
     }
@@ -90,7 +92,8 @@ static void compose(const th_progress *bar, char *text, size_t size)
         int digits = 1;
         for (int64_t n = steps; n >= 10; n /= 10)
             digits++;
-        append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->done, (long long)steps, 100.0 * (double)bar->done / (double)steps);
+        append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->done, (long long)steps,
+               100.0 * (double)bar->done / (double)steps);
     } else {
         append(text, size, "step %lld", (long long)bar->done);
     }
@@ -117,7 +120,12 @@ static void write_line(th_progress *bar, bool last)
     char text[512];
     compose(bar, text, sizeof text);
     FILE *file = bar->options.file;
-    const int written = bar->terminal ? fprintf(file, "\r\033[K%s%s", text, last ? "\n" : "") : fprintf(file, "%s\n", text);
+    struct winsize window;
+    if (bar->terminal && ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 &&
+        window.ws_col < sizeof text)
+        text[window.ws_col - 1] = 0; /* a line that wraps could not be rewritten */
+    const int written =
+        bar->terminal ? fprintf(file, "\r\033[K%s%s", text, last ? "\n" : "") : fprintf(file, "%s\n", text);
     bar->failed |= written < 0 || fflush(file) != 0;
     bar->line_open = bar->terminal && !last;
     bar->written = bar->done;
@@ -178,7 +186,8 @@ th_status th_progress_end(th_progress *bar)
     th_context *ctx = bar->ctx;
     if (bar->line_open || bar->written != bar->done)
         write_line(bar, true);
-    const th_status status = bar->failed ? th_fail(ctx, TH_ERROR_FILE, "progress", "the progress line could not be written") : TH_OK;
+    const th_status status =
+        bar->failed ? th_fail(ctx, TH_ERROR_FILE, "progress", "the progress line could not be written") : TH_OK;
     th_detach_object(ctx, bar);
     release(ctx, bar);
     return status;

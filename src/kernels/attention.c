@@ -5,7 +5,7 @@
 #include "kernels/product.h"
 
 enum {
-    GROUP = 12,        /* rows or keys that are cut together at a diagonal: a tile, or two */
+    CHUNK_KEYS = 128,  /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache for all rows */
     ALIGNMENT = 64,    /* bytes */
     WEIGHTS_ROWS = 240 /* queries of a task that computes weights: they share packed keys */
 };
@@ -128,31 +128,36 @@ static void visible_range(const th_attention *a, const attention_item *item, int
 bool th_attention_block(const attention_plan *p, const attention_item *item, int64_t query, int64_t rows, int64_t start,
                         int64_t count, attention_block *block)
 {
-    int64_t least = count, most = 0, all_first = 0, all_past = count;
-    block->query = query;
-    block->rows = rows;
-    block->start = start;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t first, past;
-        visible_range(p->a, item, query + r, &first, &past);
-        first = first > start ? first - start : 0;
-        past = past < start + count ? past - start : count;
-        if (first >= past)
-            first = past = 0;
-        block->first[r] = first;
-        block->past[r] = past;
-        all_first = first > all_first ? first : all_first;
-        all_past = th_item_min(past, all_past);
-        if (first < past) {
-            least = th_item_min(least, first);
+    *block = (attention_block){.query = query, .rows = rows, .start = start, .least = count, .all_past = count};
+    block->groups = (int)th_item_parts(rows, GROUP);
+    block->group_rows = th_item_parts(rows, block->groups);
+    for (int g = 0; g < block->groups; g++) {
+        const int64_t row = g * block->group_rows;
+        int64_t least = count, most = 0;
+        for (int64_t r = row; r < row + block->group_rows && r < rows; r++) {
+            int64_t first, past;
+            visible_range(p->a, item, query + r, &first, &past);
+            first = first > start ? first - start : 0;
+            past = past < start + count ? past - start : count;
+            if (first >= past)
+                first = past = 0;
+            block->first[r] = first;
+            block->past[r] = past;
+            block->all_first = first > block->all_first ? first : block->all_first;
+            block->all_past = th_item_min(past, block->all_past);
+            least = first < past ? th_item_min(first, least) : least;
             most = past > most ? past : most;
         }
+        block->group_begin[g] = least;
+        block->group_end[g] = most;
+        block->least = th_item_min(least, block->least);
+        block->most = most > block->most ? most : block->most;
     }
-    block->all_first = all_first;
-    block->all_past = all_past;
-    block->begin = most > 0 ? least / LANES * LANES : 0;
-    block->end = th_item_parts(most, LANES) * LANES;
-    return most > 0;
+    if (block->most == 0)
+        return false;
+    block->begin = block->least / LANES * LANES;
+    block->end = th_item_parts(block->most, LANES) * LANES;
+    return true;
 }
 
 th_attention_rows th_attention_block_rows(const attention_plan *p, const attention_item *item, const attention_block *block,
@@ -182,20 +187,6 @@ th_attention_rows th_attention_block_rows(const attention_plan *p, const attenti
 
 /* -- products -- */
 
-/* What the rows from .. to - 1 see: columns *begin .. *end - 1. */
-static bool columns_of(const attention_block *block, int64_t from, int64_t to, int64_t *begin, int64_t *end)
-{
-    *begin = block->end;
-    *end = 0;
-    for (int64_t r = from; r < to; r++) {
-        if (block->first[r] >= block->past[r])
-            continue;
-        *begin = th_item_min(*begin, block->first[r]);
-        *end = block->past[r] > *end ? block->past[r] : *end;
-    }
-    return *begin < *end;
-}
-
 /* The rows *begin .. *end - 1 are those that see columns among from .. to - 1. */
 static bool rows_of(const attention_block *block, int64_t from, int64_t to, int64_t *begin, int64_t *end)
 {
@@ -210,41 +201,49 @@ static bool rows_of(const attention_block *block, int64_t from, int64_t to, int6
     return *begin < *end;
 }
 
-/* The block's rows in groups of about the same size. */
-static int64_t group_rows(const attention_block *block)
+/* Scores of the columns from .. to - 1 for rows row .. row + rows - 1 of the block, from the start of a panel on. */
+static void multiply_scores(const attention_plan *p, int64_t row, int64_t rows, int64_t from, int64_t to, const attention_copy *a,
+                            const attention_panels *keys, char *scores, int64_t stride)
 {
-    return th_item_parts(block->rows, th_item_parts(block->rows, GROUP));
+    const int64_t panel = from / p->tile_columns, whole = th_item_min(p->tile_columns, LANES);
+    th_product_block product = {.m = rows,
+                                .n = th_item_parts(to - from, whole) * whole,
+                                .a_panel = p->tile_rows * a->stride,
+                                .a_row = a->stride,
+                                .a_col = 1,
+                                .b_panel = keys->stride,
+                                .b_row = p->tile_columns,
+                                .c = scores + (row * stride + from) * p->size,
+                                .c_row = stride,
+                                .init_row = stride};
+    int64_t k = 0;
+    do {
+        product.k = th_item_min(keys->width - k, TH_PRODUCT_BLOCK);
+        product.a = a->data + (row * a->stride + k) * p->size;
+        product.b = keys->data + (panel * keys->stride + k * p->tile_columns) * p->size;
+        product.init = k > 0 ? product.c : NULL;
+        p->kernels->product_block(&product);
+        k += TH_PRODUCT_BLOCK;
+    } while (k < keys->width);
 }
 
+/* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond that. */
 void th_attention_scores(const attention_plan *p, const attention_block *block, const attention_copy *a,
                          const attention_panels *keys, void *scores, int64_t stride)
 {
-    const int64_t group = group_rows(block), whole = th_item_min(p->tile_columns, LANES);
-    for (int64_t r = 0; r < block->rows; r += group) {
-        const int64_t rows = th_item_min(group, block->rows - r);
-        int64_t begin, end;
-        if (!columns_of(block, r, r + rows, &begin, &end))
-            continue;
-        const int64_t panel = begin / p->tile_columns, column = panel * p->tile_columns;
-        th_product_block product = {.m = rows,
-                                    .n = th_item_parts(end - column, whole) * whole,
-                                    .a_panel = p->tile_rows * a->stride,
-                                    .a_row = a->stride,
-                                    .a_col = 1,
-                                    .b_panel = keys->stride,
-                                    .b_row = p->tile_columns,
-                                    .c = (char *)scores + (r * stride + column) * p->size,
-                                    .c_row = stride,
-                                    .init_row = stride};
-        int64_t k = 0;
-        do {
-            product.k = th_item_min(keys->width - k, TH_PRODUCT_BLOCK);
-            product.a = a->data + (r * a->stride + k) * p->size;
-            product.b = keys->data + (panel * keys->stride + k * p->tile_columns) * p->size;
-            product.init = k > 0 ? product.c : NULL;
-            p->kernels->product_block(&product);
-            k += TH_PRODUCT_BLOCK;
-        } while (k < keys->width);
+    const int64_t begin = block->begin / p->tile_columns * p->tile_columns;
+    int64_t shared = block->end;
+    for (int g = 0; g < block->groups; g++)
+        shared = th_item_min(shared, block->group_end[g]);
+    shared = shared / p->tile_columns * p->tile_columns;
+    if (begin < shared)
+        multiply_scores(p, 0, block->rows, begin, shared, a, keys, scores, stride);
+    for (int g = 0; g < block->groups; g++) {
+        const int64_t row = g * block->group_rows, rows = th_item_min(block->rows - row, block->group_rows);
+        int64_t from = block->group_begin[g] / p->tile_columns * p->tile_columns;
+        from = from > shared ? from : shared;
+        if (from < block->group_end[g])
+            multiply_scores(p, row, rows, from, block->group_end[g], a, keys, scores, stride);
     }
 }
 
@@ -253,6 +252,7 @@ static void multiply(const attention_plan *p, th_product_block *product, bool fi
 {
     product->a_panel = p->tile_rows * product->a_row;
     product->b_panel = p->tile_columns;
+    product->init = product->c;
     product->init_row = product->c_row;
     product->n = th_item_parts(product->n, LANES) * LANES;
     if (finite)
@@ -261,57 +261,58 @@ static void multiply(const attention_plan *p, th_product_block *product, bool fi
         p->kernels->attention_visible_product(product, weights);
 }
 
-void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
-                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride, bool add)
+/* Whether every group sees something of the columns from .. to - 1, and all that follow its first one. */
+static bool all_groups_see(const attention_block *block, int64_t from, int64_t to)
 {
-    const int64_t group = group_rows(block);
-    for (int64_t r = 0; r < block->rows; r += group) {
-        int64_t k, end;
-        const int64_t rows = th_item_min(group, block->rows - r);
-        const bool seen = columns_of(block, r, r + rows, &k, &end);
-        if (!seen && add)
-            continue;
-        if (!seen)
-            k = end = 0; /* nothing to sum up: zeros */
-        char *c = (char *)to + r * to_stride * p->size;
-        const char *init = add ? c : NULL;
-        do {
-            const int64_t stop = th_item_min(end, (k / TH_PRODUCT_BLOCK + 1) * TH_PRODUCT_BLOCK);
-            const int64_t at = (r * stride + k) * p->size;
-            th_product_block product = {.m = rows,
+    for (int g = 0; g < block->groups; g++)
+        if (block->group_begin[g] >= to || block->group_end[g] < to || block->group_end[g] <= from)
+            return false;
+    return true;
+}
+
+void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
+                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride)
+{
+    for (int64_t chunk = block->begin / CHUNK_KEYS * CHUNK_KEYS; chunk < block->end; chunk += CHUNK_KEYS) {
+        const int64_t chunk_end = chunk + CHUNK_KEYS;
+        const bool together = all_groups_see(block, chunk, chunk_end);
+        for (int g = 0; g < (together ? 1 : block->groups); g++) {
+            const int64_t row = g * block->group_rows;
+            int64_t key = together ? block->begin : block->group_begin[g];
+            key = key > chunk ? key : chunk;
+            const int64_t key_end = together ? chunk_end : th_item_min(block->group_end[g], chunk_end);
+            if (key >= key_end)
+                continue;
+            const int64_t at = (row * stride + key) * p->size;
+            th_product_block product = {.m = together ? block->rows : th_item_min(block->rows - row, block->group_rows),
                                         .n = b->width,
-                                        .k = stop - k,
+                                        .k = key_end - key,
                                         .a = (const char *)a + at,
                                         .a_row = stride,
                                         .a_col = 1,
-                                        .b = b->data + k * b->stride * p->size,
+                                        .b = b->data + key * b->stride * p->size,
                                         .b_row = b->stride,
-                                        .c = c,
-                                        .c_row = to_stride,
-                                        .init = init};
+                                        .c = (char *)to + row * to_stride * p->size,
+                                        .c_row = to_stride};
             multiply(p, &product, b->finite, (const char *)weights + at);
-            init = c;
-            k = stop;
-        } while (k < end);
+        }
     }
 }
 
 void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
                                   int64_t stride, const attention_copy *b, const attention_copy *to)
 {
-    int64_t column, end;
-    columns_of(block, 0, block->rows, &column, &end);
-    for (int64_t stop; column < end; column = stop) {
+    const int64_t all_first = th_item_parts(block->all_first, GROUP) * GROUP, all_past = block->all_past / GROUP * GROUP;
+    for (int64_t column = block->begin, stop; column < block->most; column = stop) {
         int64_t row = 0, row_end = block->rows;
-        if (column >= block->all_first && column < block->all_past) {
-            stop = block->all_past;
+        if (column >= all_first && column < all_past) {
+            stop = all_past;
         } else {
-            stop = th_item_min(column + GROUP, column < block->all_first && block->all_first < block->all_past ? block->all_first : end);
+            stop = th_item_min((column / GROUP + 1) * GROUP, block->most);
             if (!rows_of(block, column, stop, &row, &row_end))
                 continue;
         }
         const int64_t at = (row * stride + column) * p->size;
-        char *c = to->data + column * to->stride * p->size;
         th_product_block product = {.m = stop - column,
                                     .n = to->width,
                                     .k = row_end - row,
@@ -320,9 +321,8 @@ void th_attention_columns_product(const attention_plan *p, const attention_block
                                     .a_col = stride,
                                     .b = b->data + row * b->stride * p->size,
                                     .b_row = b->stride,
-                                    .c = c,
-                                    .c_row = to->stride,
-                                    .init = c};
+                                    .c = to->data + column * to->stride * p->size,
+                                    .c_row = to->stride};
         multiply(p, &product, b->finite, (const char *)weights + at);
     }
 }

@@ -15,6 +15,8 @@
  * A task is an item (a group of them, where they share k and v) with all its stretches. When there are few items, a few stretches of
  * each are worked on at a time: the first of them adds to dq directly, the others write their parts to the workspace, and these are
  * added in the order of the stretches. Every sum has the same terms in the same order in both cases. */
+#include <string.h>
+
 #include "kernels/attention_block.h"
 #include "kernels/parallel.h"
 
@@ -172,8 +174,8 @@ static void visit_block(const attention_plan *p, backward_memory *m, const atten
     const th_attention *a = p->a;
     block_gradient(p, m, item, block, a->scale, a->q_gradient.data || a->k_gradient.data);
     if (to->data) {
-        th_attention_rows_product(p, block, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data, m->q_gradient.stride,
-                                  false);
+        memset(m->q_gradient.data, 0, (size_t)(block->rows * m->q_gradient.stride * p->size));
+        th_attention_rows_product(p, block, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data, m->q_gradient.stride);
         p->kernels->attention_store(block->rows, a->width, m->q_gradient.data, m->q_gradient.stride,
                                     to->data + block->query * to->row * p->size, to->row, to->column, to->add);
     }
@@ -199,8 +201,8 @@ static void backward_stretch(const backward_work *work, backward_memory *m, int6
     const th_attention *a = p->a;
     const int64_t start = stretch * STRETCH, count = th_item_min(a->keys - start, STRETCH);
     const attention_item owner = th_attention_item(a, outer * work->group);
-    p->kernels->product_copy(count, m->k_gradient.stride, &zero, 0, 0, m->k_gradient.data, m->k_gradient.stride, 1);
-    p->kernels->product_copy(count, m->v_gradient.stride, &zero, 0, 0, m->v_gradient.data, m->v_gradient.stride, 1);
+    memset(m->k_gradient.data, 0, (size_t)(count * m->k_gradient.stride * p->size));
+    memset(m->v_gradient.data, 0, (size_t)(count * m->v_gradient.stride * p->size));
     bool loaded = false;
     for (int64_t i = 0; i < work->group; i++) {
         const attention_item item = th_attention_item(a, outer * work->group + i);

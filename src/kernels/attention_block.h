@@ -10,7 +10,7 @@
  * Where the visible part ends at a diagonal the last two are cut into groups of rows, or of keys, and only what some row of a
  * group sees is computed. What is hidden then still has a weight of 0, which changes no sum (but for the sign of 0, see
  * attention_store), so how a block is cut is free. How a sum is cut is not: stripes begin at multiples of STRIPE keys, and within
- * one a product's sums are cut at multiples of TH_PRODUCT_BLOCK.
+ * one the sums over keys are cut at fixed places too.
  *
  * 0 times NaN is not 0. So every operand that a product of the last two forms runs over is checked when it is brought in, and if it
  * is not finite throughout, the product leaves out hidden pairs one by one. */
@@ -25,6 +25,7 @@
 
 enum {
     BLOCK_ROWS = 48,
+    GROUP = 12,    /* rows or keys that are cut together at a diagonal: a tile, or two */
     STRIPE = 1024, /* keys between two changes of the running maximum */
     LANES = 16     /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
 };
@@ -58,9 +59,13 @@ typedef struct attention_panels {
 /* A block: what its rows may see of the keys start .. start + count - 1. Columns are counted from start. */
 typedef struct attention_block {
     int64_t query, rows, start;
-    int64_t begin, end;           /* multiples of LANES around what some row may see; end is 0 when none sees anything */
-    int64_t all_first, all_past;  /* what all rows may see, if all_first < all_past */
-    int64_t first[BLOCK_ROWS], past[BLOCK_ROWS];
+    int64_t first[BLOCK_ROWS], past[BLOCK_ROWS]; /* row r may see columns first[r] .. past[r] - 1 */
+    int64_t least, most;                         /* some row may see columns least .. most - 1; most is 0 when none sees any */
+    int64_t all_first, all_past;                 /* all rows may see these, if all_first < all_past */
+    int64_t begin, end;                          /* least and most to whole LANES: what is computed of a row of scores */
+    int groups;                                  /* of group_rows rows (the last may have less) */
+    int64_t group_rows;
+    int64_t group_begin[BLOCK_ROWS / GROUP], group_end[BLOCK_ROWS / GROUP]; /* what some row of each may see, if begin < end */
 } attention_block;
 
 attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a);
@@ -103,9 +108,9 @@ th_attention_rows th_attention_block_rows(const attention_plan *p, const attenti
 void th_attention_scores(const attention_plan *p, const attention_block *block, const attention_copy *a,
                          const attention_panels *keys, void *scores, int64_t stride);
 
-/* to (rows, b's width) = or += a (rows, stride) b; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides as a. */
+/* to (rows, b's width) += a (rows, stride) b; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides as a. */
 void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
-                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride, bool add);
+                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride);
 
 /* to (keys, b's width) += aᵀ b; b has the block's queries for rows. */
 void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,

@@ -5,6 +5,8 @@
  *
  * where maximum is the largest logit of the row so far, and factor, exp(maximum before - maximum now), brings what was summed up
  * under an earlier one to the present one. At the end o = output / sum of weights, and log_sum_exp = maximum + log(sum). */
+#include <string.h>
+
 #include "kernels/attention_block.h"
 #include "kernels/parallel.h"
 
@@ -14,8 +16,6 @@ enum {
     CHUNK_BLOCKS = CHUNK / BLOCK_ROWS,
     TASKS_PER_THREAD = 4
 };
-
-static const double zero = 0;
 
 typedef struct forward_memory {
     attention_copy q;    /* (BLOCK_ROWS, D) */
@@ -88,7 +88,9 @@ static void forward_block(const attention_plan *p, forward_memory *m, const atte
     const th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
     p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width, output,
                                   m->output.stride);
-    th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride, !fresh);
+    if (fresh)
+        memset(output, 0, (size_t)(block->rows * m->output.stride * p->size));
+    th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride);
 }
 
 static void finish_block(const attention_plan *p, const forward_memory *m, const attention_item *item, int64_t query, int64_t rows,
@@ -97,7 +99,7 @@ static void finish_block(const attention_plan *p, const forward_memory *m, const
     const th_attention *a = p->a;
     char *sum = m->sum + row * p->size;
     if (!started)
-        p->kernels->product_copy(rows, 1, &zero, 0, 0, sum, 1, 0);
+        memset(sum, 0, (size_t)(rows * p->size));
     p->kernels->attention_finish(rows, a->value_width, m->maximum + row * p->size, sum,
                                  m->output.data + row * m->output.stride * p->size, m->output.stride,
                                  th_attention_at(&a->o, item, query, 0, p->size), a->o.row, a->o.column,

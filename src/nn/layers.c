@@ -6,7 +6,8 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
-/* With an error pending every call below does nothing, so a constructor looks at its own memory only; this throws a half-made layer away. */
+/* With an error pending every call below does nothing, so a constructor looks at its own memory only; this throws a
+ * half-made layer away. */
 static th_module *finished(th_module *m)
 {
     if (m == NULL || !th_failed(m->ctx))
@@ -96,7 +97,8 @@ static bool fits(const norm_layer *l, th_tensor *x)
 {
     if (th_ndim(x) > 0 && (th_size)(x, -1) == l->width)
         return true;
-    th_fail(l->base.ctx, TH_ERROR_SHAPE, l->base.type, "the last axis of x must have size %lld, the layer's width", (long long)l->width);
+    th_fail(l->base.ctx, TH_ERROR_SHAPE, l->base.type, "the last axis of x must have size %lld, the layer's width",
+            (long long)l->width);
     return false;
 }
 
@@ -116,7 +118,8 @@ static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
     return (th_rms_norm)(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
 }
 
-static th_module *norm_new(th_context *ctx, const char *type, th_forward_function *forward, int64_t width, const th_norm_layer_options *options, bool bias)
+static th_module *norm_new(th_context *ctx, const char *type, th_forward_function *forward, int64_t width,
+                           const th_norm_layer_options *options, bool bias)
 {
     const th_norm_layer_options given = options ? *options : (th_norm_layer_options){0};
     if (!positive(ctx, type, "the width", width))

@@ -22,7 +22,8 @@ void *(th_module_new)(th_context *ctx, size_t bytes, const char *type, th_forwar
     if (ctx == NULL || th_failed(ctx))
         return NULL;
     if (bytes < sizeof(th_module) || type == NULL || type[0] == 0 || strlen(type) >= TH_NAME_SIZE) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "module_new", "a module needs a type name of 1 to %d bytes and at least %zu bytes, it was given %zu",
+        th_fail(ctx, TH_ERROR_ARGUMENT, "module_new",
+                "a module needs a type name of 1 to %d bytes and at least %zu bytes, it was given %zu",
                 TH_NAME_SIZE - 1, sizeof(th_module), bytes);
         return NULL;
     }
@@ -81,12 +82,14 @@ static bool taken(const th_module *m, const char *name)
 static bool legal_name(const th_module *m, const char *name, size_t below, const char *operation)
 {
     if (name == NULL || name[0] == 0 || strchr(name, '.') || strlen(name) >= TH_NAME_SIZE)
-        th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "a member of %s needs a name of 1 to %d bytes without a dot, not \"%s\"", m->type, TH_NAME_SIZE - 1,
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
+                "a member of %s needs a name of 1 to %d bytes without a dot, not \"%s\"", m->type, TH_NAME_SIZE - 1,
                 name ? name : "NULL");
     else if (taken(m, name))
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s already has a member \"%s\"", m->type, name);
     else if (full_name_length(m) + strlen(name) + 1 + below >= TH_FULL_NAME_SIZE)
-        th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "the full name of a member under \"%s\" would be longer than %d bytes", name, TH_FULL_NAME_SIZE - 1);
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
+                "the full name of a member under \"%s\" would be longer than %d bytes", name, TH_FULL_NAME_SIZE - 1);
     else
         return true;
     return false;
@@ -118,7 +121,8 @@ th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
         return NULL;
     }
     if (child->parent) {
-        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_add", "%s already is the member \"%s\" of %s", child->type, child->name, child->parent->type);
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_add", "%s already is the member \"%s\" of %s", child->type,
+                child->name, child->parent->type);
         return NULL;
     }
     if (!legal_name(m, name, longest_name(child), "module_add"))
@@ -171,7 +175,8 @@ th_tensor *(th_module_tie_parameter)(th_module *m, const char *name, th_tensor *
         !legal_name(m, name, 0, "module_tie_parameter"))
         return NULL;
     if (!parameter->parameter) {
-        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_tie_parameter", "\"%s\" can only be tied to a parameter of a module", name);
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_tie_parameter", "\"%s\" can only be tied to a parameter of a module",
+                name);
         return NULL;
     }
     if (append_parameter(m, name, parameter, "module_tie_parameter") == NULL)
@@ -281,8 +286,8 @@ th_module *(th_module_list_at)(th_module *list, int64_t index)
     for (int64_t i = 0; member && i < index; i++)
         member = member->next;
     if (index < 0 || member == NULL) {
-        th_fail(list->ctx, TH_ERROR_INDEX, "module_list_at", "index %lld is outside a list of %lld modules", (long long)index,
-                (long long)th_module_list_length(list));
+        th_fail(list->ctx, TH_ERROR_INDEX, "module_list_at", "index %lld is outside a list of %lld modules",
+                (long long)index, (long long)th_module_list_length(list));
         return NULL;
     }
     return member;
@@ -322,7 +327,8 @@ bool th_module_begin(th_module *m)
 {
     if (!usable(m, "module_forward"))
         return false;
-    /* Its scope is named from the nearest module that runs: a list has no forward of its own when its members are called one by one. */
+    /* Its scope is named from the nearest module that runs: a list has no forward of its own when its members are
+     * called one by one. */
     const th_module *above = m->parent;
     while (above && above->entered == 0)
         above = above->parent;
@@ -364,7 +370,8 @@ th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
     if (!usable(m, "module_forward") || !th_usable(x, m->ctx, m->type, "x"))
         return NULL;
     if (m->forward == NULL) {
-        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_forward", "%s takes more than one tensor: call its own function", m->type);
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_forward", "%s takes more than one tensor: call its own function",
+                m->type);
         return NULL;
     }
     return th_module_begin(m) ? th_module_end(m, m->forward(m, x)) : NULL;
@@ -402,7 +409,7 @@ bool th_module_is_training(const th_module *m)
     return m->ctx->training;
 }
 
-th_status (th_module_freeze)(th_module *m, bool frozen)
+th_status(th_module_freeze)(th_module *m, bool frozen)
 {
     if (!usable(m, "module_freeze"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
@@ -422,8 +429,10 @@ static th_status reserve_all(th_module *m, th_dtype dtype, th_parameter_entry **
         const th_tensor *t = p.tensor;
         if (t->dtype == dtype)
             continue;
-        if (t->tape_uses > 0 || t->own_storage.holds > 1 || (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL)))
-            return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first", p.name);
+        if (t->tape_uses > 0 || t->own_storage.holds > 1 ||
+            (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL)))
+            return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first",
+                           p.name);
         entries[i] = th_parameter_reserve(t, dtype, "module_cast");
         if (entries[i] == NULL || th_optimizers_reserve(m->ctx, t, entries[i]) != TH_OK)
             return m->ctx->error;
@@ -431,13 +440,14 @@ static th_status reserve_all(th_module *m, th_dtype dtype, th_parameter_entry **
     return TH_OK;
 }
 
-th_status (th_module_cast)(th_module *m, th_dtype dtype)
+th_status(th_module_cast)(th_module *m, th_dtype dtype)
 {
     if (!usable(m, "module_cast"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = m->ctx;
     if (!th_is_floating(dtype))
-        return th_fail(ctx, TH_ERROR_TYPE, "module_cast", "parameters are float32 or float64, not %s", th_dtype_name(dtype));
+        return th_fail(ctx, TH_ERROR_TYPE, "module_cast", "parameters are float32 or float64, not %s",
+                       th_dtype_name(dtype));
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
         count++;

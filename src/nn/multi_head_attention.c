@@ -1,5 +1,5 @@
-/* Multi-head attention as a layer: projections, heads split and merged as views, th_scaled_dot_product_attention in the middle.
- * What attention computes and hides, fused or composed, is that operation's matter. */
+/* Multi-head attention as a layer: projections, heads split and merged as views, th_scaled_dot_product_attention in the
+ * middle. What attention computes and hides, fused or composed, is that operation's matter. */
 #include "tapehead/layers.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
@@ -9,11 +9,11 @@
 typedef struct attention_layer {
     th_module base;
     th_module *out_proj;
-    th_tensor *in_proj_weight;                                 /* (3 E, E), or NULL and the next three */
-    th_tensor *q_proj_weight, *k_proj_weight, *v_proj_weight;  /* (rows[i], input[i]) */
-    th_tensor *in_proj_bias;                                   /* (rows[0] + rows[1] + rows[2]) or NULL */
+    th_tensor *in_proj_weight;                                /* (3 E, E), or NULL and the next three */
+    th_tensor *q_proj_weight, *k_proj_weight, *v_proj_weight; /* (rows[i], input[i]) */
+    th_tensor *in_proj_bias;                                  /* (rows[0] + rows[1] + rows[2]) or NULL */
     int64_t heads, kv_heads;
-    int64_t input[3], rows[3];                                 /* of query, key, value: width that comes in, rows of the projection */
+    int64_t input[3], rows[3]; /* of query, key, value: width that comes in, rows of the projection */
     double dropout, scale;
 } attention_layer;
 
@@ -31,20 +31,26 @@ static th_tensor *no_forward(th_module *m, th_tensor *x)
 
 static bool check_options(th_context *ctx, int64_t width, int64_t heads, const th_multi_head_attention_options *o)
 {
-    const int64_t sizes[] = {width, heads, o->query_input, o->key_input, o->value_input, o->key_width, o->value_width, o->output_width, o->kv_heads};
+    const int64_t sizes[] = {width,        heads,          o->query_input,  o->key_input, o->value_input,
+                             o->key_width, o->value_width, o->output_width, o->kv_heads};
     for (int i = 0; i < 9; i++)
         if (sizes[i] < (i < 2) || sizes[i] > INT64_MAX / 4) /* so that the sum of three is a size too */
-            return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "width and heads must be positive and no size negative or absurd, one is %lld",
+            return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention",
+                           "width and heads must be positive and no size negative or absurd, one is %lld",
                            (long long)sizes[i]) == TH_OK;
-    const int64_t key_width = o->key_width ? o->key_width : width, value_width = o->value_width ? o->value_width : width;
+    const int64_t key_width = o->key_width ? o->key_width : width,
+                  value_width = o->value_width ? o->value_width : width;
     const int64_t kv_heads = o->kv_heads ? o->kv_heads : heads;
     if (key_width % heads || value_width % heads)
-        return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention", "%lld heads must divide the key width %lld and the value width %lld", (long long)heads,
+        return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention",
+                       "%lld heads must divide the key width %lld and the value width %lld", (long long)heads,
                        (long long)key_width, (long long)value_width) == TH_OK;
     if (kv_heads > heads || heads % kv_heads)
-        return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention", "kv_heads = %lld must divide the %lld heads", (long long)kv_heads, (long long)heads) == TH_OK;
+        return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention", "kv_heads = %lld must divide the %lld heads",
+                       (long long)kv_heads, (long long)heads) == TH_OK;
     if (!(o->dropout >= 0 && o->dropout < 1))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "dropout must be in [0, 1), it is %g", o->dropout) == TH_OK;
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "dropout must be in [0, 1), it is %g",
+                       o->dropout) == TH_OK;
     return true;
 }
 
@@ -54,7 +60,8 @@ static th_tensor *xavier_parameter(attention_layer *l, const char *name, int64_t
     return weight && (th_fill_xavier_uniform)(weight, 1) == TH_OK ? weight : NULL;
 }
 
-static void add_members(attention_layer *l, int64_t width, bool packed, bool no_bias, int64_t value_width, int64_t output_width)
+static void add_members(attention_layer *l, int64_t width, bool packed, bool no_bias, int64_t value_width,
+                        int64_t output_width)
 {
     th_context *ctx = l->base.ctx;
     if (packed) {
@@ -65,7 +72,8 @@ static void add_members(attention_layer *l, int64_t width, bool packed, bool no_
         l->v_proj_weight = xavier_parameter(l, "v_proj_weight", l->rows[2], l->input[2]);
     }
     if (!no_bias)
-        l->in_proj_bias = (th_module_add_parameter)(&l->base, "in_proj_bias", TH_SHAPE(l->rows[0] + l->rows[1] + l->rows[2]));
+        l->in_proj_bias =
+            (th_module_add_parameter)(&l->base, "in_proj_bias", TH_SHAPE(l->rows[0] + l->rows[1] + l->rows[2]));
     th_module *out = (th_dense_new)(ctx, value_width, output_width, &(th_dense_layer_options){.no_bias = no_bias});
     l->out_proj = (th_module_add)(&l->base, "out_proj", out);
     th_tensor *out_bias = th_module_find_parameter(out, "bias");
@@ -73,7 +81,8 @@ static void add_members(attention_layer *l, int64_t width, bool packed, bool no_
         return;
 }
 
-th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t heads, const th_multi_head_attention_options *options)
+th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t heads,
+                                         const th_multi_head_attention_options *options)
 {
     const th_multi_head_attention_options given = options ? *options : (th_multi_head_attention_options){0};
     if (ctx == NULL || th_failed(ctx) || !check_options(ctx, width, heads, &given))
@@ -81,7 +90,8 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
     attention_layer *l = (th_module_new)(ctx, sizeof *l, "multi_head_attention", no_forward);
     if (l == NULL)
         return NULL;
-    const int64_t key_width = given.key_width ? given.key_width : width, value_width = given.value_width ? given.value_width : width;
+    const int64_t key_width = given.key_width ? given.key_width : width,
+                  value_width = given.value_width ? given.value_width : width;
     const int64_t inputs[3] = {given.query_input, given.key_input, given.value_input};
     l->heads = heads;
     l->kv_heads = given.kv_heads ? given.kv_heads : heads;
@@ -104,7 +114,8 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
 
 /* -- forward -- */
 
-/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product: (N, rows). */
+/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product: (N, rows).
+ */
 static th_tensor *project(const attention_layer *l, th_tensor *x, int first, int last)
 {
     int64_t begin = 0, end = 0;
@@ -114,7 +125,9 @@ static th_tensor *project(const attention_layer *l, th_tensor *x, int first, int
     }
     const bool all = first == 0 && last == 2;
     th_tensor *const unpacked[3] = {l->q_proj_weight, l->k_proj_weight, l->v_proj_weight};
-    th_tensor *weight = l->in_proj_weight == NULL ? unpacked[first] : all ? l->in_proj_weight : (th_slice)(l->in_proj_weight, 0, begin, end, 1);
+    th_tensor *weight = l->in_proj_weight == NULL ? unpacked[first]
+                        : all                     ? l->in_proj_weight
+                                                  : (th_slice)(l->in_proj_weight, 0, begin, end, 1);
     th_tensor *bias = l->in_proj_bias == NULL || all ? l->in_proj_bias : (th_slice)(l->in_proj_bias, 0, begin, end, 1);
     return (th_dense)(x, weight, &(th_dense_options){.bias = bias});
 }
@@ -173,15 +186,16 @@ static bool check_operands(const attention_layer *l, th_tensor *const *x)
             return false;
         const th_array a = th_tensor_array(x[i]);
         if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != l->input[i]) {
-            th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)", operand_name[i], TH_TEXT(&a),
-                    (long long)l->input[i]);
+            th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)",
+                    operand_name[i], TH_TEXT(&a), (long long)l->input[i]);
             return false;
         }
     }
     return true;
 }
 
-th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value, const th_attend_options *options)
+th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+                            const th_attend_options *options)
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
     th_tensor *const x[3] = {query, key, value};
@@ -199,12 +213,13 @@ th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *k
     th_tensor *q = split_heads(p[0], l->heads, "BHTD");
     th_tensor *k = split_heads(p[1], l->kv_heads, "BHSD");
     th_tensor *v = split_heads(p[2], l->kv_heads, "BHSD");
-    th_tensor *heads = (th_scaled_dot_product_attention)(q, k, v, &(th_attention_options){
-                                                                      .mask = given.mask,
-                                                                      .scale = l->scale,
-                                                                      .dropout = l->dropout,
-                                                                      .weights = given.weights ? &weights : NULL,
-                                                                  });
+    th_tensor *heads = (th_scaled_dot_product_attention)(q, k, v,
+                                                         &(th_attention_options){
+                                                             .mask = given.mask,
+                                                             .scale = l->scale,
+                                                             .dropout = l->dropout,
+                                                             .weights = given.weights ? &weights : NULL,
+                                                         });
     th_tensor *output = (th_module_forward)(l->out_proj, merge_heads(heads));
     if (output && th_ndim(output) == 3)
         th_set_axes(output, "BTE");

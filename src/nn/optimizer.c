@@ -1,5 +1,5 @@
-/* SGD, Adam and AdamW over the contiguous runs that parameters, gradients and moments make. The arithmetic of one run is in
- * src/kernels/vector/optimizer.c; which parameter takes which options, and what is refused, is decided here. */
+/* SGD, Adam and AdamW over the contiguous runs that parameters, gradients and moments make. The arithmetic of one run
+ * is in src/kernels/vector/optimizer.c; which parameter takes which options, and what is refused, is decided here. */
 #include "nn/optimizer.h"
 
 #include <fnmatch.h>
@@ -13,8 +13,8 @@
 
 enum {
     MAX_MOMENTS = 3,
-    CHUNK = 1 << 14,    /* elements of one task: cut by size, never by the number of threads */
-    PARTIALS = 256      /* chunks whose sums are held at once */
+    CHUNK = 1 << 14, /* elements of one task: cut by size, never by the number of threads */
+    PARTIALS = 256   /* chunks whose sums are held at once */
 };
 
 /* Mirrors the part of a parameter block that the optimiser uses. */
@@ -28,10 +28,10 @@ typedef struct mirror {
 typedef struct record {
     th_tensor *tensor;
     th_parameter_entry *entry;
-    mirror *moments;   /* NULL until the first step */
+    mirror *moments; /* NULL until the first step */
     int group;
-    bool due;          /* has a gradient in the current step */
-    int64_t steps;     /* taken so far */
+    bool due;      /* has a gradient in the current step */
+    int64_t steps; /* taken so far */
 } record;
 
 typedef struct group {
@@ -50,12 +50,12 @@ struct th_optimizer {
     th_adam_options adam;
     double learning_rate, max_norm, norm;
     int n_moments;
-    group *groups;           /* [n_groups]; the last one is everything else */
+    group *groups; /* [n_groups]; the last one is everything else */
     int n_groups;
-    record *records;         /* [count], in the module's order */
-    record **layout;         /* [count], in the order they lie in memory */
+    record *records; /* [count], in the module's order */
+    record **layout; /* [count], in the order they lie in memory */
     int64_t count, capacity;
-    bool sorted;             /* layout is up to date */
+    bool sorted; /* layout is up to date */
     mirror *mirrors;
 };
 
@@ -69,7 +69,8 @@ static double given_or(double value, double usual)
 static void release(th_context *ctx, void *object);
 
 /* All but the rule: records of the module's parameters, sorted into groups. */
-static th_optimizer *optimizer_new(th_module *m, const char *operation, const th_parameter_group *groups, int n_groups, double weight_decay)
+static th_optimizer *optimizer_new(th_module *m, const char *operation, const th_parameter_group *groups, int n_groups,
+                                   double weight_decay)
 {
     th_context *ctx = m->ctx;
     int64_t count = 0;
@@ -94,12 +95,14 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
         return NULL;
     }
     for (int g = 0; g < n_groups; g++)
-        o->groups[g] = (group){given_or(groups[g].learning_rate_factor, 1), given_or(groups[g].weight_decay, weight_decay)};
+        o->groups[g] =
+            (group){given_or(groups[g].learning_rate_factor, 1), given_or(groups[g].weight_decay, weight_decay)};
     o->groups[n_groups] = (group){1, weight_decay};
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         int g = 0;
-        while (g < n_groups && !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
-                                                   : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
+        while (g < n_groups &&
+               !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
+                                   : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
             g++;
         o->records[o->count++] = (record){.tensor = p.tensor, .entry = th_parameter_entry_of(p.tensor), .group = g};
     }
@@ -121,17 +124,19 @@ static bool in_range(th_context *ctx, const char *operation, const char *what, d
 }
 
 /* What all rules have in common. */
-static bool check_common(th_context *ctx, const char *operation, double learning_rate, double weight_decay, double max_norm,
-                         const th_parameter_group *groups, int n_groups)
+static bool check_common(th_context *ctx, const char *operation, double learning_rate, double weight_decay,
+                         double max_norm, const th_parameter_group *groups, int n_groups)
 {
     if (learning_rate == 0) {
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a learning rate must be given");
         return false;
     }
-    bool legal = in_range(ctx, operation, "learning_rate", learning_rate, learning_rate > 0 && isfinite(learning_rate)) &&
-                 in_range(ctx, operation, "weight_decay", weight_decay, weight_decay >= 0 && isfinite(weight_decay)) &&
-                 in_range(ctx, operation, "max_norm", max_norm, max_norm >= 0) &&
-                 in_range(ctx, operation, "n_groups", n_groups, n_groups >= 0 && n_groups < 1 << 20 && (groups || n_groups == 0));
+    bool legal =
+        in_range(ctx, operation, "learning_rate", learning_rate, learning_rate > 0 && isfinite(learning_rate)) &&
+        in_range(ctx, operation, "weight_decay", weight_decay, weight_decay >= 0 && isfinite(weight_decay)) &&
+        in_range(ctx, operation, "max_norm", max_norm, max_norm >= 0) &&
+        in_range(ctx, operation, "n_groups", n_groups,
+                 n_groups >= 0 && n_groups < 1 << 20 && (groups || n_groups == 0));
     for (int g = 0; legal && g < n_groups; g++)
         legal = in_range(ctx, operation, "a group's learning_rate_factor", groups[g].learning_rate_factor,
                          groups[g].learning_rate_factor >= 0 && isfinite(groups[g].learning_rate_factor)) &&
@@ -144,7 +149,8 @@ th_optimizer *(th_sgd_new)(th_module *m, const th_sgd_options *options)
 {
     const th_sgd_options given = options ? *options : (th_sgd_options){0};
     if (!check_module(m) ||
-        !check_common(m->ctx, "sgd", given.learning_rate, given.weight_decay, given.max_norm, given.groups, given.n_groups) ||
+        !check_common(m->ctx, "sgd", given.learning_rate, given.weight_decay, given.max_norm, given.groups,
+                      given.n_groups) ||
         !in_range(m->ctx, "sgd", "momentum", given.momentum, given.momentum >= 0 && given.momentum < 1) ||
         !in_range(m->ctx, "sgd", "dampening", given.dampening, given.dampening >= 0 && given.dampening <= 1))
         return NULL;
@@ -170,7 +176,8 @@ static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam
     given.beta2 = given_or(given.beta2, 0.999);
     given.eps = given_or(given.eps, 1e-8);
     if (!check_module(m) ||
-        !check_common(m->ctx, operation, given.learning_rate, given.weight_decay, given.max_norm, given.groups, given.n_groups) ||
+        !check_common(m->ctx, operation, given.learning_rate, given.weight_decay, given.max_norm, given.groups,
+                      given.n_groups) ||
         !in_range(m->ctx, operation, "beta1", given.beta1, given.beta1 >= 0 && given.beta1 < 1) ||
         !in_range(m->ctx, operation, "beta2", given.beta2, given.beta2 >= 0 && given.beta2 < 1) ||
         !in_range(m->ctx, operation, "eps", given.eps, given.eps >= 0 && isfinite(given.eps)))
@@ -231,7 +238,8 @@ th_status th_optimizer_set_learning_rate(th_optimizer *o, double learning_rate)
     if (o == NULL)
         return TH_ERROR_ARGUMENT;
     if (!(learning_rate >= 0 && isfinite(learning_rate)))
-        return th_fail(o->ctx, TH_ERROR_ARGUMENT, o->operation, "the learning rate must be finite and not negative, it is %g", learning_rate);
+        return th_fail(o->ctx, TH_ERROR_ARGUMENT, o->operation,
+                       "the learning rate must be finite and not negative, it is %g", learning_rate);
     o->learning_rate = learning_rate;
     return TH_OK;
 }
@@ -505,8 +513,8 @@ static th_status fail_non_finite(const th_tensor *t, const char *operation, cons
         snprintf(index + used, sizeof index - used, d ? ", %lld" : "%lld", (long long)(rest / size));
         rest %= size;
     }
-    return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed", name,
-                   number_at(t->dtype, t->gradient->data, element), index);
+    return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed",
+                   name, number_at(t->dtype, t->gradient->data, element), index);
 }
 
 static const char *name_of(const th_module *m, const th_tensor *parameter, char *name)
@@ -519,8 +527,8 @@ static const char *name_of(const th_module *m, const th_tensor *parameter, char 
 
 /* The global norm of a list of gradients, as passes over the list:
  *     do for each t: visit(&g, t) while (another_pass(&g))
- * One pass does, unless the sum of squares is not finite: then the culprit is looked for; where there is none float64 squares overflowed, and the same sum
- * is taken in units of the largest number. */
+ * One pass does, unless the sum of squares is not finite: then the culprit is looked for; where there is none float64
+ * squares overflowed, and the same sum is taken in units of the largest number. */
 typedef enum pass { PASS_SUM, PASS_CULPRIT, PASS_LARGEST, PASS_SCALED_SUM } pass;
 
 typedef struct norm {
@@ -567,7 +575,7 @@ static double norm_of(const norm *g)
     return g->pass == PASS_SUM ? sqrt(g->sum) : g->largest * sqrt(g->sum);
 }
 
-th_status (th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
+th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
 {
     if (norm_before)
         *norm_before = NAN;
@@ -593,7 +601,8 @@ th_status (th_clip_gradients)(th_module *m, double max_norm, double *norm_before
         if (has_gradient(p.tensor)) {
             th_array gradient = th_tensor_array(p.tensor);
             gradient.data = p.tensor->gradient->data;
-            th_elementwise(ctx, th_context_kernels(ctx, p.tensor->dtype)->scale, &factor, &gradient, false, 1, (const th_array *const[]){&gradient});
+            th_elementwise(ctx, th_context_kernels(ctx, p.tensor->dtype)->scale, &factor, &gradient, false, 1,
+                           (const th_array *const[]){&gradient});
         }
     return TH_OK;
 }
@@ -659,11 +668,13 @@ static void set_rule(const th_optimizer *o, const record *r, double gradient_sca
     };
 }
 
-/* next continues the run of the parameter before it. The gap between them holds zeros, which stay zeros unless eps is 0. */
+/* next continues the run of the parameter before it. The gap between them holds zeros, which stay zeros unless eps is
+ * 0. */
 static bool continues(const th_optimizer *o, const record *before, const record *next)
 {
-    return next->due && next->entry->block == before->entry->block && next->entry->offset == before->entry->offset + before->entry->bytes &&
-           next->group == before->group && next->steps == before->steps && (o->rule == RULE_SGD || o->adam.eps > 0);
+    return next->due && next->entry->block == before->entry->block &&
+           next->entry->offset == before->entry->offset + before->entry->bytes && next->group == before->group &&
+           next->steps == before->steps && (o->rule == RULE_SGD || o->adam.eps > 0);
 }
 
 static void update_all(th_optimizer *o, double gradient_scale)
@@ -676,7 +687,10 @@ static void update_all(th_optimizer *o, double gradient_scale)
         while (i < o->count && continues(o, last, o->layout[i]))
             last = o->layout[i++];
         const size_t element = th_dtype_size(first->tensor->dtype);
-        run r = {.optimizer = o, .kernels = th_context_kernels(ctx, first->tensor->dtype), .first = first, .element = element};
+        run r = {.optimizer = o,
+                 .kernels = th_context_kernels(ctx, first->tensor->dtype),
+                 .first = first,
+                 .element = element};
         r.numel = (int64_t)((last->entry->offset - first->entry->offset) / element) + th_tensor_numel(last->tensor);
         set_rule(o, first, gradient_scale, &r);
         th_parallel(ctx->threads, (r.numel + CHUNK - 1) / CHUNK, update_chunk, &r);
@@ -697,7 +711,7 @@ static th_status check_gradients(th_optimizer *o)
     return TH_OK;
 }
 
-th_status (th_optimizer_step)(th_optimizer *o)
+th_status(th_optimizer_step)(th_optimizer *o)
 {
     if (o == NULL) {
         th_context *last = th_last_context();

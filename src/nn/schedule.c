@@ -1,4 +1,5 @@
-/* Learning rates as pure functions of the step. They know no optimiser: th_optimizer_set_learning_rate takes their result. */
+/* Learning rates as pure functions of the step. They know no optimiser: th_optimizer_set_learning_rate takes their
+ * result. */
 #include <math.h>
 
 #include "tapehead/optimizer.h"

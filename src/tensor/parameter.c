@@ -44,7 +44,8 @@ static void release_block(th_context *ctx, th_parameter_block *block)
     th_release(ctx, block, sizeof *block);
 }
 
-/* Room for `bytes` (whole cache lines) behind the newest block's last parameter, zeroed in every mirror that this file knows. */
+/* Room for `bytes` (whole cache lines) behind the newest block's last parameter, zeroed in every mirror that this file
+ * knows. */
 static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
 {
     th_parameter_block *block = ctx->parameter_blocks;
@@ -61,7 +62,8 @@ static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t byt
         th_release(ctx, entry, sizeof *entry);
         return NULL;
     }
-    *entry = (th_parameter_entry){.block = block, .offset = block->used, .bytes = bytes, .owners = 1, .previous = block->last};
+    *entry = (th_parameter_entry){
+        .block = block, .offset = block->used, .bytes = bytes, .owners = 1, .previous = block->last};
     if (block->last)
         block->last->next = entry;
     else
@@ -113,7 +115,8 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
     bool legal = shape.ndim >= 0 && shape.ndim <= TH_MAX_DIMS;
     for (int i = 0; legal && i < shape.ndim; i++)
         legal = shape.size[i] >= 0;
-    if (!legal || !th_checked_numel(shape.ndim, shape.size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes)) {
+    if (!legal || !th_checked_numel(shape.ndim, shape.size, &numel) ||
+        !th_checked_bytes(numel, th_dtype_size(dtype), &bytes)) {
         th_fail(ctx, TH_ERROR_SHAPE, operation, "a size of the parameter is negative, or its bytes overflow");
         return NULL;
     }

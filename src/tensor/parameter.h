@@ -1,5 +1,6 @@
-/* Parameters lie one after another in blocks that never move; gradients, and in src/nn the moments of an optimiser, mirror a block's layout,
- * so that a step, a norm or a checksum walks a few contiguous runs. Names and modules are src/nn's matter. */
+/* Parameters lie one after another in blocks that never move; gradients, and in src/nn the moments of an optimiser,
+ * mirror a block's layout, so that a step, a norm or a checksum walks a few contiguous runs. Names and modules are
+ * src/nn's matter. */
 #ifndef TH_TENSOR_PARAMETER_H
 #define TH_TENSOR_PARAMETER_H
 
@@ -9,16 +10,16 @@
 typedef struct th_parameter_entry {
     struct th_parameter_block *block;
     th_tensor *tensor;
-    size_t offset, bytes; /* in the block; whole cache lines, the rest of the last one is zero */
-    int owners;           /* modules that have it */
+    size_t offset, bytes;                       /* in the block; whole cache lines, the rest of the last one is zero */
+    int owners;                                 /* modules that have it */
     struct th_parameter_entry *previous, *next; /* of the block, by offset */
 } th_parameter_entry;
 
 typedef struct th_parameter_block {
     th_dtype dtype;
-    size_t capacity, used;   /* bytes */
-    char *data;              /* NULL in a shapes-only context */
-    char *gradient;          /* mirrors data; NULL until has_gradient, and in a shapes-only context */
+    size_t capacity, used; /* bytes */
+    char *data;            /* NULL in a shapes-only context */
+    char *gradient;        /* mirrors data; NULL until has_gradient, and in a shapes-only context */
     bool has_gradient;
     th_parameter_entry *first, *last;
     struct th_parameter_block *next; /* of the context, newest first */
@@ -33,7 +34,8 @@ void th_parameter_free(th_tensor *t);
 th_parameter_entry *th_parameter_entry_of(const th_tensor *t);
 /* Makes t->gradient_storage point to its place in the block's gradient; TH_ERROR_MEMORY. */
 th_status th_parameter_gradient_memory(th_tensor *t);
-/* Room for t as `dtype` in another block; then the move itself, which cannot fail: values converted, gradient emptied, the handle stays. */
+/* Room for t as `dtype` in another block; then the move itself, which cannot fail: values converted, gradient emptied,
+ * the handle stays. */
 th_parameter_entry *th_parameter_reserve(const th_tensor *t, th_dtype dtype, const char *operation);
 void th_parameter_move(th_tensor *t, th_parameter_entry *to);
 void th_parameter_unreserve(th_context *ctx, th_parameter_entry *entry);

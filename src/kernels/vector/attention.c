@@ -229,11 +229,12 @@ TH_INLINE void rescale(const running *state, int64_t r, real most)
         lanes_store(output + i, lanes_mul(lanes_load(output + i), factors));
 }
 
-TH_INLINE void softmax_row(const th_attention_rows *b, const running *state, int64_t r, const real *multiplier, bool masked)
+/* The weights of a row whose largest logit is known. */
+TH_INLINE void softmax_row(const th_attention_rows *b, const running *state, int64_t r, real largest, const real *multiplier,
+                           bool masked)
 {
     const score_row row = row_of(b, r);
     real *to = (real *)b->scores + r * b->stride;
-    const real largest = row.first < row.past ? put_logits(&row, to, masked) : (real)-INFINITY;
     if (state->fresh) {
         state->maximum[r] = largest;
         state->sum[r] = put_weights(b, &row, to, largest, multiplier, masked);
@@ -254,18 +255,20 @@ static int64_t make_multipliers(const th_attention_rows *b, int64_t r, real *mul
     return rows;
 }
 
+/* A few rows at a time, so that they do not wait for each other's largest logit. */
 TH_INLINE void softmax_rows(const th_attention_rows *b, const running *state, bool masked)
 {
-    if (!b->dropout) {
-        for (int64_t r = 0; r < b->rows; r++)
-            softmax_row(b, state, r, NULL, masked);
-        return;
-    }
-    real multiplier[MULTIPLIERS];
+    real multiplier[MULTIPLIERS], largest[TH_LANES];
     for (int64_t r = 0, together; r < b->rows; r += together) {
-        together = make_multipliers(b, r, multiplier);
+        together = b->dropout ? make_multipliers(b, r, multiplier) : b->rows - r;
+        together = together < TH_LANES ? together : TH_LANES;
+        for (int64_t i = 0; i < together; i++) {
+            const score_row row = row_of(b, r + i);
+            real *to = (real *)b->scores + (r + i) * b->stride;
+            largest[i] = row.first < row.past ? put_logits(&row, to, masked) : (real)-INFINITY;
+        }
         for (int64_t i = 0; i < together; i++)
-            softmax_row(b, state, r + i, multiplier + i * (b->end - b->begin), masked);
+            softmax_row(b, state, r + i, largest[i], b->dropout ? multiplier + i * (b->end - b->begin) : NULL, masked);
     }
 }
 

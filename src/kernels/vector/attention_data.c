@@ -26,33 +26,53 @@ TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes valu
         x[(i + j) * stride] = part[j];
 }
 
-/* to (rows, columns), rows to_row apart, = from. *finite: no element of it is infinite or NaN. */
-void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column, void *to,
-                               int64_t to_row, bool *finite)
+TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column, real *to,
+                         int64_t to_row)
 {
     vec_int bad = {0}; /* x - x is 0, or NaN, which has bits set */
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i += TH_LANES) {
-            const lanes x = gather((const real *)from + r * from_row, from_column, i, columns);
-            lanes_store((real *)to + r * to_row + i, x);
+            const lanes x = gather(from + r * from_row, from_column, i, columns);
+            lanes_store(to + r * to_row + i, x);
             for (int part = 0; part < TH_REGISTERS; part++)
                 bad |= (vec_int)(x.part[part] - x.part[part]);
         }
-    *finite = !vec_any(bad);
+    return !vec_any(bad);
+}
+
+/* to (rows, columns), rows to_row apart, = from. *finite: no element of it is infinite or NaN. */
+void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column, void *to,
+                               int64_t to_row, bool *finite)
+{
+    if (from_column == 1 && columns % TH_LANES == 0)
+        *finite = load_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, 1, to, to_row);
+    else
+        *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row);
+}
+
+TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, real *to, int64_t to_row,
+                          int64_t to_column, bool add)
+{
+    const lanes zero = lanes_broadcast(0);
+    for (int64_t r = 0; r < rows; r++) {
+        real *x = to + r * to_row;
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes value = lanes_add(lanes_load(from + r * from_row + i), zero);
+            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns), value) : value);
+        }
+    }
 }
 
 /* to (rows, columns) = from, or += from. -0 counts as 0: the sign of a sum of zeros depends on how many hidden ones there are. */
 void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to, int64_t to_row,
                                 int64_t to_column, bool add)
 {
-    const lanes zero = lanes_broadcast(0);
-    for (int64_t r = 0; r < rows; r++) {
-        real *x = (real *)to + r * to_row;
-        for (int64_t i = 0; i < columns; i += TH_LANES) {
-            const lanes value = lanes_add(lanes_load((const real *)from + r * from_row + i), zero);
-            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns), value) : value);
-        }
-    }
+    if (to_column == 1 && columns % TH_LANES == 0 && add)
+        store_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, to, to_row, 1, true);
+    else if (to_column == 1 && columns % TH_LANES == 0)
+        store_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, to, to_row, 1, false);
+    else
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, add);
 }
 
 /* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without keys. */
@@ -61,17 +81,26 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
                                  int64_t log_sum_exp_row)
 {
     const lanes zero = lanes_broadcast(0);
-    for (int64_t r = 0; r < rows; r++) {
-        const real total = ((const real *)sum)[r];
-        const bool without_keys = total == 0;
+    for (int64_t first = 0; first < rows; first += TH_LANES) {
+        const lanes sums = row_load(sum, first, rows, 1), largest = row_load(maximum, first, rows, 0);
+        lanes factors, logs;
+        for (int part = 0; part < TH_REGISTERS; part++) {
+            const vec_int without_keys = sums.part[part] == vec_broadcast(0);
+            const vec lse = largest.part[part] + vec_log(sums.part[part]);
+            logs.part[part] = vec_select(without_keys, vec_broadcast((real)-INFINITY), lse);
+            factors.part[part] = vec_select(without_keys, vec_broadcast(0), (real)1 / sums.part[part]);
+        }
         if (log_sum_exp)
-            ((real *)log_sum_exp)[r * log_sum_exp_row] =
-                without_keys ? (real)-INFINITY : ((const real *)maximum)[r] + real_log(total);
-        const lanes factor = lanes_broadcast(1 / total);
-        const real *from = (const real *)output + r * output_row;
-        for (int64_t i = 0; i < width; i += TH_LANES)
-            scatter((real *)o + r * o_row, o_column, i, width,
-                    without_keys ? zero : lanes_mul_add(lanes_load(from + i), factor, zero)); /* (not -0, as above) */
+            scatter(log_sum_exp, log_sum_exp_row, first, rows, logs);
+        real factor[TH_LANES];
+        lanes_store(factor, factors);
+        for (int64_t r = first; r < rows && r < first + TH_LANES; r++) {
+            const lanes f = lanes_broadcast(factor[r - first]);
+            const real *from = (const real *)output + r * output_row;
+            for (int64_t i = 0; i < width; i += TH_LANES) /* (not -0, as above) */
+                scatter((real *)o + r * o_row, o_column, i, width,
+                        factor[r - first] == 0 ? zero : lanes_mul_add(lanes_load(from + i), f, zero));
+        }
     }
 }
 
