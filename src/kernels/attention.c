@@ -187,16 +187,16 @@ th_attention_rows th_attention_block_rows(const attention_plan *p, const attenti
 
 /* -- products -- */
 
-/* The rows *begin .. *end - 1 are those that see columns among from .. to - 1. */
+/* The rows *begin .. *end - 1 are those of the groups that see columns among from .. to - 1. */
 static bool rows_of(const attention_block *block, int64_t from, int64_t to, int64_t *begin, int64_t *end)
 {
     *begin = block->rows;
     *end = 0;
-    for (int64_t r = 0; r < block->rows; r++) {
-        if (block->first[r] >= to || block->past[r] <= from)
+    for (int g = 0; g < block->groups; g++) {
+        if (block->group_begin[g] >= to || block->group_end[g] <= from)
             continue;
-        *begin = th_item_min(*begin, r);
-        *end = r + 1;
+        *begin = th_item_min(*begin, g * block->group_rows);
+        *end = th_item_min(block->rows, (g + 1) * block->group_rows);
     }
     return *begin < *end;
 }

@@ -11,20 +11,19 @@
 #include "kernels/parallel.h"
 
 enum {
-    CHUNK = 10 * BLOCK_ROWS,       /* queries of a task at most: what it packs is used so often */
-    LEAST_CHUNK = 2 * BLOCK_ROWS,  /* at least, if that makes more tasks */
-    CHUNK_BLOCKS = CHUNK / BLOCK_ROWS,
+    CHUNK = 10 * BLOCK_ROWS,      /* queries of a task at most, where there is more than one stripe: they keep their output so long */
+    LEAST_CHUNK = 2 * BLOCK_ROWS, /* at least, even if that makes few tasks: packing keys has to pay */
     TASKS_PER_THREAD = 4
 };
 
 typedef struct forward_memory {
-    attention_copy q;    /* (BLOCK_ROWS, D) */
-    attention_panels k;  /* (D, STRIPE) */
-    attention_copy v;    /* (STRIPE, Dv) */
-    char *scores;        /* (BLOCK_ROWS, STRIPE) */
+    attention_copy q;      /* (BLOCK_ROWS, D) */
+    attention_panels k;    /* (D, STRIPE) */
+    attention_copy v;      /* (STRIPE, Dv) */
+    char *scores;          /* (BLOCK_ROWS, STRIPE) */
     int64_t stride;
-    attention_copy output; /* (chunk, Dv) */
-    char *maximum, *sum;   /* (chunk) */
+    attention_copy output; /* (kept, Dv) */
+    char *maximum, *sum;   /* (kept) */
 } forward_memory;
 
 typedef struct forward_work {
@@ -32,28 +31,31 @@ typedef struct forward_work {
     char *workspace;
     size_t worker_bytes;
     int64_t chunk, chunks; /* queries of a task, tasks of an item */
+    bool one_stripe;       /* a block is finished as soon as it is begun */
+    int64_t kept;          /* queries whose output is kept between stripes: a chunk, or a block */
 } forward_work;
 
-static size_t take_memory(const attention_plan *p, int64_t chunk, void *workspace, forward_memory *m)
+static size_t take_memory(const forward_work *work, void *workspace, forward_memory *m)
 {
+    const attention_plan *p = &work->plan;
     attention_space space = {.base = workspace};
-    const int64_t keys = th_item_min(p->a->keys, STRIPE);
+    const int64_t keys = th_item_min(p->a->keys, STRIPE), rows = th_item_min(p->a->queries, BLOCK_ROWS);
     m->stride = th_attention_stride(keys);
-    m->q = th_attention_take_copy(p, &space, BLOCK_ROWS, p->a->width);
+    m->q = th_attention_take_copy(p, &space, rows, p->a->width);
     m->k = th_attention_take_panels(p, &space, keys, p->a->width);
     m->v = th_attention_take_copy(p, &space, keys, p->a->value_width);
-    m->scores = th_attention_take(&space, BLOCK_ROWS, m->stride, p->size);
-    m->output = th_attention_take_copy(p, &space, chunk, p->a->value_width);
-    m->maximum = th_attention_take(&space, chunk, 1, p->size);
-    m->sum = th_attention_take(&space, chunk, 1, p->size);
+    m->scores = th_attention_take(&space, rows, m->stride, p->size);
+    m->output = th_attention_take_copy(p, &space, work->kept, p->a->value_width);
+    m->maximum = th_attention_take(&space, work->kept, 1, p->size);
+    m->sum = th_attention_take(&space, work->kept, 1, p->size);
     return space.used;
 }
 
-/* Queries of a task. No bit depends on it. */
-static int64_t choose_chunk(const attention_plan *p, int threads)
+/* Queries of a task: all of an item's, unless that makes too few tasks or there is more than one stripe. No bit depends on it. */
+static int64_t choose_chunk(const attention_plan *p, int threads, int64_t most)
 {
     const int64_t blocks = th_item_parts(p->a->queries, BLOCK_ROWS);
-    int64_t chunk = th_item_min(blocks * BLOCK_ROWS, CHUNK);
+    int64_t chunk = th_item_min(blocks * BLOCK_ROWS, most);
     if (threads > 1 && p->items > 0 && p->items < (int64_t)threads * TASKS_PER_THREAD) {
         const int64_t tasks = th_item_parts((int64_t)threads * TASKS_PER_THREAD, p->items);
         const int64_t wanted = th_item_parts(blocks, tasks) * BLOCK_ROWS;
@@ -64,11 +66,12 @@ static int64_t choose_chunk(const attention_plan *p, int threads)
 
 static forward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
-    forward_work work = {.plan = th_attention_plan(machine, dtype, a)};
-    work.chunk = choose_chunk(&work.plan, threads);
+    forward_work work = {.plan = th_attention_plan(machine, dtype, a), .one_stripe = a->keys <= STRIPE};
+    work.chunk = choose_chunk(&work.plan, threads, work.one_stripe ? INT64_MAX : CHUNK);
     work.chunks = work.chunk > 0 ? th_item_parts(a->queries, work.chunk) : 0;
+    work.kept = work.one_stripe ? th_item_min(a->queries, BLOCK_ROWS) : work.chunk;
     forward_memory m;
-    work.worker_bytes = take_memory(&work.plan, work.chunk, NULL, &m);
+    work.worker_bytes = take_memory(&work, NULL, &m);
     return work;
 }
 
@@ -78,7 +81,7 @@ size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype,
     return __builtin_mul_overflow(make_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes) ? SIZE_MAX : bytes;
 }
 
-/* One block against one stripe, whose keys and values are in place. row: of the block's first query in the chunk. */
+/* One block against one stripe, whose keys and values are in place. row: of the block's first query among those kept. */
 static void forward_block(const attention_plan *p, forward_memory *m, const attention_item *item, const attention_block *block,
                           int64_t row, bool fresh)
 {
@@ -93,44 +96,36 @@ static void forward_block(const attention_plan *p, forward_memory *m, const atte
     th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride);
 }
 
-static void finish_block(const attention_plan *p, const forward_memory *m, const attention_item *item, int64_t query, int64_t rows,
-                         int64_t row, bool started)
+/* started: it has seen some keys. */
+static void finish_block(const attention_plan *p, const forward_memory *m, const attention_item *item,
+                         const attention_block *block, int64_t row, bool started)
 {
     const th_attention *a = p->a;
     char *sum = m->sum + row * p->size;
     if (!started)
-        memset(sum, 0, (size_t)(rows * p->size));
-    p->kernels->attention_finish(rows, a->value_width, m->maximum + row * p->size, sum,
+        memset(sum, 0, (size_t)(block->rows * p->size));
+    p->kernels->attention_finish(block->rows, a->value_width, m->maximum + row * p->size, sum,
                                  m->output.data + row * m->output.stride * p->size, m->output.stride,
-                                 th_attention_at(&a->o, item, query, 0, p->size), a->o.row, a->o.column,
-                                 th_attention_at(&a->log_sum_exp, item, query, 0, p->size), a->log_sum_exp.row);
+                                 th_attention_at(&a->o, item, block->query, 0, p->size), a->o.row, a->o.column,
+                                 th_attention_at(&a->log_sum_exp, item, block->query, 0, p->size), a->log_sum_exp.row);
 }
 
-/* Stripe start .. start + count - 1 of the keys. */
-static void forward_stripe(const attention_plan *p, forward_memory *m, const attention_item *item, int64_t query, int64_t past,
-                           int64_t start, int64_t count, bool *started)
+/* Brings in those of the keys start .. start + count - 1 that some of the queries see. */
+static void load_stripe(const attention_plan *p, forward_memory *m, const attention_item *item, int64_t query, int64_t past,
+                        int64_t start, int64_t count)
 {
-    attention_block blocks[CHUNK_BLOCKS];
-    bool seen[CHUNK_BLOCKS];
     int64_t least = count, most = 0;
-    for (int64_t i = 0, t = query; t < past; i++, t += BLOCK_ROWS) {
-        seen[i] = th_attention_block(p, item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &blocks[i]);
-        if (!seen[i])
+    for (int64_t t = query; t < past; t += BLOCK_ROWS) {
+        attention_block block;
+        if (!th_attention_block(p, item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block))
             continue;
-        least = th_item_min(least, blocks[i].begin);
-        most = blocks[i].end > most ? blocks[i].end : most;
+        least = th_item_min(least, block.begin);
+        most = block.most > most ? block.most : most;
     }
-    most = th_item_min(most, count);
     if (least >= most)
         return;
     th_attention_pack(p, &m->k, &p->a->k, item, start, least, most);
     th_attention_load(p, &m->v, least, &p->a->v, item, start + least, most - least);
-    for (int64_t i = 0, t = query; t < past; i++, t += BLOCK_ROWS) {
-        if (!seen[i])
-            continue;
-        forward_block(p, m, item, &blocks[i], t - query, !started[i]);
-        started[i] = true;
-    }
 }
 
 static void forward_task(void *shared, int64_t index, int worker)
@@ -140,12 +135,27 @@ static void forward_task(void *shared, int64_t index, int worker)
     const attention_item item = th_attention_item(p->a, index / work->chunks);
     const int64_t query = index % work->chunks * work->chunk, past = th_item_min(query + work->chunk, p->a->queries);
     forward_memory m;
-    take_memory(p, work->chunk, work->workspace + (size_t)worker * work->worker_bytes, &m);
-    bool started[CHUNK_BLOCKS] = {false};
-    for (int64_t start = 0; start < p->a->keys; start += STRIPE)
-        forward_stripe(p, &m, &item, query, past, start, th_item_min(p->a->keys - start, STRIPE), started);
-    for (int64_t i = 0, t = query; t < past; i++, t += BLOCK_ROWS)
-        finish_block(p, &m, &item, t, th_item_min(past - t, BLOCK_ROWS), t - query, started[i]);
+    take_memory(work, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    bool started[CHUNK / BLOCK_ROWS] = {false};
+    int64_t start = 0;
+    do { /* once even if there are no keys: finish_block writes what comes out then */
+        const int64_t count = th_item_min(p->a->keys - start, STRIPE);
+        load_stripe(p, &m, &item, query, past, start, count);
+        for (int64_t t = query; t < past; t += BLOCK_ROWS) {
+            const int64_t row = work->one_stripe ? 0 : t - query;
+            bool *has_started = &started[row / BLOCK_ROWS];
+            attention_block block;
+            const bool seen = th_attention_block(p, &item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block);
+            if (start == 0)
+                *has_started = false;
+            if (seen)
+                forward_block(p, &m, &item, &block, row, !*has_started);
+            *has_started |= seen;
+            if (start + count == p->a->keys)
+                finish_block(p, &m, &item, &block, row, *has_started);
+        }
+        start += count;
+    } while (start < p->a->keys);
 }
 
 void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace)

@@ -175,7 +175,12 @@ TH_INLINE real put_logits(const score_row *row, real *to, bool masked)
     }
     for (int c = 1; c < CHAINS; c++)
         largest[0] = lanes_max(largest[c], largest[0]);
-    const real most = lanes_largest(largest[0]);
+    real lane[TH_LANES];
+    lanes_store(lane, largest[0]);
+    for (int width = TH_LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+    const real most = lane[0];
     return most == (real)-INFINITY && any_visible(row) ? (real)NAN : most;
 }
 
