@@ -1,5 +1,5 @@
-/* The attention kernels against their definition in plain loops, and what their header promises besides: the same bits for every
- * team, batch and instruction set with fused multiply-add, and no bit that depends on a hidden pair. */
+/* The attention kernels against their definition in plain loops, and what their header promises besides: the same bits
+ * for every team, batch and instruction set with fused multiply-add, and no bit that depends on a hidden pair. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,12 +20,14 @@ enum { MOST_MACHINES = 3 };
 static int machines(th_machine *list)
 {
     int count = 0;
-    list[count++] = (th_machine){TH_ISA_BASELINE, TH_GEMM_OPENBLAS, 1, {&th_kernels_f32_baseline, &th_kernels_f64_baseline}};
+    list[count++] =
+        (th_machine){TH_ISA_BASELINE, TH_GEMM_OPENBLAS, 1, {&th_kernels_f32_baseline, &th_kernels_f64_baseline}};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         list[count++] = (th_machine){TH_ISA_AVX2, TH_GEMM_NATIVE, 1, {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
     if (count > 1 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-        list[count++] = (th_machine){TH_ISA_AVX512, TH_GEMM_NATIVE, 1, {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
+        list[count++] =
+            (th_machine){TH_ISA_AVX512, TH_GEMM_NATIVE, 1, {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
     return count;
 }
 
@@ -57,65 +59,377 @@ typedef struct attention_case {
 static const attention_case cases[] = {
     {.name = "plain", .batch = 2, .heads = 2, .queries = 7, .keys = 7, .width = 4, .value_width = 4},
     {.name = "one", .batch = 1, .heads = 1, .queries = 1, .keys = 1, .width = 1, .value_width = 1},
-    {.name = "one key", .batch = 1, .heads = 2, .queries = 3, .keys = 1, .width = 3, .value_width = 2, .with_lse = true},
-    {.name = "one query", .batch = 1, .heads = 2, .queries = 1, .keys = 33, .width = 17, .value_width = 5, .with_lse = true},
-    {.name = "sixteen", .batch = 3, .heads = 4, .queries = 16, .keys = 16, .width = 16, .value_width = 16, .causal = true},
+    {.name = "one key",
+     .batch = 1,
+     .heads = 2,
+     .queries = 3,
+     .keys = 1,
+     .width = 3,
+     .value_width = 2,
+     .with_lse = true},
+    {.name = "one query",
+     .batch = 1,
+     .heads = 2,
+     .queries = 1,
+     .keys = 33,
+     .width = 17,
+     .value_width = 5,
+     .with_lse = true},
+    {.name = "sixteen",
+     .batch = 3,
+     .heads = 4,
+     .queries = 16,
+     .keys = 16,
+     .width = 16,
+     .value_width = 16,
+     .causal = true},
     {.name = "odd", .batch = 2, .heads = 3, .queries = 17, .keys = 33, .width = 7, .value_width = 9, .with_lse = true},
-    {.name = "causal", .batch = 2, .heads = 2, .queries = 65, .keys = 65, .width = 33, .value_width = 17, .causal = true},
-    {.name = "causal top left, T > S", .batch = 1, .heads = 2, .queries = 65, .keys = 33, .width = 8, .value_width = 8, .causal = true},
-    {.name = "causal top left, T < S", .batch = 1, .heads = 2, .queries = 33, .keys = 65, .width = 8, .value_width = 8, .causal = true},
-    {.name = "causal bottom right, T > S", .batch = 1, .heads = 2, .queries = 65, .keys = 33, .width = 8, .value_width = 8,
-     .causal = true, .bottom_right = true, .with_lse = true},
-    {.name = "causal bottom right, T < S", .batch = 1, .heads = 2, .queries = 33, .keys = 65, .width = 8, .value_width = 8,
-     .causal = true, .bottom_right = true},
-    {.name = "window", .batch = 1, .heads = 2, .queries = 70, .keys = 70, .width = 16, .value_width = 16, .window = true,
-     .left = 5, .right = 3},
-    {.name = "window to the left", .batch = 1, .heads = 1, .queries = 130, .keys = 130, .width = 16, .value_width = 16,
-     .window = true, .left = 20, .right = -1, .causal = true},
-    {.name = "window beyond all", .batch = 1, .heads = 1, .queries = 20, .keys = 30, .width = 16, .value_width = 16,
-     .window = true, .left = INT64_MAX, .right = INT64_MAX},
+    {.name = "causal",
+     .batch = 2,
+     .heads = 2,
+     .queries = 65,
+     .keys = 65,
+     .width = 33,
+     .value_width = 17,
+     .causal = true},
+    {.name = "causal top left, T > S",
+     .batch = 1,
+     .heads = 2,
+     .queries = 65,
+     .keys = 33,
+     .width = 8,
+     .value_width = 8,
+     .causal = true},
+    {.name = "causal top left, T < S",
+     .batch = 1,
+     .heads = 2,
+     .queries = 33,
+     .keys = 65,
+     .width = 8,
+     .value_width = 8,
+     .causal = true},
+    {.name = "causal bottom right, T > S",
+     .batch = 1,
+     .heads = 2,
+     .queries = 65,
+     .keys = 33,
+     .width = 8,
+     .value_width = 8,
+     .causal = true,
+     .bottom_right = true,
+     .with_lse = true},
+    {.name = "causal bottom right, T < S",
+     .batch = 1,
+     .heads = 2,
+     .queries = 33,
+     .keys = 65,
+     .width = 8,
+     .value_width = 8,
+     .causal = true,
+     .bottom_right = true},
+    {.name = "window",
+     .batch = 1,
+     .heads = 2,
+     .queries = 70,
+     .keys = 70,
+     .width = 16,
+     .value_width = 16,
+     .window = true,
+     .left = 5,
+     .right = 3},
+    {.name = "window to the left",
+     .batch = 1,
+     .heads = 1,
+     .queries = 130,
+     .keys = 130,
+     .width = 16,
+     .value_width = 16,
+     .window = true,
+     .left = 20,
+     .right = -1,
+     .causal = true},
+    {.name = "window beyond all",
+     .batch = 1,
+     .heads = 1,
+     .queries = 20,
+     .keys = 30,
+     .width = 16,
+     .value_width = 16,
+     .window = true,
+     .left = INT64_MAX,
+     .right = INT64_MAX},
     {.name = "lens", .batch = 3, .heads = 2, .queries = 17, .keys = 40, .width = 8, .value_width = 8, .lens = 1},
-    {.name = "lens per query", .batch = 3, .heads = 2, .queries = 50, .keys = 40, .width = 8, .value_width = 8, .lens = 2, .with_lse = true},
-    {.name = "padding", .batch = 3, .heads = 2, .queries = 17, .keys = 40, .width = 8, .value_width = 8, .keep = PER_KEY},
-    {.name = "keep per query", .batch = 2, .heads = 2, .queries = 17, .keys = 40, .width = 8, .value_width = 8, .keep = PER_QUERY},
+    {.name = "lens per query",
+     .batch = 3,
+     .heads = 2,
+     .queries = 50,
+     .keys = 40,
+     .width = 8,
+     .value_width = 8,
+     .lens = 2,
+     .with_lse = true},
+    {.name = "padding",
+     .batch = 3,
+     .heads = 2,
+     .queries = 17,
+     .keys = 40,
+     .width = 8,
+     .value_width = 8,
+     .keep = PER_KEY},
+    {.name = "keep per query",
+     .batch = 2,
+     .heads = 2,
+     .queries = 17,
+     .keys = 40,
+     .width = 8,
+     .value_width = 8,
+     .keep = PER_QUERY},
     {.name = "keep", .batch = 2, .heads = 2, .queries = 60, .keys = 80, .width = 8, .value_width = 8, .keep = PER_PAIR},
-    {.name = "keep, all its own", .batch = 2, .heads = 2, .queries = 33, .keys = 33, .width = 8, .value_width = 8, .keep = PER_ITEM},
-    {.name = "additive per key", .batch = 2, .heads = 2, .queries = 33, .keys = 33, .width = 8, .value_width = 8, .additive = PER_KEY},
-    {.name = "additive per query", .batch = 2, .heads = 2, .queries = 33, .keys = 300, .width = 8, .value_width = 8, .additive = PER_QUERY},
-    {.name = "additive", .batch = 2, .heads = 2, .queries = 60, .keys = 33, .width = 8, .value_width = 8, .additive = PER_PAIR, .with_lse = true},
-    {.name = "bias per head", .batch = 3, .heads = 2, .queries = 33, .keys = 60, .width = 8, .value_width = 8, .additive = PER_HEAD, .add = true},
-    {.name = "additive, all its own", .batch = 2, .heads = 2, .queries = 250, .keys = 270, .width = 4, .value_width = 4, .additive = PER_ITEM},
-    {.name = "dropout", .batch = 2, .heads = 2, .queries = 33, .keys = 33, .width = 8, .value_width = 8, .dropout = 0.3},
-    {.name = "dropout, causal", .batch = 2, .heads = 1, .queries = 100, .keys = 100, .width = 8, .value_width = 8, .dropout = 0.5,
-     .causal = true, .with_lse = true},
-    {.name = "grouped heads", .batch = 2, .heads = 2, .group = 3, .queries = 33, .keys = 40, .width = 8, .value_width = 8, .causal = true},
-    {.name = "grouped heads with everything", .batch = 2, .heads = 2, .group = 2, .queries = 60, .keys = 70, .width = 12,
-     .value_width = 20, .causal = true, .bottom_right = true, .window = true, .left = 40, .right = -1, .lens = 2, .keep = PER_KEY,
-     .additive = PER_HEAD, .dropout = 0.2, .scale = 0.7, .with_lse = true, .add = true},
-    {.name = "packed", .batch = 2, .heads = 3, .queries = 50, .keys = 50, .width = 20, .value_width = 20, .layout = PACKED, .causal = true},
-    {.name = "packed, added", .batch = 2, .heads = 3, .queries = 50, .keys = 50, .width = 32, .value_width = 32, .layout = PACKED,
-     .lens = 1, .add = true},
-    {.name = "columns apart", .batch = 2, .heads = 2, .group = 2, .queries = 30, .keys = 45, .width = 10, .value_width = 18,
-     .layout = REVERSED, .additive = PER_HEAD, .with_lse = true, .add = true},
-    {.name = "two stripes", .batch = 1, .heads = 1, .queries = 60, .keys = 1100, .width = 8, .value_width = 8, .with_lse = true},
-    {.name = "two stripes, causal", .batch = 1, .heads = 1, .queries = 1100, .keys = 1100, .width = 4, .value_width = 4, .causal = true,
+    {.name = "keep, all its own",
+     .batch = 2,
+     .heads = 2,
+     .queries = 33,
+     .keys = 33,
+     .width = 8,
+     .value_width = 8,
+     .keep = PER_ITEM},
+    {.name = "additive per key",
+     .batch = 2,
+     .heads = 2,
+     .queries = 33,
+     .keys = 33,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_KEY},
+    {.name = "additive per query",
+     .batch = 2,
+     .heads = 2,
+     .queries = 33,
+     .keys = 300,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_QUERY},
+    {.name = "additive",
+     .batch = 2,
+     .heads = 2,
+     .queries = 60,
+     .keys = 33,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_PAIR,
+     .with_lse = true},
+    {.name = "bias per head",
+     .batch = 3,
+     .heads = 2,
+     .queries = 33,
+     .keys = 60,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_HEAD,
+     .add = true},
+    {.name = "additive, all its own",
+     .batch = 2,
+     .heads = 2,
+     .queries = 250,
+     .keys = 270,
+     .width = 4,
+     .value_width = 4,
+     .additive = PER_ITEM},
+    {.name = "dropout",
+     .batch = 2,
+     .heads = 2,
+     .queries = 33,
+     .keys = 33,
+     .width = 8,
+     .value_width = 8,
+     .dropout = 0.3},
+    {.name = "dropout, causal",
+     .batch = 2,
+     .heads = 1,
+     .queries = 100,
+     .keys = 100,
+     .width = 8,
+     .value_width = 8,
+     .dropout = 0.5,
+     .causal = true,
+     .with_lse = true},
+    {.name = "grouped heads",
+     .batch = 2,
+     .heads = 2,
+     .group = 3,
+     .queries = 33,
+     .keys = 40,
+     .width = 8,
+     .value_width = 8,
+     .causal = true},
+    {.name = "grouped heads with everything",
+     .batch = 2,
+     .heads = 2,
+     .group = 2,
+     .queries = 60,
+     .keys = 70,
+     .width = 12,
+     .value_width = 20,
+     .causal = true,
+     .bottom_right = true,
+     .window = true,
+     .left = 40,
+     .right = -1,
+     .lens = 2,
+     .keep = PER_KEY,
+     .additive = PER_HEAD,
+     .dropout = 0.2,
+     .scale = 0.7,
+     .with_lse = true,
+     .add = true},
+    {.name = "packed",
+     .batch = 2,
+     .heads = 3,
+     .queries = 50,
+     .keys = 50,
+     .width = 20,
+     .value_width = 20,
+     .layout = PACKED,
+     .causal = true},
+    {.name = "packed, added",
+     .batch = 2,
+     .heads = 3,
+     .queries = 50,
+     .keys = 50,
+     .width = 32,
+     .value_width = 32,
+     .layout = PACKED,
+     .lens = 1,
+     .add = true},
+    {.name = "columns apart",
+     .batch = 2,
+     .heads = 2,
+     .group = 2,
+     .queries = 30,
+     .keys = 45,
+     .width = 10,
+     .value_width = 18,
+     .layout = REVERSED,
+     .additive = PER_HEAD,
+     .with_lse = true,
+     .add = true},
+    {.name = "two stripes",
+     .batch = 1,
+     .heads = 1,
+     .queries = 60,
+     .keys = 1100,
+     .width = 8,
+     .value_width = 8,
+     .with_lse = true},
+    {.name = "two stripes, causal",
+     .batch = 1,
+     .heads = 1,
+     .queries = 1100,
+     .keys = 1100,
+     .width = 4,
+     .value_width = 4,
+     .causal = true,
      .layout = PACKED},
-    {.name = "three stripes", .batch = 1, .heads = 1, .group = 2, .queries = 50, .keys = 2100, .width = 8, .value_width = 8, .causal = true,
-     .bottom_right = true, .dropout = 0.25, .additive = PER_KEY},
-    {.name = "three stripes, window", .batch = 1, .heads = 2, .queries = 50, .keys = 2100, .width = 8, .value_width = 8, .window = true,
-     .left = 1500, .right = 20, .bottom_right = true, .keep = PER_PAIR},
-    {.name = "more queries than a chunk", .batch = 1, .heads = 1, .queries = 1000, .keys = 40, .width = 8, .value_width = 8,
-     .additive = PER_PAIR, .with_lse = true},
+    {.name = "three stripes",
+     .batch = 1,
+     .heads = 1,
+     .group = 2,
+     .queries = 50,
+     .keys = 2100,
+     .width = 8,
+     .value_width = 8,
+     .causal = true,
+     .bottom_right = true,
+     .dropout = 0.25,
+     .additive = PER_KEY},
+    {.name = "three stripes, window",
+     .batch = 1,
+     .heads = 2,
+     .queries = 50,
+     .keys = 2100,
+     .width = 8,
+     .value_width = 8,
+     .window = true,
+     .left = 1500,
+     .right = 20,
+     .bottom_right = true,
+     .keep = PER_PAIR},
+    {.name = "more queries than a chunk",
+     .batch = 1,
+     .heads = 1,
+     .queries = 1000,
+     .keys = 40,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_PAIR,
+     .with_lse = true},
     {.name = "wide heads", .batch = 1, .heads = 1, .queries = 60, .keys = 70, .width = 256, .value_width = 192},
-    {.name = "wider than a block of the product", .batch = 1, .heads = 1, .queries = 20, .keys = 20, .width = 600, .value_width = 530,
+    {.name = "wider than a block of the product",
+     .batch = 1,
+     .heads = 1,
+     .queries = 20,
+     .keys = 20,
+     .width = 600,
+     .value_width = 530,
      .scale = 0.02},
-    {.name = "negative scale", .batch = 1, .heads = 2, .queries = 20, .keys = 20, .width = 8, .value_width = 8, .scale = -0.5},
-    {.name = "no queries", .batch = 2, .heads = 2, .queries = 0, .keys = 5, .width = 8, .value_width = 8, .additive = PER_KEY},
-    {.name = "no keys", .batch = 2, .heads = 2, .queries = 5, .keys = 0, .width = 8, .value_width = 8, .with_lse = true},
-    {.name = "no keys, added", .batch = 2, .heads = 2, .queries = 5, .keys = 0, .width = 8, .value_width = 8, .additive = PER_QUERY, .add = true},
-    {.name = "no items", .batch = 0, .heads = 2, .queries = 5, .keys = 6, .width = 8, .value_width = 8, .additive = PER_PAIR},
-    {.name = "no width", .batch = 1, .heads = 2, .queries = 5, .keys = 6, .width = 0, .value_width = 8, .scale = 1, .causal = true},
-    {.name = "no value width", .batch = 1, .heads = 2, .queries = 5, .keys = 6, .width = 8, .value_width = 0, .with_lse = true},
+    {.name = "negative scale",
+     .batch = 1,
+     .heads = 2,
+     .queries = 20,
+     .keys = 20,
+     .width = 8,
+     .value_width = 8,
+     .scale = -0.5},
+    {.name = "no queries",
+     .batch = 2,
+     .heads = 2,
+     .queries = 0,
+     .keys = 5,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_KEY},
+    {.name = "no keys",
+     .batch = 2,
+     .heads = 2,
+     .queries = 5,
+     .keys = 0,
+     .width = 8,
+     .value_width = 8,
+     .with_lse = true},
+    {.name = "no keys, added",
+     .batch = 2,
+     .heads = 2,
+     .queries = 5,
+     .keys = 0,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_QUERY,
+     .add = true},
+    {.name = "no items",
+     .batch = 0,
+     .heads = 2,
+     .queries = 5,
+     .keys = 6,
+     .width = 8,
+     .value_width = 8,
+     .additive = PER_PAIR},
+    {.name = "no width",
+     .batch = 1,
+     .heads = 2,
+     .queries = 5,
+     .keys = 6,
+     .width = 0,
+     .value_width = 8,
+     .scale = 1,
+     .causal = true},
+    {.name = "no value width",
+     .batch = 1,
+     .heads = 2,
+     .queries = 5,
+     .keys = 6,
+     .width = 8,
+     .value_width = 0,
+     .with_lse = true},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -191,7 +505,8 @@ static void make(problem *p, int which, dims d, const int *order)
         strides[order[i]] = d.size[order[i]] == 1 ? 0 : count;
         count *= d.size[order[i]];
     }
-    x->view = (th_attention_array){.item = {strides[0], strides[1], strides[2]}, .row = strides[3], .column = strides[4]};
+    x->view =
+        (th_attention_array){.item = {strides[0], strides[1], strides[2]}, .row = strides[3], .column = strides[4]};
     x->count = count;
     x->owns = true;
     x->view.data = calloc((size_t)count + 1, 8);
@@ -223,9 +538,10 @@ static void make_rows(problem *p)
 {
     static const int in_order[5] = {0, 1, 2, 3, 4}, reversed[5] = {4, 3, 2, 1, 0}, packed[5] = {0, 3, 1, 2, 4};
     const int *order = p->c.layout == REVERSED ? reversed : p->c.layout == PACKED ? packed : in_order;
-    const dims q = {{p->batch, p->heads, p->group, p->queries, p->width}}, k = {{p->batch, p->heads, 1, p->keys, p->width}},
-               v = {{p->batch, p->heads, 1, p->keys, p->value_width}},
-               o = {{p->batch, p->heads, p->group, p->queries, p->value_width}}, row = {{p->batch, p->heads, p->group, p->queries, 1}};
+    const dims q = {{p->batch, p->heads, p->group, p->queries, p->width}},
+               k = {{p->batch, p->heads, 1, p->keys, p->width}}, v = {{p->batch, p->heads, 1, p->keys, p->value_width}},
+               o = {{p->batch, p->heads, p->group, p->queries, p->value_width}},
+               row = {{p->batch, p->heads, p->group, p->queries, 1}};
     if (p->c.layout == PACKED) {
         const dims all = {{p->batch, 3 * p->heads, 1, p->queries, p->width}};
         for (int which = 0; which < 2; which++) {
@@ -287,24 +603,53 @@ static problem *make_problem(const attention_case *c, th_dtype dtype)
 {
     problem *p = calloc(1, sizeof *p);
     ck_assert_ptr_nonnull(p);
-    *p = (problem){.c = *c, .dtype = dtype, .batch = c->batch, .heads = c->heads, .group = c->group ? c->group : 1,
-                   .queries = c->queries, .keys = c->keys, .width = c->width, .value_width = c->value_width};
+    *p = (problem){.c = *c,
+                   .dtype = dtype,
+                   .batch = c->batch,
+                   .heads = c->heads,
+                   .group = c->group ? c->group : 1,
+                   .queries = c->queries,
+                   .keys = c->keys,
+                   .width = c->width,
+                   .value_width = c->value_width};
     random_state = 12345;
     make_rows(p);
     make_masks(p);
     const operand *x = p->operands;
     p->attention = (th_attention){
-        .dims = 3, .size = {p->batch, p->heads, p->group}, .grouped = true,
-        .queries = p->queries, .keys = p->keys, .width = p->width, .value_width = p->value_width,
+        .dims = 3,
+        .size = {p->batch, p->heads, p->group},
+        .grouped = true,
+        .queries = p->queries,
+        .keys = p->keys,
+        .width = p->width,
+        .value_width = p->value_width,
         .scale = c->scale != 0 ? c->scale : 1 / sqrt((double)c->width),
-        .q = x[Q].view, .k = x[K].view, .v = x[V].view, .o = x[O].view, .log_sum_exp = x[LSE].view,
-        .causal = c->causal, .window = c->window, .position = c->bottom_right ? c->keys - c->queries : 0,
-        .left = c->left, .right = c->right, .valid_lens = x[LENS].view, .valid_lens_64 = c->lens == 2,
-        .keep = x[KEEP].view, .additive = x[ADDITIVE].view,
-        .drops = c->dropout > 0, .dropout = th_dropout_mask_make((th_philox){{1, 2}, 3, 4}, c->dropout),
-        .o_gradient = x[DO].view, .q_gradient = x[DQ].view, .k_gradient = x[DK].view, .v_gradient = x[DV].view,
+        .q = x[Q].view,
+        .k = x[K].view,
+        .v = x[V].view,
+        .o = x[O].view,
+        .log_sum_exp = x[LSE].view,
+        .causal = c->causal,
+        .window = c->window,
+        .position = c->bottom_right ? c->keys - c->queries : 0,
+        .left = c->left,
+        .right = c->right,
+        .valid_lens = x[LENS].view,
+        .valid_lens_64 = c->lens == 2,
+        .keep = x[KEEP].view,
+        .additive = x[ADDITIVE].view,
+        .drops = c->dropout > 0,
+        .dropout = th_dropout_mask_make((th_philox){{1, 2}, 3, 4}, c->dropout),
+        .o_gradient = x[DO].view,
+        .q_gradient = x[DQ].view,
+        .k_gradient = x[DK].view,
+        .v_gradient = x[DV].view,
         .additive_gradient = x[DADDITIVE].view,
-        .add_q = c->add, .add_k = c->add, .add_v = c->add, .add_additive = c->add,
+        .add_q = c->add,
+        .add_k = c->add,
+        .add_v = c->add,
+        .add_additive = c->add,
     };
     if (c->with_lse)
         p->attention.log_sum_exp_gradient = x[DLSE].view;
@@ -354,7 +699,8 @@ static bool is_visible(const problem *p, int64_t b, int64_t h, int64_t g, int64_
     const int64_t at = t + a->position;
     if (a->causal && s > at)
         return false;
-    if (a->window && ((a->left >= 0 && a->left < 1 << 20 && s < at - a->left) || (a->right >= 0 && a->right < 1 << 20 && s > at + a->right)))
+    if (a->window && ((a->left >= 0 && a->left < 1 << 20 && s < at - a->left) ||
+                      (a->right >= 0 && a->right < 1 << 20 && s > at + a->right)))
         return false;
     const operand *lens = &p->operands[LENS];
     if (lens->view.data) {
@@ -383,12 +729,14 @@ typedef struct expected {
     double *value[OPERANDS];
 } expected;
 
-static double *expected_at(const problem *p, expected *e, int which, int64_t b, int64_t h, int64_t g, int64_t row, int64_t column)
+static double *expected_at(const problem *p, expected *e, int which, int64_t b, int64_t h, int64_t g, int64_t row,
+                           int64_t column)
 {
     return e->value[which] + offset(&p->operands[which], b, h, g, row, column);
 }
 
-static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int64_t g, int64_t t, double *weight, double *dz)
+static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int64_t g, int64_t t, double *weight,
+                       double *dz)
 {
     const th_attention *a = &p->attention;
     double most = -INFINITY, sum = 0, dot = 0;
@@ -446,7 +794,8 @@ static expected define(const problem *p)
         e.value[which] = calloc((size_t)x->count + 1, sizeof(double));
         ck_assert_ptr_nonnull(e.value[which]);
         for (int64_t j = 0; p->c.add && which >= DQ && which <= DADDITIVE && j < x->count; j++)
-            e.value[which][j] = p->dtype == TH_FLOAT64 ? ((const double *)x->view.data)[j] : (double)((const float *)x->view.data)[j];
+            e.value[which][j] =
+                p->dtype == TH_FLOAT64 ? ((const double *)x->view.data)[j] : (double)((const float *)x->view.data)[j];
     }
     if (p->c.layout == PACKED) {
         e.value[DK] = e.value[DQ] + p->heads * p->width;
@@ -463,7 +812,8 @@ static expected define(const problem *p)
     return e;
 }
 
-static const char *const names[OPERANDS] = {"q", "k", "v", "o", "lse", "lens", "keep", "additive", "do", "dlse", "dq", "dk", "dv", "dadditive", "weights"};
+static const char *const names[OPERANDS] = {"q",  "k",    "v",  "o",  "lse", "lens",      "keep",   "additive",
+                                            "do", "dlse", "dq", "dk", "dv",  "dadditive", "weights"};
 
 static void compare(const problem *p, const expected *e, const char *isa)
 {
@@ -477,13 +827,14 @@ static void compare(const problem *p, const expected *e, const char *isa)
             if (isfinite(e->value[which][j]))
                 largest = fmax(largest, fabs(e->value[which][j]));
         for (int64_t j = 0; j < x->count; j++) {
-            const double value = p->dtype == TH_FLOAT64 ? ((const double *)x->view.data)[j] : (double)((const float *)x->view.data)[j];
+            const double value =
+                p->dtype == TH_FLOAT64 ? ((const double *)x->view.data)[j] : (double)((const float *)x->view.data)[j];
             const double wanted = e->value[which][j];
             const double tolerance = (p->dtype == TH_FLOAT64 ? 1e-13 : 4e-6) * largest;
             if (value == wanted || fabs(value - wanted) <= tolerance)
                 continue;
             ck_abort_msg("%s, %s, %s: %s[%d] is %.9g, not %.9g", p->c.name, isa,
-                          p->dtype == TH_FLOAT64 ? "float64" : "float32", names[which], (int)j, value, wanted);
+                         p->dtype == TH_FLOAT64 ? "float64" : "float32", names[which], (int)j, value, wanted);
         }
     }
 }
@@ -519,8 +870,8 @@ static void assert_same_bits(const problem *a, const problem *b, const char *wha
     for (int i = 0; i < RESULTS; i++) {
         const operand *x = &a->operands[results[i]], *y = &b->operands[results[i]];
         if (x->owns)
-            ck_assert_msg(memcmp(x->view.data, y->view.data, (size_t)(x->count * element_size(a->dtype))) == 0, "%s: %s differs: %s", a->c.name,
-                          names[results[i]], what);
+            ck_assert_msg(memcmp(x->view.data, y->view.data, (size_t)(x->count * element_size(a->dtype))) == 0,
+                          "%s: %s differs: %s", a->c.name, names[results[i]], what);
     }
 }
 
@@ -556,7 +907,8 @@ START_TEST(bits_depend_on_no_team_and_no_instruction_set)
 }
 END_TEST
 
-/* Each sequence of a batch on its own. What sums over the batch (a broadcast mask's gradient) and what draws by row number is left out. */
+/* Each sequence of a batch on its own. What sums over the batch (a broadcast mask's gradient) and what draws by row
+ * number is left out. */
 START_TEST(bits_depend_on_no_batch)
 {
     const attention_case *c = &cases[_i];
@@ -570,13 +922,23 @@ START_TEST(bits_depend_on_no_batch)
         for (int64_t b = 0; b < all->batch; b++) {
             problem one = *each;
             th_attention *a = &one.attention;
-            th_attention_array *const arrays[] = {&a->q, &a->k, &a->v, &a->o, &a->log_sum_exp, &a->o_gradient, &a->log_sum_exp_gradient,
-                                                  &a->q_gradient, &a->k_gradient, &a->v_gradient, &one.operands[WEIGHTS].view};
+            th_attention_array *const arrays[] = {&a->q,
+                                                  &a->k,
+                                                  &a->v,
+                                                  &a->o,
+                                                  &a->log_sum_exp,
+                                                  &a->o_gradient,
+                                                  &a->log_sum_exp_gradient,
+                                                  &a->q_gradient,
+                                                  &a->k_gradient,
+                                                  &a->v_gradient,
+                                                  &one.operands[WEIGHTS].view};
             for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
                 if (arrays[i]->data)
                     arrays[i]->data = (char *)arrays[i]->data + b * arrays[i]->item[0] * 4;
             if (a->valid_lens.data)
-                a->valid_lens.data = (char *)a->valid_lens.data + b * a->valid_lens.item[0] * (a->valid_lens_64 ? 8 : 4);
+                a->valid_lens.data =
+                    (char *)a->valid_lens.data + b * a->valid_lens.item[0] * (a->valid_lens_64 ? 8 : 4);
             if (a->keep.data)
                 a->keep.data = (char *)a->keep.data + b * a->keep.item[0];
             a->size[0] = 1;
@@ -591,7 +953,8 @@ END_TEST
 
 /* -- what is hidden -- */
 
-/* Whether an element of a result may depend on row `row` of operand `planted` of item (b, h, g): only through a visible pair. */
+/* Whether an element of a result may depend on row `row` of operand `planted` of item (b, h, g): only through a visible
+ * pair. */
 typedef struct plant {
     int operand;
     int64_t b, h, g, row;
@@ -624,17 +987,18 @@ static bool key_depends(const problem *p, const plant *x, int64_t b, int64_t h, 
     return false;
 }
 
-static void assert_same_element(const problem *p, const problem *q, int which, int64_t b, int64_t h, int64_t g, int64_t row, int64_t columns,
-                                const plant *x)
+static void assert_same_element(const problem *p, const problem *q, int which, int64_t b, int64_t h, int64_t g,
+                                int64_t row, int64_t columns, const plant *x)
 {
     const int64_t size = element_size(p->dtype);
     for (int64_t j = 0; j < columns; j++) {
         const int64_t at = offset(&p->operands[which], b, h, g, row, j) * size;
-        if (memcmp((char *)p->operands[which].view.data + at, (char *)q->operands[which].view.data + at, (size_t)size) == 0)
+        if (memcmp((char *)p->operands[which].view.data + at, (char *)q->operands[which].view.data + at,
+                   (size_t)size) == 0)
             continue;
-        ck_abort_msg("%s: %s (%d, %d, %d, %d, %d) depends on the hidden row %d of %s (%d, %d, %d): %.9g, %.9g", p->c.name, names[which], (int)b, (int)h,
-                      (int)g, (int)row, (int)j, (int)x->row, names[x->operand], (int)x->b, (int)x->h, (int)x->g, get(p, which, b, h, g, row, j),
-                      get(q, which, b, h, g, row, j));
+        ck_abort_msg("%s: %s (%d, %d, %d, %d, %d) depends on the hidden row %d of %s (%d, %d, %d): %.9g, %.9g",
+                     p->c.name, names[which], (int)b, (int)h, (int)g, (int)row, (int)j, (int)x->row, names[x->operand],
+                     (int)x->b, (int)x->h, (int)x->g, get(p, which, b, h, g, row, j), get(q, which, b, h, g, row, j));
     }
 }
 
@@ -756,8 +1120,9 @@ static int64_t check_queries_without_keys(const problem *p)
                     if (row_sees_anything(p, b, h, g, t))
                         continue;
                     count++;
-                    const bool right = get(p, LSE, b, h, g, t, 0) == -INFINITY && row_is_0(p, O, b, h, g, t, p->value_width) &&
-                                       row_is_0(p, DQ, b, h, g, t, p->width) && row_is_0(p, WEIGHTS, b, h, g, t, p->keys);
+                    const bool right =
+                        get(p, LSE, b, h, g, t, 0) == -INFINITY && row_is_0(p, O, b, h, g, t, p->value_width) &&
+                        row_is_0(p, DQ, b, h, g, t, p->width) && row_is_0(p, WEIGHTS, b, h, g, t, p->keys);
                     if (!right)
                         ck_abort_msg("%s: query %d", p->c.name, (int)t);
                 }
@@ -786,7 +1151,8 @@ END_TEST
 /* The same visible pairs, told in four ways. */
 START_TEST(kinds_of_mask_agree_bit_for_bit)
 {
-    static const attention_case base = {.name = "kinds", .batch = 1, .heads = 2, .queries = 60, .keys = 60, .width = 16, .value_width = 16};
+    static const attention_case base = {
+        .name = "kinds", .batch = 1, .heads = 2, .queries = 60, .keys = 60, .width = 16, .value_width = 16};
     th_machine list[MOST_MACHINES];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
@@ -825,15 +1191,27 @@ START_TEST(each_gradient_alone)
 {
     th_machine list[MOST_MACHINES];
     const int count = machines(list);
-    static const attention_case c = {.name = "alone", .batch = 1, .heads = 2, .group = 2, .queries = 60, .keys = 300, .width = 16, .value_width = 12,
-                                     .causal = true, .bottom_right = true, .additive = PER_HEAD, .dropout = 0.2, .with_lse = true};
+    static const attention_case c = {.name = "alone",
+                                     .batch = 1,
+                                     .heads = 2,
+                                     .group = 2,
+                                     .queries = 60,
+                                     .keys = 300,
+                                     .width = 16,
+                                     .value_width = 12,
+                                     .causal = true,
+                                     .bottom_right = true,
+                                     .additive = PER_HEAD,
+                                     .dropout = 0.2,
+                                     .with_lse = true};
     for (int threads = 1; threads <= 3; threads += 2) {
         problem *all = make_problem(&c, TH_FLOAT32);
         run(all, &list[count - 1], threads);
         for (int which = DQ; which <= DADDITIVE; which++) {
             problem *p = make_problem(&c, TH_FLOAT32);
             th_attention *a = &p->attention;
-            th_attention_array *const arrays[] = {&a->q_gradient, &a->k_gradient, &a->v_gradient, &a->additive_gradient};
+            th_attention_array *const arrays[] = {&a->q_gradient, &a->k_gradient, &a->v_gradient,
+                                                  &a->additive_gradient};
             for (int i = DQ; i <= DADDITIVE; i++)
                 if (i != which)
                     arrays[i - DQ]->data = NULL;
@@ -862,9 +1240,23 @@ START_TEST(long_sequences_need_little_memory)
     const int count = machines(list);
     char memory[1];
     const th_attention_array given = {.data = memory};
-    const th_attention a = {.dims = 2, .size = {1, 1}, .queries = 4096, .keys = 4096, .width = 64, .value_width = 64, .causal = true, .scale = 1,
-                            .q = given, .k = given, .v = given, .o = given, .log_sum_exp = given, .o_gradient = given, .q_gradient = given,
-                            .k_gradient = given, .v_gradient = given};
+    const th_attention a = {.dims = 2,
+                            .size = {1, 1},
+                            .queries = 4096,
+                            .keys = 4096,
+                            .width = 64,
+                            .value_width = 64,
+                            .causal = true,
+                            .scale = 1,
+                            .q = given,
+                            .k = given,
+                            .v = given,
+                            .o = given,
+                            .log_sum_exp = given,
+                            .o_gradient = given,
+                            .q_gradient = given,
+                            .k_gradient = given,
+                            .v_gradient = given};
     for (int m = 0; m < count; m++) {
         ck_assert_uint_le(th_attention_forward_workspace(&list[m], TH_FLOAT32, &a, 2), 3 << 20);
         ck_assert_uint_le(th_attention_backward_workspace(&list[m], TH_FLOAT32, &a, 2), 6 << 20);

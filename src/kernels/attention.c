@@ -5,7 +5,8 @@
 #include "kernels/product.h"
 
 enum {
-    CHUNK_KEYS = 128,  /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache for all rows */
+    CHUNK_KEYS =
+        128, /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache for all rows */
     ALIGNMENT = 64,    /* bytes */
     WEIGHTS_ROWS = 240 /* queries of a task that computes weights: they share packed keys */
 };
@@ -38,7 +39,8 @@ attention_item th_attention_item(const th_attention *a, int64_t number)
     return item;
 }
 
-char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column, int64_t size)
+char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column,
+                      int64_t size)
 {
     if (!array->data)
         return NULL;
@@ -110,7 +112,8 @@ static int64_t length_at(const th_attention *a, const attention_item *item, int6
 }
 
 /* The keys *first .. *past - 1 that position, window and length leave to a query. */
-static void visible_range(const th_attention *a, const attention_item *item, int64_t query, int64_t *first, int64_t *past)
+static void visible_range(const th_attention *a, const attention_item *item, int64_t query, int64_t *first,
+                          int64_t *past)
 {
     const int64_t at = query + a->position, reach = a->queries + a->keys; /* a window beyond that is none */
     *first = 0;
@@ -160,8 +163,8 @@ bool th_attention_block(const attention_plan *p, const attention_item *item, int
     return true;
 }
 
-th_attention_rows th_attention_block_rows(const attention_plan *p, const attention_item *item, const attention_block *block,
-                                          void *scores, int64_t stride)
+th_attention_rows th_attention_block_rows(const attention_plan *p, const attention_item *item,
+                                          const attention_block *block, void *scores, int64_t stride)
 {
     const th_attention *a = p->a;
     return (th_attention_rows){
@@ -202,8 +205,8 @@ static bool rows_of(const attention_block *block, int64_t from, int64_t to, int6
 }
 
 /* Scores of the columns from .. to - 1 for rows row .. row + rows - 1 of the block, from the start of a panel on. */
-static void multiply_scores(const attention_plan *p, int64_t row, int64_t rows, int64_t from, int64_t to, const attention_copy *a,
-                            const attention_panels *keys, char *scores, int64_t stride)
+static void multiply_scores(const attention_plan *p, int64_t row, int64_t rows, int64_t from, int64_t to,
+                            const attention_copy *a, const attention_panels *keys, char *scores, int64_t stride)
 {
     const int64_t panel = from / p->tile_columns, whole = th_item_min(p->tile_columns, LANES);
     th_product_block product = {.m = rows,
@@ -227,7 +230,8 @@ static void multiply_scores(const attention_plan *p, int64_t row, int64_t rows, 
     } while (k < keys->width);
 }
 
-/* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond that. */
+/* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond
+ * that. */
 void th_attention_scores(const attention_plan *p, const attention_block *block, const attention_copy *a,
                          const attention_panels *keys, void *scores, int64_t stride)
 {
@@ -270,8 +274,9 @@ static bool all_groups_see(const attention_block *block, int64_t from, int64_t t
     return true;
 }
 
-void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
-                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride)
+void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a,
+                               const void *weights, int64_t stride, const attention_copy *b, void *to,
+                               int64_t to_stride)
 {
     for (int64_t chunk = block->begin / CHUNK_KEYS * CHUNK_KEYS; chunk < block->end; chunk += CHUNK_KEYS) {
         const int64_t chunk_end = chunk + CHUNK_KEYS;
@@ -299,10 +304,12 @@ void th_attention_rows_product(const attention_plan *p, const attention_block *b
     }
 }
 
-void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
-                                  int64_t stride, const attention_copy *b, const attention_copy *to)
+void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a,
+                                  const void *weights, int64_t stride, const attention_copy *b,
+                                  const attention_copy *to)
 {
-    const int64_t all_first = th_item_parts(block->all_first, GROUP) * GROUP, all_past = block->all_past / GROUP * GROUP;
+    const int64_t all_first = th_item_parts(block->all_first, GROUP) * GROUP,
+                  all_past = block->all_past / GROUP * GROUP;
     for (int64_t column = block->begin, stop; column < block->most; column = stop) {
         int64_t row = 0, row_end = block->rows;
         if (column >= all_first && column < all_past) {
@@ -330,11 +337,11 @@ void th_attention_columns_product(const attention_plan *p, const attention_block
 /* -- weights on request -- */
 
 typedef struct weights_memory {
-    attention_copy q;        /* (BLOCK_ROWS, D) */
-    attention_panels k;      /* (D, STRIPE) */
-    void *scores;            /* (BLOCK_ROWS, STRIPE) */
+    attention_copy q;   /* (BLOCK_ROWS, D) */
+    attention_panels k; /* (D, STRIPE) */
+    void *scores;       /* (BLOCK_ROWS, STRIPE) */
     int64_t stride;
-    void *log_sum_exp;       /* (BLOCK_ROWS) */
+    void *log_sum_exp; /* (BLOCK_ROWS) */
 } weights_memory;
 
 typedef struct weights_work {
@@ -366,8 +373,8 @@ size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype,
 }
 
 /* The weights of a block of queries against a stripe; seen: some of it is visible. */
-static void block_weights(const weights_work *work, weights_memory *m, const attention_item *item, const attention_block *block,
-                          int64_t count, bool seen)
+static void block_weights(const weights_work *work, weights_memory *m, const attention_item *item,
+                          const attention_block *block, int64_t count, bool seen)
 {
     const attention_plan *p = &work->plan;
     const th_attention_array *lse = &p->a->log_sum_exp, *weights = work->weights;
@@ -377,12 +384,14 @@ static void block_weights(const weights_work *work, weights_memory *m, const att
         return;
     th_attention_load(p, &m->q, 0, &p->a->q, item, block->query, block->rows);
     th_attention_scores(p, block, &m->q, &m->k, m->scores, m->stride);
-    p->kernels->product_copy(block->rows, 1, th_attention_at(lse, item, block->query, 0, p->size), lse->row, 0, m->log_sum_exp, 1, 0);
+    p->kernels->product_copy(block->rows, 1, th_attention_at(lse, item, block->query, 0, p->size), lse->row, 0,
+                             m->log_sum_exp, 1, 0);
     th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
     rows.dropout = NULL;
     p->kernels->attention_gradient(&rows, m->log_sum_exp, NULL, 0, NULL);
-    p->kernels->attention_store(block->rows, th_item_min(block->end, count) - block->begin, (char *)m->scores + block->begin * p->size,
-                                m->stride, to + block->begin * weights->column * p->size, weights->row, weights->column, false);
+    p->kernels->attention_store(block->rows, th_item_min(block->end, count) - block->begin,
+                                (char *)m->scores + block->begin * p->size, m->stride,
+                                to + block->begin * weights->column * p->size, weights->row, weights->column, false);
 }
 
 static void weights_task(void *shared, int64_t index, int worker)
@@ -407,8 +416,8 @@ static void weights_task(void *shared, int64_t index, int worker)
     }
 }
 
-void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a, const th_attention_array *weights,
-                          int threads, void *workspace)
+void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a,
+                          const th_attention_array *weights, int threads, void *workspace)
 {
     weights_work work = {.plan = th_attention_plan(machine, dtype, a), .weights = weights, .workspace = workspace};
     weights_memory m;

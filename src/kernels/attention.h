@@ -2,13 +2,14 @@
  *
  *     o = dropout(softmax(scale q kᵀ + mask)) v
  *
- * computed tile by tile (Rabe & Staats 2021, Dao et al. 2022), so that nothing of size T x S is ever stored. The forward keeps
- * o and the log-sum-exp of each row; the backward computes the scores again. Nothing here checks, allocates or fails.
- * Letters: N leading dimensions (the items), T queries, S keys, D width of queries and keys, Dv width of values.
+ * computed tile by tile (Rabe & Staats 2021, Dao et al. 2022), so that nothing of size T x S is ever stored. The
+ * forward keeps o and the log-sum-exp of each row; the backward computes the scores again. Nothing here checks,
+ * allocates or fails. Letters: N leading dimensions (the items), T queries, S keys, D width of queries and keys, Dv
+ * width of values.
  *
- * What comes out depends on no number of threads, no batch, no instruction set with fused multiply-add, and not in one bit on a
- * hidden (query, key) pair, nor on a query without keys: that one gives output 0, log-sum-exp -inf and gradients of exactly 0.
- * NaN and infinity at a visible pair spread as IEEE arithmetic has it. */
+ * What comes out depends on no number of threads, no batch, no instruction set with fused multiply-add, and not in one
+ * bit on a hidden (query, key) pair, nor on a query without keys: that one gives output 0, log-sum-exp -inf and
+ * gradients of exactly 0. NaN and infinity at a visible pair spread as IEEE arithmetic has it. */
 #ifndef TH_KERNELS_ATTENTION_H
 #define TH_KERNELS_ATTENTION_H
 
@@ -21,8 +22,8 @@
 
 enum { TH_ATTENTION_DIMS = 7 };
 
-/* An operand: element (n, i, j) is data[n · item + i row + j column]. Strides count elements and may be anything; 0 repeats
- * (not in what is written, except where the comment says that a sum goes there). */
+/* An operand: element (n, i, j) is data[n · item + i row + j column]. Strides count elements and may be anything; 0
+ * repeats (not in what is written, except where the comment says that a sum goes there). */
 typedef struct th_attention_array {
     void *data; /* NULL: not given */
     int64_t item[TH_ATTENTION_DIMS], row, column;
@@ -32,8 +33,8 @@ typedef struct th_attention_array {
 typedef struct th_attention {
     int dims; /* the leading dimensions N */
     int64_t size[TH_ATTENTION_DIMS];
-    bool grouped; /* the last leading dimension is a group of heads that share k and v: their strides are 0 there, and so are
-                     those of k_gradient and v_gradient, which are sums over it in order */
+    bool grouped; /* the last leading dimension is a group of heads that share k and v: their strides are 0 there, and
+                     so are those of k_gradient and v_gradient, which are sums over it in order */
     int64_t queries, keys, width, value_width; /* T, S, D, Dv */
     double scale;
     th_attention_array q;           /* (N, T, D) */
@@ -58,24 +59,26 @@ typedef struct th_attention {
     th_attention_array o_gradient;           /* (N, T, Dv) */
     th_attention_array log_sum_exp_gradient; /* (N, T) */
     th_attention_array q_gradient, k_gradient, v_gradient;
-    th_attention_array additive_gradient; /* a stride of 0: the sum along that dimension goes there, in order */
+    th_attention_array additive_gradient;   /* a stride of 0: the sum along that dimension goes there, in order */
     bool add_q, add_k, add_v, add_additive; /* add to what is there */
 } th_attention;
 
-/* Bytes of workspace (64-byte aligned) that each of the following takes for this problem and team; SIZE_MAX when that is more
- * than a size_t holds. Only sizes, flags and which operands are given are looked at. */
+/* Bytes of workspace (64-byte aligned) that each of the following takes for this problem and team; SIZE_MAX when that
+ * is more than a size_t holds. Only sizes, flags and which operands are given are looked at. */
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 
 /* o and log_sum_exp. */
-void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace);
+void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                          void *workspace);
 
 /* The gradients, from q, k, v, o, log_sum_exp and the cotangents. */
-void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace);
+void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                           void *workspace);
 
 /* The weights (N, T, S) before dropout, from q, k and log_sum_exp; exactly 0 where hidden. */
-void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a, const th_attention_array *weights,
-                          int threads, void *workspace);
+void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a,
+                          const th_attention_array *weights, int threads, void *workspace);
 
 #endif

@@ -8,13 +8,14 @@
  *           = P_ts (M_ts G_ts - delta_t),   delta_t = o_t · do_t - dlse_t   (as sum_j P_tj M_tj v_j = o_t)
  *     dq = scale dz k,   dk = scale dzᵀ q,   dadditive = dz, summed along what it is broadcast over
  *
- * No running maximum is needed any more, so the keys are cut into smaller stretches than in the forward: all that a stretch needs
- * stays in a cache. For each stretch, and each block of queries that sees some of it, in order: compute P and dz again, add to the
- * stretch's dk and dv, and add its part of dq where that lies.
+ * No running maximum is needed any more, so the keys are cut into smaller stretches than in the forward: all that a
+ * stretch needs stays in a cache. For each stretch, and each block of queries that sees some of it, in order: compute P
+ * and dz again, add to the stretch's dk and dv, and add its part of dq where that lies.
  *
- * A task is an item (a group of them, where they share k and v) with all its stretches. When there are few items, a few stretches of
- * each are worked on at a time: the first of them adds to dq directly, the others write their parts to the workspace, and these are
- * added in the order of the stretches. Every sum has the same terms in the same order in both cases. */
+ * A task is an item (a group of them, where they share k and v) with all its stretches. When there are few items, a few
+ * stretches of each are worked on at a time: the first of them adds to dq directly, the others write their parts to the
+ * workspace, and these are added in the order of the stretches. Every sum has the same terms in the same order in both
+ * cases. */
 #include <string.h>
 
 #include "kernels/attention_block.h"
@@ -30,25 +31,25 @@ enum {
 static const double zero = 0;
 
 typedef struct backward_memory {
-    attention_copy q, o, o_gradient;   /* (BLOCK_ROWS, D), (BLOCK_ROWS, Dv) twice */
-    attention_copy k;                  /* (STRETCH, D) */
+    attention_copy q, o, o_gradient; /* (BLOCK_ROWS, D), (BLOCK_ROWS, Dv) twice */
+    attention_copy k;                /* (STRETCH, D) */
     attention_panels k_panels, v_panels;
     attention_copy k_gradient, v_gradient; /* (STRETCH, D), (STRETCH, Dv) */
-    attention_copy q_gradient;         /* (BLOCK_ROWS, D) */
-    char *weights, *gradient;          /* (BLOCK_ROWS, STRETCH): scores and then P ∘ M; G and then dz */
+    attention_copy q_gradient;             /* (BLOCK_ROWS, D) */
+    char *weights, *gradient;              /* (BLOCK_ROWS, STRETCH): scores and then P ∘ M; G and then dz */
     int64_t stride;
-    char *log_sum_exp, *delta;         /* (BLOCK_ROWS) */
+    char *log_sum_exp, *delta; /* (BLOCK_ROWS) */
 } backward_memory;
 
 typedef struct backward_work {
     attention_plan plan;
     char *workspace;
     size_t worker_bytes;
-    int64_t group;      /* items that share k and v */
-    int64_t stretches;  /* of the keys */
-    int64_t together;   /* worked on at a time */
-    int64_t first;      /* of those that are */
-    char *parts;        /* (items / group, together - 1, group, T, D): parts of dq */
+    int64_t group;     /* items that share k and v */
+    int64_t stretches; /* of the keys */
+    int64_t together;  /* worked on at a time */
+    int64_t first;     /* of those that are */
+    char *parts;       /* (items / group, together - 1, group, T, D): parts of dq */
     int64_t part_stride;
     int64_t owned_items, owned_queries, owned_keys; /* tasks of the additive mask's gradient: see below */
 } backward_work;
@@ -114,8 +115,8 @@ size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype
 /* -- one block of queries against one stretch of keys -- */
 
 /* Brings in what both passes below need of the queries, and computes P ∘ M and dz * factor (if something wants dz). */
-static void block_gradient(const attention_plan *p, backward_memory *m, const attention_item *item, const attention_block *block,
-                           double factor, bool wants_logits)
+static void block_gradient(const attention_plan *p, backward_memory *m, const attention_item *item,
+                           const attention_block *block, double factor, bool wants_logits)
 {
     const th_attention *a = p->a;
     const th_attention_array *lse = &a->log_sum_exp, *lse_gradient = &a->log_sum_exp_gradient;
@@ -123,18 +124,21 @@ static void block_gradient(const attention_plan *p, backward_memory *m, const at
     th_attention_load(p, &m->q, 0, &a->q, item, query, count);
     th_attention_load(p, &m->o_gradient, 0, &a->o_gradient, item, query, count);
     th_attention_scores(p, block, &m->q, &m->k_panels, m->weights, m->stride);
-    p->kernels->product_copy(count, 1, th_attention_at(lse, item, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1, 0);
+    p->kernels->product_copy(count, 1, th_attention_at(lse, item, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
+                             0);
     if (wants_logits) {
         th_attention_load(p, &m->o, 0, &a->o, item, query, count);
-        p->kernels->attention_delta(count, a->value_width, m->o.data, m->o.stride, m->o_gradient.data, m->o_gradient.stride,
-                                    th_attention_at(lse_gradient, item, query, 0, p->size), lse_gradient->row, m->delta);
+        p->kernels->attention_delta(count, a->value_width, m->o.data, m->o.stride, m->o_gradient.data,
+                                    m->o_gradient.stride, th_attention_at(lse_gradient, item, query, 0, p->size),
+                                    lse_gradient->row, m->delta);
         th_attention_scores(p, block, &m->o_gradient, &m->v_panels, m->gradient, m->stride);
     }
     const th_attention_rows rows = th_attention_block_rows(p, item, block, m->weights, m->stride);
     p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, factor, wants_logits ? m->gradient : NULL);
 }
 
-static void load_keys(const attention_plan *p, backward_memory *m, const attention_item *item, int64_t start, int64_t count)
+static void load_keys(const attention_plan *p, backward_memory *m, const attention_item *item, int64_t start,
+                      int64_t count)
 {
     th_attention_load(p, &m->k, 0, &p->a->k, item, start, count);
     th_attention_pack(p, &m->k_panels, &p->a->k, item, start, 0, count);
@@ -168,14 +172,15 @@ static q_destination destination_of(const backward_work *work, const attention_i
 }
 
 /* A block that sees some of the stretch. */
-static void visit_block(const attention_plan *p, backward_memory *m, const attention_item *item, const attention_block *block,
-                        const q_destination *to)
+static void visit_block(const attention_plan *p, backward_memory *m, const attention_item *item,
+                        const attention_block *block, const q_destination *to)
 {
     const th_attention *a = p->a;
     block_gradient(p, m, item, block, a->scale, a->q_gradient.data || a->k_gradient.data);
     if (to->data) {
         memset(m->q_gradient.data, 0, (size_t)(block->rows * m->q_gradient.stride * p->size));
-        th_attention_rows_product(p, block, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data, m->q_gradient.stride);
+        th_attention_rows_product(p, block, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data,
+                                  m->q_gradient.stride);
         p->kernels->attention_store(block->rows, a->width, m->q_gradient.data, m->q_gradient.stride,
                                     to->data + block->query * to->row * p->size, to->row, to->column, to->add);
     }
@@ -190,8 +195,8 @@ static void put_sums(const attention_plan *p, const attention_copy *sums, const 
                      const attention_item *item, int64_t start, int64_t count, bool add)
 {
     if (array->data)
-        p->kernels->attention_store(count, sums->width, sums->data, sums->stride, th_attention_at(array, item, start, 0, p->size),
-                                    array->row, array->column, add);
+        p->kernels->attention_store(count, sums->width, sums->data, sums->stride,
+                                    th_attention_at(array, item, start, 0, p->size), array->row, array->column, add);
 }
 
 /* One stretch of keys of the items `outer` * group ... */
@@ -216,7 +221,8 @@ static void backward_stretch(const backward_work *work, backward_memory *m, int6
                 loaded = true;
                 visit_block(p, m, &item, &block, &to);
             } else if (to.data && !to.add) {
-                p->kernels->product_copy(rows, a->width, &zero, 0, 0, to.data + query * to.row * p->size, to.row, to.column);
+                p->kernels->product_copy(rows, a->width, &zero, 0, 0, to.data + query * to.row * p->size, to.row,
+                                         to.column);
             }
         }
     }
@@ -274,8 +280,8 @@ static void zero_queries_task(void *shared, int64_t index, int worker)
     const attention_plan *p = &((const backward_work *)shared)->plan;
     const th_attention_array *to = &p->a->q_gradient;
     const attention_item item = th_attention_item(p->a, index);
-    p->kernels->product_copy(p->a->queries, p->a->width, &zero, 0, 0, th_attention_at(to, &item, 0, 0, p->size), to->row,
-                             to->column);
+    p->kernels->product_copy(p->a->queries, p->a->width, &zero, 0, 0, th_attention_at(to, &item, 0, 0, p->size),
+                             to->row, to->column);
 }
 
 static void run_gradients(backward_work *work, int threads)
@@ -297,8 +303,9 @@ static void run_gradients(backward_work *work, int threads)
 
 /* -- the gradient of the additive mask --
  *
- * A pass of its own, because it is cut differently: a task owns elements of the gradient, so it takes all items, queries or keys
- * that are summed up in them, in order. Where the mask is not broadcast along queries or keys, a task owns a chunk of them. */
+ * A pass of its own, because it is cut differently: a task owns elements of the gradient, so it takes all items,
+ * queries or keys that are summed up in them, in order. Where the mask is not broadcast along queries or keys, a task
+ * owns a chunk of them. */
 
 static bool sums_items(const th_attention *a, int d)
 {
@@ -337,7 +344,8 @@ static void mask_task(void *shared, int64_t index, int worker)
     take_memory(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
     const int64_t keys = work->owned_keys == 1 ? a->keys : STRETCH, key = index % work->owned_keys * keys;
     index /= work->owned_keys;
-    const int64_t queries = work->owned_queries == 1 ? a->queries : MASK_CHUNK, query = index % work->owned_queries * queries;
+    const int64_t queries = work->owned_queries == 1 ? a->queries : MASK_CHUNK,
+                  query = index % work->owned_queries * queries;
     index /= work->owned_queries;
     const int64_t key_end = th_item_min(key + keys, a->keys), query_end = th_item_min(query + queries, a->queries);
 
@@ -381,7 +389,8 @@ static void run_mask_gradient(backward_work *work, int threads)
     th_parallel(threads, work->owned_items * work->owned_queries * work->owned_keys, mask_task, work);
 }
 
-void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace)
+void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                           void *workspace)
 {
     backward_work work = make_work(machine, dtype, a, threads);
     attention_space space = {.base = workspace};

@@ -1,19 +1,20 @@
-/* What the drivers of attention share (attention.c): a block of queries against a stretch of keys, the products of such a block,
- * and the workspace that its operands are brought to.
+/* What the drivers of attention share (attention.c): a block of queries against a stretch of keys, the products of such
+ * a block, and the workspace that its operands are brought to.
  *
- * A block is up to BLOCK_ROWS queries of one item, and the visible part of up to STRIPE keys. Its products take one of these forms:
+ * A block is up to BLOCK_ROWS queries of one item, and the visible part of up to STRIPE keys. Its products take one of
+ * these forms:
  *
- *     scores    (rows, keys)  = queries (rows, width) keysᵀ           keys in packed panels; the same form gives dP = dO vᵀ
- *     rows      (rows, width) = weights (rows, keys) values           o and dq
- *     columns   (keys, width) = weightsᵀ (keys, rows) values          dv and dk
+ *     scores    (rows, keys)  = queries (rows, width) keysᵀ           keys in packed panels; the same form gives dP =
+ * dO vᵀ rows      (rows, width) = weights (rows, keys) values           o and dq columns   (keys, width) = weightsᵀ
+ * (keys, rows) values          dv and dk
  *
- * Where the visible part ends at a diagonal the last two are cut into groups of rows, or of keys, and only what some row of a
- * group sees is computed. What is hidden then still has a weight of 0, which changes no sum (but for the sign of 0, see
- * attention_store), so how a block is cut is free. How a sum is cut is not: stripes begin at multiples of STRIPE keys, and within
- * one the sums over keys are cut at fixed places too.
+ * Where the visible part ends at a diagonal the last two are cut into groups of rows, or of keys, and only what some
+ * row of a group sees is computed. What is hidden then still has a weight of 0, which changes no sum (but for the sign
+ * of 0, see attention_store), so how a block is cut is free. How a sum is cut is not: stripes begin at multiples of
+ * STRIPE keys, and within one the sums over keys are cut at fixed places too.
  *
- * 0 times NaN is not 0. So every operand that a product of the last two forms runs over is checked when it is brought in, and if it
- * is not finite throughout, the product leaves out hidden pairs one by one. */
+ * 0 times NaN is not 0. So every operand that a product of the last two forms runs over is checked when it is brought
+ * in, and if it is not finite throughout, the product leaves out hidden pairs one by one. */
 #ifndef TH_KERNELS_ATTENTION_BLOCK_H
 #define TH_KERNELS_ATTENTION_BLOCK_H
 
@@ -33,9 +34,9 @@ enum {
 typedef struct attention_plan {
     const th_attention *a;
     const th_kernels *kernels;
-    int64_t size;         /* bytes of an element */
+    int64_t size;                    /* bytes of an element */
     int64_t tile_rows, tile_columns; /* of product_block; tile_columns keys are in a packed panel */
-    int64_t items;        /* N */
+    int64_t items;                   /* N */
 } attention_plan;
 
 /* One of the N items. */
@@ -60,19 +61,21 @@ typedef struct attention_panels {
 typedef struct attention_block {
     int64_t query, rows, start;
     int64_t first[BLOCK_ROWS], past[BLOCK_ROWS]; /* row r may see columns first[r] .. past[r] - 1 */
-    int64_t least, most;                         /* some row may see columns least .. most - 1; most is 0 when none sees any */
-    int64_t all_first, all_past;                 /* all rows may see these, if all_first < all_past */
-    int64_t begin, end;                          /* least and most to whole LANES: what is computed of a row of scores */
-    int groups;                                  /* of group_rows rows (the last may have less) */
+    int64_t least, most;         /* some row may see columns least .. most - 1; most is 0 when none sees any */
+    int64_t all_first, all_past; /* all rows may see these, if all_first < all_past */
+    int64_t begin, end;          /* least and most to whole LANES: what is computed of a row of scores */
+    int groups;                  /* of group_rows rows (the last may have less) */
     int64_t group_rows;
-    int64_t group_begin[BLOCK_ROWS / GROUP], group_end[BLOCK_ROWS / GROUP]; /* what some row of each may see, if begin < end */
+    int64_t group_begin[BLOCK_ROWS / GROUP],
+        group_end[BLOCK_ROWS / GROUP]; /* what some row of each may see, if begin < end */
 } attention_block;
 
 attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a);
 attention_item th_attention_item(const th_attention *a, int64_t number);
 
 /* Element (row, column) of an item's operand, whose elements have `size` bytes; NULL when it is not given. */
-char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column, int64_t size);
+char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column,
+                      int64_t size);
 
 /* -- workspace: the same sequence of calls finds out its size (with base NULL) and hands it out -- */
 
@@ -101,19 +104,22 @@ bool th_attention_block(const attention_plan *p, const attention_item *item, int
                         int64_t count, attention_block *block);
 
 /* The block for the row kernels. */
-th_attention_rows th_attention_block_rows(const attention_plan *p, const attention_item *item, const attention_block *block,
-                                          void *scores, int64_t stride);
+th_attention_rows th_attention_block_rows(const attention_plan *p, const attention_item *item,
+                                          const attention_block *block, void *scores, int64_t stride);
 
 /* scores (rows, stride) = a keysᵀ. */
 void th_attention_scores(const attention_plan *p, const attention_block *block, const attention_copy *a,
                          const attention_panels *keys, void *scores, int64_t stride);
 
-/* to (rows, b's width) += a (rows, stride) b; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides as a. */
-void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
-                               int64_t stride, const attention_copy *b, void *to, int64_t to_stride);
+/* to (rows, b's width) += a (rows, stride) b; row 0 of b is the key at `start`. weights: what tells hidden pairs,
+ * strides as a. */
+void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a,
+                               const void *weights, int64_t stride, const attention_copy *b, void *to,
+                               int64_t to_stride);
 
 /* to (keys, b's width) += aᵀ b; b has the block's queries for rows. */
-void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a, const void *weights,
-                                  int64_t stride, const attention_copy *b, const attention_copy *to);
+void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a,
+                                  const void *weights, int64_t stride, const attention_copy *b,
+                                  const attention_copy *to);
 
 #endif

@@ -1,26 +1,29 @@
-/* The forward of attention (attention.h). A task is a chunk of queries of one item. For each stripe of keys that some of them see,
- * it packs the keys, copies the values, and takes its queries in blocks:
+/* The forward of attention (attention.h). A task is a chunk of queries of one item. For each stripe of keys that some
+ * of them see, it packs the keys, copies the values, and takes its queries in blocks:
  *
  *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
  *
- * where maximum is the largest logit of the row so far, and factor, exp(maximum before - maximum now), brings what was summed up
- * under an earlier one to the present one. At the end o = output / sum of weights, and log_sum_exp = maximum + log(sum). */
+ * where maximum is the largest logit of the row so far, and factor, exp(maximum before - maximum now), brings what was
+ * summed up under an earlier one to the present one. At the end o = output / sum of weights, and log_sum_exp = maximum
+ * + log(sum). */
 #include <string.h>
 
 #include "kernels/attention_block.h"
 #include "kernels/parallel.h"
 
 enum {
-    CHUNK = 10 * BLOCK_ROWS,      /* queries of a task at most, where there is more than one stripe: they keep their output so long */
+    CHUNK =
+        10 *
+        BLOCK_ROWS, /* queries of a task at most, where there is more than one stripe: they keep their output so long */
     LEAST_CHUNK = 2 * BLOCK_ROWS, /* at least, even if that makes few tasks: packing keys has to pay */
     TASKS_PER_THREAD = 4
 };
 
 typedef struct forward_memory {
-    attention_copy q;      /* (BLOCK_ROWS, D) */
-    attention_panels k;    /* (D, STRIPE) */
-    attention_copy v;      /* (STRIPE, Dv) */
-    char *scores;          /* (BLOCK_ROWS, STRIPE) */
+    attention_copy q;   /* (BLOCK_ROWS, D) */
+    attention_panels k; /* (D, STRIPE) */
+    attention_copy v;   /* (STRIPE, Dv) */
+    char *scores;       /* (BLOCK_ROWS, STRIPE) */
     int64_t stride;
     attention_copy output; /* (kept, Dv) */
     char *maximum, *sum;   /* (kept) */
@@ -51,7 +54,8 @@ static size_t take_memory(const forward_work *work, void *workspace, forward_mem
     return space.used;
 }
 
-/* Queries of a task: all of an item's, unless that makes too few tasks or there is more than one stripe. No bit depends on it. */
+/* Queries of a task: all of an item's, unless that makes too few tasks or there is more than one stripe. No bit depends
+ * on it. */
 static int64_t choose_chunk(const attention_plan *p, int threads, int64_t most)
 {
     const int64_t blocks = th_item_parts(p->a->queries, BLOCK_ROWS);
@@ -78,19 +82,22 @@ static forward_work make_work(const th_machine *machine, th_dtype dtype, const t
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
     size_t bytes;
-    return __builtin_mul_overflow(make_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes) ? SIZE_MAX : bytes;
+    return __builtin_mul_overflow(make_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes)
+               ? SIZE_MAX
+               : bytes;
 }
 
-/* One block against one stripe, whose keys and values are in place. row: of the block's first query among those kept. */
-static void forward_block(const attention_plan *p, forward_memory *m, const attention_item *item, const attention_block *block,
-                          int64_t row, bool fresh)
+/* One block against one stripe, whose keys and values are in place. row: of the block's first query among those kept.
+ */
+static void forward_block(const attention_plan *p, forward_memory *m, const attention_item *item,
+                          const attention_block *block, int64_t row, bool fresh)
 {
     char *output = m->output.data + row * m->output.stride * p->size;
     th_attention_load(p, &m->q, 0, &p->a->q, item, block->query, block->rows);
     th_attention_scores(p, block, &m->q, &m->k, m->scores, m->stride);
     const th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
-    p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width, output,
-                                  m->output.stride);
+    p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width,
+                                  output, m->output.stride);
     if (fresh)
         memset(output, 0, (size_t)(block->rows * m->output.stride * p->size));
     th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride);
@@ -111,8 +118,8 @@ static void finish_block(const attention_plan *p, const forward_memory *m, const
 }
 
 /* Brings in those of the keys start .. start + count - 1 that some of the queries see. */
-static void load_stripe(const attention_plan *p, forward_memory *m, const attention_item *item, int64_t query, int64_t past,
-                        int64_t start, int64_t count)
+static void load_stripe(const attention_plan *p, forward_memory *m, const attention_item *item, int64_t query,
+                        int64_t past, int64_t start, int64_t count)
 {
     int64_t least = count, most = 0;
     for (int64_t t = query; t < past; t += BLOCK_ROWS) {
@@ -158,7 +165,8 @@ static void forward_task(void *shared, int64_t index, int worker)
     } while (start < p->a->keys);
 }
 
-void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads, void *workspace)
+void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                          void *workspace)
 {
     forward_work work = make_work(machine, dtype, a, threads);
     work.workspace = workspace;

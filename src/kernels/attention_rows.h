@@ -1,8 +1,9 @@
-/* What the drivers of attention and its row kernels (vector/attention*.c) agree on: rows of scores in a buffer, and what is
- * hidden in them.
+/* What the drivers of attention and its row kernels (vector/attention*.c) agree on: rows of scores in a buffer, and
+ * what is hidden in them.
  *
  * A hidden weight is stored as -0. It is a zero in every product, and no visible weight is ever written so (exp is not
- * negative): where a zero is not enough, because what it is multiplied with is NaN or infinite, hidden pairs are still known. */
+ * negative): where a zero is not enough, because what it is multiplied with is NaN or infinite, hidden pairs are still
+ * known. */
 #ifndef TH_KERNELS_ATTENTION_ROWS_H
 #define TH_KERNELS_ATTENTION_ROWS_H
 
@@ -15,15 +16,16 @@
 typedef struct th_attention_rows {
     int64_t rows;
     int64_t begin, end;          /* the columns worked on: multiples of TH_LANES */
-    const int64_t *first, *past; /* (rows): columns outside first .. past-1 are hidden; begin <= first < past <= end, or nothing is visible */
+    const int64_t *first, *past; /* (rows): columns outside first .. past-1 are hidden; begin <= first < past <= end, or
+                                    nothing is visible */
     double scale;
     const bool *keep; /* at row 0, column 0; NULL: none */
     int64_t keep_row, keep_column;
     const void *additive; /* likewise */
     int64_t additive_row, additive_column;
-    const th_dropout_mask *dropout; /* NULL: none */
+    const th_dropout_mask *dropout;      /* NULL: none */
     int64_t dropout_row, dropout_column; /* of row 0, column 0 */
-    void *scores; /* (rows, stride): scores before scaling, which the weights replace */
+    void *scores;                        /* (rows, stride): scores before scaling, which the weights replace */
     int64_t stride;
 } th_attention_rows;
 

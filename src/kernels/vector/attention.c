@@ -1,8 +1,10 @@
-/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, the weights again. The matrix products
- * around it are product_block's; where rows, masks and buffers come from is the drivers' matter (kernels/attention*.c).
+/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, the weights again. The matrix
+ * products around it are product_block's; where rows, masks and buffers come from is the drivers' matter
+ * (kernels/attention*.c).
  *
- * A logit is score * scale + additive, rounded once, whatever kind of mask there is: the same visible keys give the same bits
- * however they were told. Lanes are counted from the first column of the buffer, so that sums do not depend on what is hidden. */
+ * A logit is score * scale + additive, rounded once, whatever kind of mask there is: the same visible keys give the
+ * same bits however they were told. Lanes are counted from the first column of the buffer, so that sums do not depend
+ * on what is hidden. */
 #include "kernels/attention_rows.h"
 #include "kernels/vector/philox.h"
 #include "kernels/vector/product.h"
@@ -94,8 +96,9 @@ TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
                        .scale = (real)b->scale};
 }
 
-/* The logits of columns x .. x + 15; hidden ones are -inf. edge: first or past lies within them. masked: there are masks to
- * read. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what follows.) */
+/* The logits of columns x .. x + 15; hidden ones are -inf. edge: first or past lies within them. masked: there are
+ * masks to read. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what
+ * follows.) */
 TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked)
 {
     lanes_int visible = in_range(x, row->first, row->past);
@@ -146,8 +149,8 @@ static bool any_visible(const score_row *row)
     return false;
 }
 
-/* Replaces the scores of first .. past-1 by logits, and returns the largest that is not NaN: -inf when no key is visible. Where all
- * that is visible is -inf or NaN the answer is NaN, which then is what becomes of the row. */
+/* Replaces the scores of first .. past-1 by logits, and returns the largest that is not NaN: -inf when no key is
+ * visible. Where all that is visible is -inf or NaN the answer is NaN, which then is what becomes of the row. */
 TH_INLINE real put_logits(const score_row *row, real *to, bool masked)
 {
     lanes largest[CHAINS];
@@ -184,10 +187,10 @@ TH_INLINE real put_logits(const score_row *row, real *to, bool masked)
     return most == (real)-INFINITY && any_visible(row) ? (real)NAN : most;
 }
 
-/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that. multiplier is that of
- * column begin; NULL: all are 1. */
-TH_INLINE real put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift, const real *multiplier,
-                           bool masked)
+/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that. multiplier
+ * is that of column begin; NULL: all are 1. */
+TH_INLINE real put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift,
+                           const real *multiplier, bool masked)
 {
     const lanes shifts = lanes_broadcast(shift);
     const vec hidden = hidden_weight();
@@ -235,8 +238,8 @@ TH_INLINE void rescale(const running *state, int64_t r, real most)
 }
 
 /* The weights of a row whose largest logit is known. */
-TH_INLINE void softmax_row(const th_attention_rows *b, const running *state, int64_t r, real largest, const real *multiplier,
-                           bool masked)
+TH_INLINE void softmax_row(const th_attention_rows *b, const running *state, int64_t r, real largest,
+                           const real *multiplier, bool masked)
 {
     const score_row row = row_of(b, r);
     real *to = (real *)b->scores + r * b->stride;
@@ -256,7 +259,8 @@ static int64_t make_multipliers(const th_attention_rows *b, int64_t r, real *mul
 {
     const int64_t columns = b->end - b->begin, together = columns < MULTIPLIERS ? MULTIPLIERS / columns : 1;
     const int64_t rows = b->rows - r < together ? b->rows - r : together;
-    dropout_multipliers(b->dropout, b->dropout_row + r, rows, b->dropout_column + b->begin, columns, multiplier, columns);
+    dropout_multipliers(b->dropout, b->dropout_row + r, rows, b->dropout_column + b->begin, columns, multiplier,
+                        columns);
     return rows;
 }
 
@@ -277,10 +281,10 @@ TH_INLINE void softmax_rows(const th_attention_rows *b, const running *state, bo
     }
 }
 
-/* Scores become weights relative to a running maximum: exp(logit - maximum), with dropout. maximum and sum (rows) are brought up
- * to date, and output (rows, width) is brought to the new maximum; fresh: they do not exist yet. */
-void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *maximum, void *sum, int64_t width, void *output,
-                                  int64_t output_row)
+/* Scores become weights relative to a running maximum: exp(logit - maximum), with dropout. maximum and sum (rows) are
+ * brought up to date, and output (rows, width) is brought to the new maximum; fresh: they do not exist yet. */
+void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *maximum, void *sum, int64_t width,
+                                  void *output, int64_t output_row)
 {
     const running state = {maximum, sum, output, width, output_row, fresh};
     if (b->keep || b->additive)
@@ -298,8 +302,8 @@ typedef struct gradient_row {
     const real *multiplier; /* of column begin; NULL: all are 1 */
 } gradient_row;
 
-TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier, int64_t x, bool edge,
-                           bool masked)
+TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier, int64_t x,
+                           bool edge, bool masked)
 {
     const lanes z = logits(row, x, edge, masked);
     lanes weight = lanes_exp(lanes_sub(z, lanes_broadcast(g->log_sum_exp)));
@@ -323,7 +327,8 @@ TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g
     lanes_store(to + x, weight);
 }
 
-TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g, bool masked)
+TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g,
+                            bool masked)
 {
     lanes hidden;
     for (int r = 0; r < TH_REGISTERS; r++)
@@ -342,8 +347,8 @@ TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, re
     }
 }
 
-TH_INLINE void gradient_rows(const th_attention_rows *b, const real *log_sum_exp, const real *delta, real factor, real *gradient,
-                             bool masked)
+TH_INLINE void gradient_rows(const th_attention_rows *b, const real *log_sum_exp, const real *delta, real factor,
+                             real *gradient, bool masked)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0, together; r < b->rows; r += together) {
@@ -360,10 +365,10 @@ TH_INLINE void gradient_rows(const th_attention_rows *b, const real *log_sum_exp
     }
 }
 
-/* Scores become weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, holds what a product has made of
- * the output's gradient, dP = dO vᵀ, and becomes weight (multiplier dP - delta) factor; 0 where hidden. */
-void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta, double factor,
-                                   void *gradient)
+/* Scores become weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, holds what a product
+ * has made of the output's gradient, dP = dO vᵀ, and becomes weight (multiplier dP - delta) factor; 0 where hidden. */
+void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta,
+                                   double factor, void *gradient)
 {
     if (b->keep || b->additive)
         gradient_rows(b, log_sum_exp, delta, (real)factor, gradient, true);

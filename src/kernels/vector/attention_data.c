@@ -1,5 +1,5 @@
-/* What surrounds the products of attention: rows brought in from strided memory and out to it, and the product that knows hidden
- * pairs. Buffers have rows of whole lanes, filled up with zeros. */
+/* What surrounds the products of attention: rows brought in from strided memory and out to it, and the product that
+ * knows hidden pairs. Buffers have rows of whole lanes, filled up with zeros. */
 #include "kernels/vector/product.h"
 #include "kernels/vector/row.h"
 
@@ -26,8 +26,8 @@ TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes valu
         x[(i + j) * stride] = part[j];
 }
 
-TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column, real *to,
-                         int64_t to_row)
+TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column,
+                         real *to, int64_t to_row)
 {
     vec_int bad = {0}; /* x - x is 0, or NaN, which has bits set */
     for (int64_t r = 0; r < rows; r++)
@@ -41,8 +41,8 @@ TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_
 }
 
 /* to (rows, columns), rows to_row apart, = from. *finite: no element of it is infinite or NaN. */
-void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column, void *to,
-                               int64_t to_row, bool *finite)
+void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column,
+                               void *to, int64_t to_row, bool *finite)
 {
     if (from_column == 1 && columns % TH_LANES == 0)
         *finite = load_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, 1, to, to_row);
@@ -63,9 +63,10 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
     }
 }
 
-/* to (rows, columns) = from, or += from. -0 counts as 0: the sign of a sum of zeros depends on how many hidden ones there are. */
-void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to, int64_t to_row,
-                                int64_t to_column, bool add)
+/* to (rows, columns) = from, or += from. -0 counts as 0: the sign of a sum of zeros depends on how many hidden ones
+ * there are. */
+void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
+                                int64_t to_row, int64_t to_column, bool add)
 {
     if (to_column == 1 && columns % TH_LANES == 0 && add)
         store_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, to, to_row, 1, true);
@@ -75,7 +76,8 @@ void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from,
         store_rows(rows, columns, from, from_row, to, to_row, to_column, add);
 }
 
-/* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without keys. */
+/* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without
+ * keys. */
 void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximum, const void *sum, const void *output,
                                  int64_t output_row, void *o, int64_t o_row, int64_t o_column, void *log_sum_exp,
                                  int64_t log_sum_exp_row)
@@ -106,22 +108,23 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
 
 /* delta (rows) = sum over width of o * o_gradient, less the gradient of the log-sum-exp, which may be NULL. */
 void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int64_t o_row, const void *o_gradient,
-                                int64_t o_gradient_row, const void *log_sum_exp_gradient, int64_t log_sum_exp_gradient_row,
-                                void *delta)
+                                int64_t o_gradient_row, const void *log_sum_exp_gradient,
+                                int64_t log_sum_exp_gradient_row, void *delta)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)o + r * o_row, *y = (const real *)o_gradient + r * o_gradient_row;
         lanes sum = lanes_broadcast(0);
         for (int64_t i = 0; i < width; i += TH_LANES)
             sum = lanes_mul_add(lanes_load(x + i), lanes_load(y + i), sum);
-        const real other = log_sum_exp_gradient ? ((const real *)log_sum_exp_gradient)[r * log_sum_exp_gradient_row] : 0;
+        const real other =
+            log_sum_exp_gradient ? ((const real *)log_sum_exp_gradient)[r * log_sum_exp_gradient_row] : 0;
         ((real *)delta)[r] = lanes_sum(sum) - other;
     }
 }
 
-/* product_block for the one case that B's rows are contiguous and whole lanes wide, without the terms whose weight is hidden (-0),
- * so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A. Where all is finite this
- * has the same bits as the product, up to the sign of zeros. */
+/* product_block for the one case that B's rows are contiguous and whole lanes wide, without the terms whose weight is
+ * hidden (-0), so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A.
+ * Where all is finite this has the same bits as the product, up to the sign of zeros. */
 void TH_KERNEL(attention_visible_product)(const th_product_block *block, const void *weights)
 {
     const real hidden = (real)-0.0;
@@ -142,8 +145,8 @@ void TH_KERNEL(attention_visible_product)(const th_product_block *block, const v
 }
 
 /* to (rows, columns) += from for columns first[r] .. past[r]-1 of each row r; steps of 0 in `to` sum up. */
-void TH_KERNEL(attention_accumulate)(int64_t rows, const int64_t *first, const int64_t *past, const void *from, int64_t from_row,
-                                     void *to, int64_t to_row, int64_t to_column)
+void TH_KERNEL(attention_accumulate)(int64_t rows, const int64_t *first, const int64_t *past, const void *from,
+                                     int64_t from_row, void *to, int64_t to_row, int64_t to_column)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)from + r * from_row;

@@ -158,7 +158,9 @@ static void multiply_panel(const th_product_block *block, tile_operands *t, cons
     t->columns = columns;
     for (int64_t i = 0, rows; i < block->m; i += rows) {
         const int64_t left = block->m - i;
-        rows = left < TILE_ROWS ? left : in_place && left > TILE_ROWS && left < 2 * TILE_ROWS ? (left + 1) / 2 : TILE_ROWS;
+        rows = left < TILE_ROWS                                       ? left
+               : in_place && left > TILE_ROWS && left < 2 * TILE_ROWS ? (left + 1) / 2
+                                                                      : TILE_ROWS;
         rows = rows < TILE_ROWS ? rows : TILE_ROWS;
         t->a = (const real *)block->a + i / TILE_ROWS * block->a_panel + i % TILE_ROWS * block->a_row;
         t->c = (real *)block->c + i * block->c_row + j;

@@ -1,8 +1,9 @@
 /* What every file in this folder starts with: the element type, the vector type and the name of the instance.
  *
- * The folder is compiled once per element type and instruction set, with TH_REAL_BITS (32, 64), TH_VECTOR_BYTES (16, 32, 64)
- * and TH_INSTANCE (such as f32_avx512) given by the build. All instances work on TH_LANES virtual lanes (a `lanes` is one
- * or more registers), so that sums are the same additions in the same order, and thus the same bits, everywhere. */
+ * The folder is compiled once per element type and instruction set, with TH_REAL_BITS (32, 64), TH_VECTOR_BYTES (16,
+ * 32, 64) and TH_INSTANCE (such as f32_avx512) given by the build. All instances work on TH_LANES virtual lanes (a
+ * `lanes` is one or more registers), so that sums are the same additions in the same order, and thus the same bits,
+ * everywhere. */
 #ifndef TH_KERNELS_VECTOR_H
 #define TH_KERNELS_VECTOR_H
 
@@ -36,11 +37,11 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 /* The name of this instance's `name`: th_exp_f32_avx2 for TH_KERNEL(exp). */
 #define TH_KERNEL(name) TH_PASTE(th_##name, TH_INSTANCE)
 
-struct th_philox;        /* kernels/philox.h */
+struct th_philox; /* kernels/philox.h */
 struct th_dropout_mask;
-struct th_adam_update;   /* kernels/optimizer_kernels.h */
+struct th_adam_update; /* kernels/optimizer_kernels.h */
 struct th_sgd_update;
-struct th_product_block; /* kernels/product_block.h */
+struct th_product_block;  /* kernels/product_block.h */
 struct th_attention_rows; /* kernels/attention_rows.h */
 
 #define MAP(name) void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters);
