@@ -73,8 +73,9 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
 
 /* One step over every parameter that has a gradient (others, frozen ones among them, rest), then all these gradients
  * are marked empty and the context's step count moves by one. If a gradient is not finite nothing changes:
- * TH_ERROR_VALUE names the parameter and the element, gradients stay to be looked at, and the step can be repeated with
- * the same random numbers. The first step allocates the moments (TH_ERROR_MEMORY), later ones allocate nothing. */
+ * TH_ERROR_VALUE names the parameter and the element, gradients stay to be looked at, and the step can be repeated: the
+ * next backward overwrites them, with the same random numbers. The first step allocates the moments (TH_ERROR_MEMORY),
+ * later ones allocate nothing. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* Taken literally, 0 included; TH_ERROR_ARGUMENT for a negative or non-finite one. */

@@ -41,7 +41,7 @@ static bool takes_over(const th_node *node, const th_tensor *input, const th_ten
 {
     const th_tensor *root = input->root;
     return root->node >= 0 && !th_gradient_begun(root) && input == root && output->gradient->holds == 1 &&
-           !output->keep_gradient && !root->ctx->keep_values && input->dtype == output->dtype &&
+           !output->keep_gradient && !output->wrt_target && !root->ctx->keep_values && input->dtype == output->dtype &&
            input->ndim == output->ndim && node->n_outputs == 1 &&
            memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
            memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
@@ -215,7 +215,7 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
 {
     if (is_plain_view(node) || !has_gradient(node))
         return TH_OK;
-    if (node->consumed)
+    if (node->wanted && node->consumed)
         return th_fail(
             ctx, TH_ERROR_STATE, "backward",
             "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
@@ -227,7 +227,7 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
         if (output && output->root == output)
             th_gradient_used_up(output);
     }
-    if (!keep_tape)
+    if (node->wanted && !keep_tape) /* one that was only looked at, above all that was chosen, can still be walked */
         th_node_release(ctx, node);
     return TH_OK;
 }

@@ -15,8 +15,8 @@ struct th_touched {
 };
 
 struct th_stashed {
-    th_tensor *leaf;
-    th_storage *gradient;
+    th_tensor *root;
+    th_storage *gradient; /* of a leaf: what it has accumulated; of an intermediate result: what was kept */
     bool full;
     struct th_stashed *next;
 };
@@ -86,6 +86,12 @@ static th_status make_memory(th_context *ctx, th_tensor *root)
     return status;
 }
 
+static void forget(th_tensor *root)
+{
+    root->gradient_full = false;
+    root->covered = NULL;
+}
+
 static th_status note_touched(th_context *ctx, th_tensor *root)
 {
     if (root->node >= 0 || root->touched)
@@ -96,6 +102,11 @@ static th_status note_touched(th_context *ctx, th_tensor *root)
     *entry = (struct th_touched){root, ctx->tape->touched};
     ctx->tape->touched = entry;
     root->touched = true;
+    if (root->gradient_refused && !root->wrt_target) {
+        root->gradient_refused = false;
+        forget(root);
+    }
+    th_storage_changed(root->gradient); /* an operation may have read it through th_gradient */
     return TH_OK;
 }
 
@@ -174,12 +185,6 @@ void th_gradient_complete(th_tensor *root)
     set_full(root);
 }
 
-static void forget(th_tensor *root)
-{
-    root->gradient_full = false;
-    root->covered = NULL;
-}
-
 void th_gradient_used_up(th_tensor *root)
 {
     th_context *ctx = root->ctx;
@@ -198,16 +203,18 @@ void th_gradient_used_up(th_tensor *root)
 
 /* -- around a pass -- */
 
-/* A leaf whose gradient was asked for: what it has accumulated is set aside. */
-static th_status stash(th_context *ctx, th_tensor *leaf)
+/* A root whose gradient was asked for: the one it has is set aside. */
+static th_status stash(th_context *ctx, th_tensor *root)
 {
     struct th_stashed *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
-    *entry = (struct th_stashed){leaf, leaf->gradient, leaf->gradient_full, ctx->tape->stashed};
+    *entry = (struct th_stashed){root, root->node < 0 ? root->gradient : root->kept, root->gradient_full,
+                                 ctx->tape->stashed};
     ctx->tape->stashed = entry;
-    leaf->gradient = NULL;
-    forget(leaf);
+    root->gradient = root->kept = NULL;
+    forget(root);
+    root->wrt_target = true;
     return TH_OK;
 }
 
@@ -222,11 +229,8 @@ th_status th_gradients_begin(th_context *ctx, const th_backward_options *options
             th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "wrt[%d] does not require a gradient", i);
             break;
         }
-        if (t->root->wrt_target)
-            continue;
-        if (t->root->node < 0 && stash(ctx, t->root) != TH_OK)
+        if (!t->root->wrt_target && stash(ctx, t->root) != TH_OK)
             break;
-        t->root->wrt_target = true;
     }
     return ctx->error ? th_gradients_end(ctx, options) : TH_OK;
 }
@@ -256,27 +260,32 @@ static void hand_out(th_context *ctx, const th_backward_options *options)
             options->gradients[i] = chosen(ctx, options->wrt[i]);
 }
 
-/* Leaves get back what they had; intermediate results lose what was kept for this pass only. */
-static void end_wrt(th_context *ctx, const th_backward_options *options)
+static void drop_if(th_context *ctx, th_storage *storage)
+{
+    if (storage)
+        th_storage_drop(ctx, storage);
+}
+
+/* Leaves get back what they had. So do intermediate results, unless this pass has brought a gradient that is to be kept
+ * for reading. */
+static void end_wrt(th_context *ctx)
 {
     th_tape *tape = ctx->tape;
-    for (int i = 0; i < options->n_wrt; i++) {
-        th_tensor *t = options->wrt[i];
-        if (t == NULL || t->root == NULL || !t->root->wrt_target)
-            continue;
-        t->root->wrt_target = false;
-        if (t->root->node >= 0 && t->root->kept && !t->root->keep_gradient && !ctx->keep_values) {
-            th_storage_drop(ctx, t->root->kept);
-            t->root->kept = NULL;
-        }
-    }
     for (struct th_stashed *entry = tape->stashed; entry; entry = entry->next) {
-        if (entry->leaf->gradient)
-            th_storage_drop(ctx, entry->leaf->gradient);
-        forget(entry->leaf);
-        entry->leaf->gradient = entry->gradient;
-        entry->leaf->gradient_full = entry->full;
-        entry->leaf->touched = false;
+        th_tensor *root = entry->root;
+        root->wrt_target = false;
+        if (root->node < 0) {
+            drop_if(ctx, root->gradient);
+            forget(root);
+            root->gradient = entry->gradient;
+            root->gradient_full = entry->full;
+            root->touched = false;
+        } else if (root->kept && (root->keep_gradient || ctx->keep_values)) {
+            drop_if(ctx, entry->gradient);
+        } else {
+            drop_if(ctx, root->kept);
+            root->kept = entry->gradient;
+        }
     }
     tape->stashed = NULL;
     tape->wrt = false;
@@ -311,7 +320,7 @@ th_status th_gradients_end(th_context *ctx, const th_backward_options *options)
             th_gradient_complete(entry->leaf);
     }
     tape->touched = NULL;
-    end_wrt(ctx, options);
+    end_wrt(ctx);
     return ctx->error;
 }
 
@@ -363,8 +372,10 @@ th_tensor *(th_keep_gradient)(th_tensor *t)
 
 void th_empty_gradient(th_tensor *t)
 {
-    if (t && t->root && t->root->node < 0)
+    if (t && t->root && t->root->node < 0) {
         forget(t->root);
+        t->root->gradient_refused = false;
+    }
 }
 
 th_tensor *(th_set_requires_gradient)(th_tensor *t, bool requires_gradient)
@@ -376,9 +387,9 @@ th_tensor *(th_set_requires_gradient)(th_tensor *t, bool requires_gradient)
                 th_dtype_name(t->dtype));
         return NULL;
     }
-    if (t->node >= 0 || t->storage != &t->own_storage || (t->root && t->root != t)) {
+    if (!t->owned || t->storage != &t->own_storage) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_requires_gradient",
-                "the tensor is a result of the tape, not a leaf (th_keep copies, th_detach cuts)");
+                "the tensor belongs to the tape, a leaf is yours (th_keep makes a copy that is)");
         return NULL;
     }
     t->requires_gradient = requires_gradient;

@@ -132,6 +132,18 @@ static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th
     return status;
 }
 
+/* What an operation does not say of itself is left out. */
+static int print_formulas(FILE *file, const th_op *op)
+{
+    const char *gradient = op->gradient             ? op->gradient
+                           : op->flags & TH_OP_VIEW ? "a view: its gradient is the same view"
+                                                    : NULL;
+    int written = op->value ? fprintf(file, "      %s\n", op->value) : 0;
+    if (written >= 0 && gradient)
+        written = fprintf(file, "      %s\n", gradient);
+    return written;
+}
+
 static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -166,9 +178,7 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
             return ctx->error;
         work += multiply_adds(ctx, node);
         kept += node_own_bytes(ctx->tape, i);
-        if (options->formulas &&
-            fprintf(file, "      %s\n      %s\n", node->op->value,
-                    node->op->gradient ? node->op->gradient : "a view: its gradient is the same view") < 0)
+        if (options->formulas && print_formulas(file, node->op) < 0)
             return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
         if (options->values && print_values(ctx, file, node) != TH_OK)
             return ctx->error;
@@ -207,44 +217,58 @@ static void first_use(const th_tape *tape, const th_tensor *t, int64_t *node_ind
     }
 }
 
-static th_status print_dot_leaf(th_context *ctx, FILE *file, const th_tensor *t, int64_t user)
+/* Text between the quotes of a label. */
+static void print_quoted(FILE *file, const char *text)
 {
-    int64_t node;
-    int input;
-    first_use(ctx->tape, t, &node, &input);
-    const th_array array = th_tensor_array(t);
-    const bool good =
-        fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"%s\"];\n  t%" PRId64 "_%d -> n%" PRId64 ";\n",
-                node, input, t->requires_gradient ? "bold" : "dashed", TH_TEXT(&array), node, input, user) >= 0;
-    return good ? TH_OK : th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', file);
+        fputc(*text, file);
+    }
 }
 
-static th_status print_dot_node(th_context *ctx, FILE *file, int64_t index)
+static void print_dot_node(const th_tape *tape, FILE *file, int64_t index)
 {
-    const th_node *node = th_node_at(ctx->tape, index);
+    const th_node *node = th_node_at(tape, index);
     const th_array output = th_tensor_array(th_node_output(node, 0)->tensor);
-    bool good = fprintf(file, "  n%" PRId64 " [label=\"%s\\n%s\", tooltip=\"%s\"];\n", index, node->op->name,
-                        TH_TEXT(&output), node->op->gradient ? node->op->gradient : "view") >= 0;
-    for (int i = 0; i < node->n_inputs && good; i++) {
+    fprintf(file, "  n%" PRId64 " [label=\"", index);
+    print_quoted(file, node->op->name);
+    fprintf(file, "\\n%s\", tooltip=\"", TH_TEXT(&output));
+    print_quoted(file, node->op->gradient ? node->op->gradient : "view");
+    fprintf(file, "\"];\n");
+}
+
+/* Where a node's inputs come from: other nodes, or leaves, which are introduced where they are first used. */
+static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
+{
+    const th_node *node = th_node_at(tape, index);
+    for (int i = 0; i < node->n_inputs; i++) {
         const th_tensor *t = th_node_input(node, i)->tensor;
         if (t == NULL)
             continue;
-        const int64_t from = maker(ctx->tape, t, index);
-        if (from >= 0)
-            good = fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", from, index) >= 0;
-        else if (print_dot_leaf(ctx, file, t, index) != TH_OK)
-            return ctx->error;
+        const int64_t from = maker(tape, t, index);
+        if (from >= 0) {
+            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", from, index);
+            continue;
+        }
+        int64_t first;
+        int input;
+        first_use(tape, t, &first, &input);
+        const th_array array = th_tensor_array(t);
+        if (first == index && input == i)
+            fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"%s\"];\n", first, input,
+                    t->requires_gradient ? "bold" : "dashed", TH_TEXT(&array));
+        fprintf(file, "  t%" PRId64 "_%d -> n%" PRId64 ";\n", first, input, index);
     }
-    return good ? TH_OK : th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
 }
 
 th_status th_tape_print_dot(th_context *ctx, FILE *file)
 {
     if (ctx == NULL || file == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print_dot", "the file is NULL") : TH_ERROR_ARGUMENT;
-    if (fprintf(file, "digraph tape {\n  node [shape=ellipse, fontname=\"sans-serif\"];\n") < 0)
-        return th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
-    /* modules become boxes around their nodes */
+    fprintf(file, "digraph tape {\n  node [shape=ellipse, fontname=\"sans-serif\"];\n");
+    /* modules become boxes around their nodes; edges come after all boxes, because one inside a box would draw both its
+     * ends into it */
     const char *open = "";
     int boxes = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
@@ -252,14 +276,18 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
         if (strcmp(path, open) != 0) {
             if (open[0])
                 fprintf(file, "  }\n");
-            if (path[0])
-                fprintf(file, "  subgraph cluster_%d {\n  label=\"%s\"; style=rounded;\n", boxes++, path);
+            if (path[0]) {
+                fprintf(file, "  subgraph cluster_%d {\n  label=\"", boxes++);
+                print_quoted(file, path);
+                fprintf(file, "\"; style=rounded;\n");
+            }
             open = path;
         }
-        if (print_dot_node(ctx, file, i) != TH_OK)
-            return ctx->error;
+        print_dot_node(ctx->tape, file, i);
     }
-    if (fprintf(file, "%s}\n", open[0] ? "  }\n" : "") < 0)
-        return th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed");
-    return TH_OK;
+    fprintf(file, "%s", open[0] ? "  }\n" : "");
+    for (int64_t i = 0; i < th_tape_length(ctx); i++)
+        print_dot_edges(ctx->tape, file, i);
+    fprintf(file, "}\n");
+    return ferror(file) ? th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed") : TH_OK;
 }

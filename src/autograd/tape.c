@@ -32,16 +32,8 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
 /* -- values computed again -- */
 
 /* Runs a cheap operation's forward once more, into fresh memory for its output 0. */
-static th_status compute_again(th_context *ctx, th_node *node, th_storage *storage)
+static th_status run_again(th_context *ctx, const th_node *node)
 {
-    th_block *block = th_take_block(ctx, &ctx->step_arena, storage->bytes, node->op->name);
-    if (block == NULL)
-        return TH_ERROR_MEMORY;
-    storage->block = block;
-    storage->data = th_block_data(block);
-    storage->dropped = false;
-    storage->holds = 1; /* the node's, until its own backward has been */
-    node->restored = true;
     th_frame frame;
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
         return ctx->error;
@@ -53,6 +45,23 @@ static th_status compute_again(th_context *ctx, th_node *node, th_storage *stora
         frame.output[i].given = false; /* small, and still there */
     frame.output[0].data = th_tensor_data(th_node_output(node, 0)->tensor);
     return th_frame_run(&frame, false);
+}
+
+static th_status compute_again(th_context *ctx, th_node *node, th_storage *storage)
+{
+    th_block *block = th_take_block(ctx, &ctx->step_arena, storage->bytes, node->op->name);
+    if (block == NULL)
+        return TH_ERROR_MEMORY;
+    storage->block = block;
+    storage->data = th_block_data(block);
+    storage->dropped = false;
+    storage->holds = 1; /* the node's, until its own backward has been */
+    if (run_again(ctx, node) != TH_OK) {
+        th_storage_drop(ctx, storage);
+        return ctx->error;
+    }
+    node->restored = true;
+    return TH_OK;
 }
 
 th_status th_restore(th_context *ctx, th_storage *storage, const char *operation)

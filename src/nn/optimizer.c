@@ -697,15 +697,35 @@ static void update_all(th_optimizer *o, double gradient_scale)
     }
 }
 
+/* The gradients stay to be looked at, and the step can be repeated: with the same random numbers, and gradients that
+ * start from nothing. */
+static th_status refuse(th_optimizer *o)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        o->records[i].tensor->gradient_refused = has_gradient(o->records[i].tensor);
+    th_random_step_refused(o->ctx);
+    return o->ctx->error;
+}
+
+/* Gradients of a refused step that the repeated one did not bring again are none of its. (Without a backward in between
+ * all of them are still those to step on.) */
+static void forget_refused(th_optimizer *o)
+{
+    bool repeated = false;
+    for (int64_t i = 0; i < o->count && !repeated; i++)
+        repeated = has_gradient(o->records[i].tensor) && !o->records[i].tensor->gradient_refused;
+    for (int64_t i = 0; i < o->count && repeated; i++)
+        if (o->records[i].tensor->gradient_refused)
+            th_empty_gradient(o->records[i].tensor);
+}
+
 static th_status check_gradients(th_optimizer *o)
 {
     norm g = {.module = o->module, .operation = "optimizer_step"};
     do {
         for (int64_t i = 0; i < o->count; i++)
-            if (visit(&g, o->records[i].tensor) != TH_OK) {
-                th_random_step_refused(o->ctx);
+            if (visit(&g, o->records[i].tensor) != TH_OK)
                 return o->ctx->error;
-            }
     } while (another_pass(&g));
     o->norm = norm_of(&g);
     return TH_OK;
@@ -721,8 +741,9 @@ th_status(th_optimizer_step)(th_optimizer *o)
     if (th_failed(ctx))
         return ctx->error;
     const bool real = !ctx->options.shapes_only;
+    forget_refused(o);
     if ((real && check_gradients(o) != TH_OK) || ensure_moments(o) != TH_OK)
-        return ctx->error;
+        return refuse(o);
     if (!o->sorted)
         sort_layout(o);
     for (int64_t i = 0; i < o->count; i++)

@@ -214,7 +214,6 @@ th_block *th_arena_take(th_arena *arena, size_t bytes)
         return NULL;
     block->used = used;
     arena->live += used;
-    arena->peak = arena->live > arena->peak ? arena->live : arena->peak;
     if (block->chunk->memory)
         TH_UNPOISON(block->chunk->memory + block->offset, bytes);
     return block;
@@ -260,9 +259,4 @@ void th_arena_give(th_arena *arena, th_block *block)
 void *th_block_data(const th_block *block)
 {
     return block->chunk && block->chunk->memory ? block->chunk->memory + block->offset : NULL;
-}
-
-size_t th_block_bytes(const th_block *block)
-{
-    return block->used;
 }

@@ -22,7 +22,7 @@ typedef struct th_chunk_source {
 typedef struct th_arena {
     th_chunk_source source;
     bool virtual_only;       /* shapes only: blocks have a size and no memory */
-    size_t live, peak;       /* bytes in blocks now, and at most so far */
+    size_t live;             /* bytes in blocks now */
     struct th_chunk *chunks; /* oldest first */
     th_block *spare;         /* unused block records */
     void *records;           /* pages of block records */
@@ -35,6 +35,5 @@ void th_arena_destroy(th_arena *arena);
 th_block *th_arena_take(th_arena *arena, size_t bytes);
 void th_arena_give(th_arena *arena, th_block *block);
 void *th_block_data(const th_block *block); /* 64-byte aligned; NULL for an empty or virtual block */
-size_t th_block_bytes(const th_block *block);
 
 #endif

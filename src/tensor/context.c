@@ -6,6 +6,12 @@
 #include "tensor/parameter.h"
 #include "tensor/tensor.h"
 
+#ifdef __clang__
+#define TH_COMPILER __VERSION__ /* names clang itself */
+#else
+#define TH_COMPILER "gcc " __VERSION__
+#endif
+
 enum { TH_MAX_THREADS = 1024 };
 
 static void *default_allocate(void *user, size_t bytes)
@@ -238,7 +244,7 @@ const char *th_build_info(th_context *ctx)
     if (ctx == NULL)
         return "";
     const int used =
-        snprintf(ctx->build_info, sizeof ctx->build_info, "tapehead %s compiler=%s ", th_version(), __VERSION__);
+        snprintf(ctx->build_info, sizeof ctx->build_info, "tapehead %s compiler=%s ", th_version(), TH_COMPILER);
     th_machine machine = ctx->machine;
     machine.threads = ctx->threads;
     if (used > 0 && (size_t)used < sizeof ctx->build_info)

@@ -154,6 +154,10 @@ bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const
         th_fail(where, TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
         return false;
     }
+    if (ctx && t->ctx != ctx) { /* before its own error: what is returned in vain must be pending in ctx */
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
+        return false;
+    }
     th_use_context(t->ctx);
     if (t->ctx->error != TH_OK)
         return false;
@@ -162,11 +166,7 @@ bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const
                 t->freed ? life_text[TH_LIFE_UNUSED] : life_text[t->life]);
         return false;
     }
-    if (ctx && t->ctx != ctx) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
-        return false;
-    }
-    return !ctx || ctx->error == TH_OK;
+    return true;
 }
 
 th_status th_refused(const th_tensor *t)

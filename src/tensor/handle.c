@@ -73,6 +73,7 @@ void th_storage_drop(th_context *ctx, th_storage *storage)
 void th_storage_changed(th_storage *storage)
 {
     storage->version++;
+    storage->producer = -1; /* who computes it again no longer gets what is read from now on */
     th_location(&storage->changed_file, &storage->changed_line);
 }
 
@@ -155,7 +156,8 @@ static void free_now(th_tensor *t)
 
 void th_tensor_free(th_tensor *t)
 {
-    if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter)
+    const bool gradient = t && t->storage != &t->own_storage; /* ends with its tensor */
+    if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter || gradient)
         return;
     th_context *ctx = t->ctx;
     const bool in_use = t->tape_uses > 0 || t->own_storage.holds > 1 ||

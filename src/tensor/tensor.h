@@ -66,6 +66,7 @@ struct th_tensor {
     th_storage gradient_storage; /* what `gradient` points to unless it is shared with another root */
     struct th_region *covered;   /* parts written so far; NULL with gradient_full */
     bool gradient_full;          /* every element has been written */
+    bool gradient_refused;       /* by an optimiser step: it stays to be looked at, the next backward overwrites it */
     bool keep_gradient;
     bool touched;               /* a leaf that the current backward has written */
     bool wrt_target;            /* the current backward was asked for this gradient alone */
