@@ -509,7 +509,7 @@ static const misuse misuses[] = {
     {stale, TH_ERROR_STATE, "scale|th_tape_clear"},
     {given_up, TH_ERROR_STATE, "scale|given up"},
     {freed, TH_ERROR_STATE, "scale|freed"},
-    {leaf_of_tape, TH_ERROR_ARGUMENT, "result of the tape"},
+    {leaf_of_tape, TH_ERROR_ARGUMENT, "belongs to the tape"},
     {data_of_view, TH_ERROR_STATE, "contiguous"},
     {deep_scopes, TH_ERROR_STATE, "scopes"},
 };
