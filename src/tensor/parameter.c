@@ -222,7 +222,7 @@ void th_parameter_move(th_tensor *t, th_parameter_entry *to)
     }
     t->gradient = NULL;
     t->gradient_storage = (th_storage){.producer = -1};
-    t->gradient_full = false;
+    t->gradient_full = t->gradient_refused = false;
 
     const uint32_t version = t->own_storage.version;
     to->tensor = t;
