@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tapehead/context.h"
+#include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
@@ -351,6 +352,201 @@ START_TEST(tracing_finds_the_first_value_that_is_not_finite)
 }
 END_TEST
 
+/* scale can work in place, on the memory of the gradient that it is given: not when that one was asked for. */
+START_TEST(a_chosen_gradient_is_not_overwritten_by_the_next)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    th_tensor *h = th_scale(x, 1), *y = th_scale(h, 5);
+    th_tensor *wrt[] = {y, h}, *gradients[2];
+    ck_assert_int_eq(
+        th_backward_with(total(th_scale(y, 2)), &(th_backward_options){.wrt = wrt, .n_wrt = 2, .gradients = gradients}),
+        TH_OK);
+    ck_assert_double_eq(th_get(gradients[0], TH_INDEX(0)), 2);
+    ck_assert_double_eq(th_get(gradients[1], TH_INDEX(0)), 10);
+}
+END_TEST
+
+/* The chain rule by hand: down to h, then on from there. */
+START_TEST(a_tape_can_be_walked_in_two_parts)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *h = th_exp(x), *gradient;
+    ck_assert_int_eq(
+        th_backward_with(total(th_mul(h, h)), &(th_backward_options){.wrt = &h, .n_wrt = 1, .gradients = &gradient}),
+        TH_OK);
+    ck_assert_int_eq(th_backward_with(h, &(th_backward_options){.cotangent = gradient}), TH_OK);
+    ck_assert_double_eq_tol(th_get(th_gradient(x), TH_INDEX(0)), 2 * exp(2), 1e-4);
+}
+END_TEST
+
+START_TEST(a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *h = th_keep_gradient(th_scale(x, 2)), *gradient;
+    ck_assert_int_eq(th_backward(total(th_mul(h, h))), TH_OK);
+    ck_assert_int_eq(th_backward_with(total(x), &(th_backward_options){.wrt = &h, .n_wrt = 1, .gradients = &gradient}),
+                     TH_OK);
+    ck_assert_double_eq(th_get(gradient, TH_INDEX(1)), 0);
+    ck_assert_double_eq(th_get(th_gradient(h), TH_INDEX(1)), 8);
+}
+END_TEST
+
+START_TEST(a_gradient_that_was_read_by_an_operation_and_changed_is_an_error)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(1)), *w = counting_leaf(TH_SHAPE(1));
+    ck_assert_int_eq(th_backward(total(th_scale(x, 3))), TH_OK);
+    th_tape_clear(ctx);
+    th_tensor *product = th_mul(w, th_gradient(x)); /* saves the gradient, to which this very backward adds */
+    ck_assert_int_eq(th_backward(total(th_add(product, th_scale(x, 7)))), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "mul saved at");
+}
+END_TEST
+
+START_TEST(the_handle_of_a_gradient_cannot_be_freed)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    ck_assert_int_eq(th_backward(total(th_scale(x, 3))), TH_OK);
+    th_tensor_free(th_gradient(x));
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 3);
+}
+END_TEST
+
+START_TEST(only_what_is_owned_can_become_a_leaf)
+{
+    th_scope_begin(ctx, NULL);
+    th_tensor *made = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    ck_assert_ptr_null(th_set_requires_gradient(made, true));
+    expect_error(TH_ERROR_ARGUMENT, "belongs to the tape");
+    th_scope_end(ctx, NULL);
+    th_no_grad_begin(ctx);
+    th_tensor *result = th_scale(counting_leaf(TH_SHAPE(2)), 2);
+    th_no_grad_end(ctx);
+    ck_assert_ptr_null(th_set_requires_gradient(result, true));
+    expect_error(TH_ERROR_ARGUMENT, "belongs to the tape");
+    ck_assert_ptr_nonnull(th_set_requires_gradient(th_keep(result), true));
+}
+END_TEST
+
+/* A tensor of another context is refused in this one, whatever state that one is in. */
+START_TEST(a_tensor_of_a_failed_context_is_refused)
+{
+    th_context *other = th_context_new(NULL);
+    th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(2));
+    ck_assert_ptr_null(th_reshape(foreign, TH_SHAPE(7)));
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    ck_assert_ptr_null(th_add(x, foreign));
+    expect_error(TH_ERROR_ARGUMENT, "another context");
+    ck_assert_int_eq(th_backward_with(th_exp(x), &(th_backward_options){.cotangent = foreign}), TH_ERROR_ARGUMENT);
+    expect_error(TH_ERROR_ARGUMENT, "another context");
+    th_context_free(other);
+}
+END_TEST
+
+START_TEST(a_cheap_result_that_was_changed_is_not_computed_again)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3)), *c = counting_leaf(TH_SHAPE(3));
+    th_scope_begin(ctx, NULL);
+    th_tensor *y = th_gelu(x);
+    ck_assert_int_eq(th_fill(y, 3), TH_OK);
+    th_tensor *loss = th_scope_end(ctx, total(th_mul(y, c)));
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(c), TH_INDEX(0)), 3);
+}
+END_TEST
+
+/* An allocator that refuses the call that refused_call counts down to. */
+static int refused_call;
+
+static void *refusing_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    return refused_call > 0 && --refused_call == 0 ? NULL : aligned_alloc(64, bytes);
+}
+
+static void refusing_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+/* Every allocation of a backward with recomputation fails once; the tape was kept, so the next backward must be right.
+ */
+START_TEST(a_recomputation_that_fails_is_repeated)
+{
+    bool failed = true;
+    for (int call = 1; failed; call++) {
+        th_context *c =
+            th_context_new(&(th_context_options){.seed = 1, .allocator = {refusing_allocate, refusing_release, NULL}});
+        th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
+        th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(400, 300)), true);
+        th_scope_begin(c, NULL);
+        th_tensor *y = th_dropout(th_swap_axes(x, 0, 1), 0.5); /* copies x to make it contiguous: memory of its own */
+        th_tensor *expected = th_keep(y);
+        th_tensor *loss = th_scope_end(c, total(th_mul(y, w)));
+        refused_call = call;
+        failed = th_backward_with(loss, &(th_backward_options){.keep_tape = true}) != TH_OK;
+        refused_call = 0;
+        th_error_clear(c);
+        th_empty_gradient(x);
+        th_empty_gradient(w);
+        ck_assert_int_eq(th_backward(loss), TH_OK);
+        ck_assert_mem_eq(th_data_const(th_gradient(w)), th_data_const(expected), (size_t)300 * 400 * sizeof(float));
+        th_context_free(c);
+    }
+}
+END_TEST
+
+/* Names are the user's: quotes and backslashes too; what an operation does not say of itself is left out. */
+static th_status twice_shape(th_call *call)
+{
+    th_call_output(call, 0, call->input[0].dtype, call->input[0].ndim, call->input[0].size, NULL);
+    return TH_OK;
+}
+
+static void twice_forward(const th_call *call)
+{
+    const float *x = call->input[0].data; /* (n) */
+    float *y = call->output[0].data;      /* (n) */
+    for (int64_t i = 0; i < th_array_numel(&call->input[0]); i++)
+        y[i] = 2 * x[i];
+}
+
+static void twice_backward(const th_call *call)
+{
+    const float *dy = call->output_gradient[0].data; /* (n) */
+    float *dx = call->input_gradient[0].data;        /* (n) */
+    for (int64_t i = 0; i < th_array_numel(&call->input_gradient[0]); i++)
+        dx[i] = 2 * dy[i];
+}
+
+START_TEST(any_name_can_be_printed)
+{
+    static const th_op twice = {.name = "\"twice\"",
+                                .n_inputs = 1,
+                                .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD,
+                                .shape = twice_shape,
+                                .forward = twice_forward,
+                                .backward = twice_backward};
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    th_scope_begin(ctx, "a \"quoted\" \\ name");
+    th_scope_end(ctx, th_add(th_apply(&twice, NULL, x), x));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_int_eq(th_tape_print(ctx, file, &(th_tape_print_options){.formulas = true}), TH_OK);
+    fflush(file);
+    ck_assert_ptr_null(strstr(text, "(null)"));
+    ck_assert_ptr_null(strstr(text, "a view"));
+    ck_assert_int_eq(th_tape_print_dot(ctx, file), TH_OK);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "label=\"a \\\"quoted\\\" \\\\ name\""));
+    ck_assert_ptr_nonnull(strstr(text, "label=\"\\\"twice\\\"\\n(3)\""));
+    ck_assert_ptr_null(strstr(strstr(text, " -> n"), "subgraph")); /* edges stand behind all boxes */
+    free(text);
+}
+END_TEST
+
 START_TEST(the_printed_tape_names_shapes_modules_and_costs)
 {
     th_tensor *x = th_set_axes(counting_leaf(TH_SHAPE(2, 3)), "BE");
@@ -420,6 +616,16 @@ int main(void)
     tcase_add_test(tcase, after_the_first_step_no_step_allocates);
     tcase_add_test(tcase, what_is_repeated_after_an_error_draws_the_same_numbers);
     tcase_add_test(tcase, tracing_finds_the_first_value_that_is_not_finite);
+    tcase_add_test(tcase, a_chosen_gradient_is_not_overwritten_by_the_next);
+    tcase_add_test(tcase, a_tape_can_be_walked_in_two_parts);
+    tcase_add_test(tcase, a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one);
+    tcase_add_test(tcase, a_gradient_that_was_read_by_an_operation_and_changed_is_an_error);
+    tcase_add_test(tcase, the_handle_of_a_gradient_cannot_be_freed);
+    tcase_add_test(tcase, only_what_is_owned_can_become_a_leaf);
+    tcase_add_test(tcase, a_tensor_of_a_failed_context_is_refused);
+    tcase_add_test(tcase, a_cheap_result_that_was_changed_is_not_computed_again);
+    tcase_add_test(tcase, a_recomputation_that_fails_is_repeated);
+    tcase_add_test(tcase, any_name_can_be_printed);
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,378 @@
+/* The arena: first fit, the same places for the same requests, joining what is given back, empty blocks, a source that
+ * refuses; and, in a build with AddressSanitizer, that a read or write past a block is caught. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tapehead/context.h"
+#include "tapehead/ops.h"
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+#include "tensor/arena.h"
+#include "tensor/tensor.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+#ifndef HAS_ASAN
+#define HAS_ASAN 0
+#endif
+
+/* A source that counts, and refuses past a limit. */
+static struct {
+    size_t taken, limit; /* bytes out, and at most; 0: no limit */
+    int takes;
+} source;
+
+static void *take(void *owner, size_t bytes)
+{
+    (void)owner;
+    if (source.limit && source.taken + bytes > source.limit)
+        return NULL;
+    source.taken += bytes;
+    source.takes++;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void give(void *owner, void *memory, size_t bytes)
+{
+    (void)owner;
+    source.taken -= bytes;
+    free(memory);
+}
+
+static th_arena arena;
+
+static void setup(void)
+{
+    memset(&source, 0, sizeof source);
+    th_arena_init(&arena, (th_chunk_source){take, give, NULL}, false);
+}
+
+static void teardown(void)
+{
+    th_arena_destroy(&arena);
+    ck_assert_uint_eq(source.taken, 0);
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+START_TEST(blocks_are_aligned_and_apart)
+{
+    th_block *block[64];
+    for (size_t i = 0; i < 64; i++) {
+        block[i] = th_arena_take(&arena, 1 + 97 * i);
+        ck_assert_ptr_nonnull(block[i]);
+        ck_assert_uint_eq((uintptr_t)th_block_data(block[i]) % 64, 0);
+        memset(th_block_data(block[i]), (int)i, 1 + 97 * i);
+    }
+    for (size_t i = 0; i < 64; i++) {
+        const unsigned char *data = th_block_data(block[i]);
+        for (size_t j = 0; j < 1 + 97 * i; j++)
+            ck_assert_uint_eq(data[j], i);
+        th_arena_give(&arena, block[i]);
+    }
+    ck_assert_uint_eq(arena.live, 0);
+}
+END_TEST
+
+START_TEST(the_first_hole_that_fits_is_taken)
+{
+    th_block *block[8];
+    for (int i = 0; i < 8; i++)
+        block[i] = th_arena_take(&arena, 1024);
+    const void *third = th_block_data(block[2]), *sixth = th_block_data(block[5]);
+    th_arena_give(&arena, block[5]);
+    th_arena_give(&arena, block[2]);
+    block[2] = th_arena_take(&arena, 512);
+    ck_assert_ptr_eq(th_block_data(block[2]), third);
+    block[5] = th_arena_take(&arena, 1024); /* too large for what is left of the first hole */
+    ck_assert_ptr_eq(th_block_data(block[5]), sixth);
+    for (int i = 0; i < 8; i++)
+        th_arena_give(&arena, block[i]);
+}
+END_TEST
+
+/* Neighbours given back in any order become one hole again. */
+START_TEST(what_is_given_back_joins)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int i = 0; i < 6; i++) {
+        th_block *block[3], *fence;
+        for (int j = 0; j < 3; j++)
+            block[j] = th_arena_take(&arena, 4096);
+        fence = th_arena_take(&arena, 64);
+        const void *first = th_block_data(block[0]);
+        for (int j = 0; j < 3; j++)
+            th_arena_give(&arena, block[orders[i][j]]);
+        th_block *joined = th_arena_take(&arena, (size_t)3 * 4096);
+        ck_assert_ptr_eq(th_block_data(joined), first);
+        th_arena_give(&arena, fence);
+        th_arena_give(&arena, joined);
+    }
+    ck_assert_uint_eq(arena.live, 0);
+}
+END_TEST
+
+/* One random program of takes and gives; its addresses go to `places`. Everything is given back. */
+static void random_sequence(uint64_t seed, const void **places, int count)
+{
+    th_block *held[32] = {NULL};
+    for (int i = 0; i < count; i++) {
+        const size_t at = next_random(&seed) % 32;
+        const size_t bytes = next_random(&seed) % (next_random(&seed) % 8 ? 4000 : 200000);
+        places[i] = NULL;
+        if (held[at]) {
+            th_arena_give(&arena, held[at]);
+            held[at] = NULL;
+            continue;
+        }
+        held[at] = th_arena_take(&arena, bytes);
+        ck_assert_ptr_nonnull(held[at]);
+        places[i] = th_block_data(held[at]);
+        if (places[i])
+            memset(th_block_data(held[at]), 1, bytes);
+    }
+    for (int i = 0; i < 32; i++)
+        if (held[i])
+            th_arena_give(&arena, held[i]);
+}
+
+START_TEST(a_repeated_sequence_takes_nothing_new)
+{
+    enum { COUNT = 2000 };
+    static const void *first[COUNT], *again[COUNT];
+    random_sequence(7, first, COUNT);
+    ck_assert_uint_eq(arena.live, 0);
+    const int takes = source.takes;
+    random_sequence(7, first, COUNT); /* the chunks are all there now: from here on the places repeat too */
+    for (int i = 0; i < 5; i++) {
+        random_sequence(7, again, COUNT);
+        ck_assert_mem_eq(first, again, sizeof first);
+    }
+    ck_assert_int_eq(source.takes, takes);
+    ck_assert_uint_eq(arena.live, 0);
+}
+END_TEST
+
+START_TEST(a_block_of_no_bytes_has_no_memory)
+{
+    th_block *empty = th_arena_take(&arena, 0);
+    ck_assert_ptr_nonnull(empty);
+    ck_assert_ptr_null(th_block_data(empty));
+    ck_assert_uint_eq(arena.live, 0);
+    th_arena_give(&arena, empty);
+}
+END_TEST
+
+START_TEST(more_than_there_is_is_refused_and_the_rest_goes_on)
+{
+    source.limit = 1 << 20;
+    ck_assert_ptr_null(th_arena_take(&arena, SIZE_MAX));
+    ck_assert_ptr_null(th_arena_take(&arena, SIZE_MAX / 8));
+    ck_assert_ptr_null(th_arena_take(&arena, 2 << 20));
+    ck_assert_uint_eq(arena.live, 0);
+    th_block *block = th_arena_take(&arena, 900 * 1024); /* just what is needed, where a usual chunk would not fit */
+    ck_assert_ptr_nonnull(block);
+    ck_assert_ptr_null(th_arena_take(&arena, 200 * 1024));
+    th_arena_give(&arena, block);
+    block = th_arena_take(&arena, 200 * 1024);
+    ck_assert_ptr_nonnull(block);
+    th_arena_give(&arena, block);
+}
+END_TEST
+
+/* A source that refuses once, at every place in turn: NULL, nothing lost, and the next request is served. */
+START_TEST(a_refusal_at_any_moment_loses_nothing)
+{
+    for (size_t limit = 64; limit < 800 * 1024; limit += limit < 32 * 1024 ? 64 : 8 * 1024) {
+        source.limit = limit;
+        th_block *held[40];
+        int count = 0;
+        for (int i = 0; i < 40; i++) {
+            th_block *block = th_arena_take(&arena, (size_t)i * 1000);
+            if (block)
+                held[count++] = block;
+        }
+        for (int i = 0; i < count; i++)
+            th_arena_give(&arena, held[i]);
+        ck_assert_uint_eq(arena.live, 0);
+        source.limit = 0;
+        th_block *block = th_arena_take(&arena, 1 << 20);
+        ck_assert_ptr_nonnull(block);
+        th_arena_give(&arena, block);
+        th_arena_destroy(&arena);
+        ck_assert_uint_eq(source.taken, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_virtual_arena_counts_and_has_no_memory)
+{
+    th_arena_destroy(&arena);
+    th_arena_init(&arena, (th_chunk_source){take, give, NULL}, true);
+    th_block *block = th_arena_take(&arena, (size_t)1 << 40);
+    ck_assert_ptr_nonnull(block);
+    ck_assert_ptr_null(th_block_data(block));
+    ck_assert_uint_eq(arena.live, (size_t)1 << 40);
+    ck_assert_uint_lt(source.taken, 1 << 20);
+    th_arena_give(&arena, block);
+    ck_assert_uint_eq(arena.live, 0);
+}
+END_TEST
+
+/* -- what AddressSanitizer sees -- */
+
+/* Runs the trespass in a process of its own; true if AddressSanitizer ended it over poisoned memory. */
+static bool is_caught(void (*trespass)(void))
+{
+    int report[2];
+    ck_assert_int_eq(pipe(report), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(report[1], STDERR_FILENO);
+        close(report[0]);
+        close(report[1]);
+        trespass();
+        _exit(0);
+    }
+    close(report[1]);
+    char text[16 * 1024];
+    size_t used = 0;
+    for (ssize_t got; (got = read(report[0], text + used, sizeof text - 1 - used)) > 0;)
+        used += (size_t)got;
+    text[used] = 0;
+    close(report[0]); /* what does not fit is not needed */
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    const bool ended = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    return ended && strstr(text, "use-after-poison") != NULL;
+}
+
+static volatile char sink;
+
+static void write_past_a_block(void)
+{
+    th_block *block = th_arena_take(&arena, 100), *next = th_arena_take(&arena, 100);
+    volatile char *data = th_block_data(block);
+    data[100] = 1;
+    (void)next;
+}
+
+static void read_past_a_whole_line(void)
+{
+    th_block *block = th_arena_take(&arena, 128), *next = th_arena_take(&arena, 128);
+    const volatile char *data = th_block_data(block);
+    sink = data[128];
+    (void)next;
+}
+
+static void read_before_a_block(void)
+{
+    th_block *first = th_arena_take(&arena, 64), *block = th_arena_take(&arena, 64);
+    const volatile char *data = th_block_data(block);
+    sink = data[-1];
+    (void)first;
+}
+
+static void read_after_give(void)
+{
+    th_block *block = th_arena_take(&arena, 64);
+    const volatile char *data = th_block_data(block);
+    th_arena_give(&arena, block);
+    sink = data[0];
+}
+
+/* Through the public interface: a pointer to a value that its scope has given up. */
+static void read_a_value_given_up(void)
+{
+    th_context *ctx = th_context_new(NULL);
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(16));
+    th_scope_begin(ctx, NULL);
+    th_tensor *y = th_exp(x);
+    const volatile float *data = th_data_const(y);
+    th_scope_end(ctx, NULL);
+    sink = (char)data[0];
+}
+
+static void write_past_a_tensor(void)
+{
+    th_context *ctx = th_context_new(NULL);
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(16));
+    volatile float *data = th_data(x);
+    data[16] = 1;
+}
+
+static void stay_within(void)
+{
+    th_block *block = th_arena_take(&arena, 100);
+    memset(th_block_data(block), 1, 100);
+    th_arena_give(&arena, block);
+}
+
+START_TEST(trespassing_is_caught)
+{
+    ck_assert(is_caught(write_past_a_block));
+    ck_assert(is_caught(read_past_a_whole_line));
+    ck_assert(is_caught(read_before_a_block));
+    ck_assert(is_caught(read_after_give));
+    ck_assert(is_caught(read_a_value_given_up));
+    ck_assert(is_caught(write_past_a_tensor));
+    ck_assert(!is_caught(stay_within));
+}
+END_TEST
+
+/* Handles are never poisoned: a stale one is an error, not a crash. */
+START_TEST(a_stale_handle_can_be_looked_at)
+{
+    th_context *ctx = th_context_new(NULL);
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(16));
+    th_tensor *y = th_exp(x);
+    th_tape_clear(ctx);
+    th_tensor_free(x);
+    ck_assert_ptr_null(th_exp(y));
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_STATE);
+    th_error_clear(ctx);
+    ck_assert_ptr_null(th_exp(x));
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_STATE);
+    th_context_free(ctx);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tcase = tcase_create("arena");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, blocks_are_aligned_and_apart);
+    tcase_add_test(tcase, the_first_hole_that_fits_is_taken);
+    tcase_add_test(tcase, what_is_given_back_joins);
+    tcase_add_test(tcase, a_repeated_sequence_takes_nothing_new);
+    tcase_add_test(tcase, a_block_of_no_bytes_has_no_memory);
+    tcase_add_test(tcase, more_than_there_is_is_refused_and_the_rest_goes_on);
+    tcase_add_test(tcase, a_refusal_at_any_moment_loses_nothing);
+    tcase_add_test(tcase, a_virtual_arena_counts_and_has_no_memory);
+    tcase_add_test(tcase, a_stale_handle_can_be_looked_at);
+    if (HAS_ASAN)
+        tcase_add_test(tcase, trespassing_is_caught);
+    else
+        printf("skipped: trespassing_is_caught (this build is without AddressSanitizer)\n");
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
