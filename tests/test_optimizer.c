@@ -168,6 +168,8 @@ static const recipe rules[] = {
     {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01}},
     {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}},
     {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.7, .dampening = 0.3, .weight_decay = 0.02}},
+    {.sgd = true, .s = {.learning_rate = 1e-3, .momentum = 0.7, .dampening = 1, .weight_decay = 0.02}},
+    {.sgd = true, .s = {.learning_rate = 1e-3, .dampening = 0.3}},
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
@@ -190,6 +192,29 @@ START_TEST(a_thousand_steps_agree_with_float64)
         th_module_free(m);
     }
     ck_assert_int_eq(th_step(ctx), 2000);
+    no_error();
+}
+END_TEST
+
+/* With beta2 = 0 (and beta1 = 0) every step is learning_rate in the gradient's direction, after a large gradient too.
+ */
+START_TEST(a_moment_without_memory_forgets_a_large_gradient)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        th_module *m = three_new(ctx);
+        if (wide)
+            ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+        th_optimizer *o =
+            th_adam_new(m, &(th_adam_options){.learning_rate = 0.5, .beta1 = TH_ZERO, .beta2 = TH_ZERO, .eps = 1e-12});
+        th_tensor *bias = th_module_find_parameter(m, "bias");
+        const double large[LARGEST] = {1e4, 1e4, 1e4}, small[LARGEST] = {1e-5, 2e-5, -3e-5};
+        set_gradient(bias, large);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        const double before = th_get(bias, TH_INDEX(2));
+        set_gradient(bias, small);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        ck_assert_double_eq_tol(th_get(bias, TH_INDEX(2)), before + 0.5, 1e-5);
+    }
     no_error();
 }
 END_TEST
@@ -626,6 +651,7 @@ static Suite *optimizer_suite(void)
     tcase_add_checked_fixture(steps, setup, teardown);
     tcase_set_timeout(steps, 60);
     tcase_add_loop_test(steps, a_thousand_steps_agree_with_float64, 0, RULES);
+    tcase_add_test(steps, a_moment_without_memory_forgets_a_large_gradient);
     tcase_add_test(steps, moments_follow_a_conversion);
     tcase_add_test(steps, groups);
     tcase_add_test(steps, learning_rates);

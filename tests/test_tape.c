@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tapehead/context.h"
+#include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
@@ -547,6 +548,109 @@ START_TEST(any_name_can_be_printed)
 }
 END_TEST
 
+/* The operation's own result is finite; the sum over the broadcast axis is not. */
+START_TEST(tracing_finds_a_broadcast_sum_that_overflows)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(1)), *ones = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4));
+    const th_backward_options options = {.cotangent = th_full(ctx, TH_FLOAT32, TH_SHAPE(4), 1e38)};
+    th_set_tracing(ctx, true);
+    ck_assert_int_eq(th_backward_with(th_mul(x, ones), &options), TH_OK);
+    ck_assert(isinf(th_get(th_gradient(x), TH_INDEX(0))));
+    ck_assert_ptr_nonnull(th_trace_finding(ctx));
+    ck_assert_ptr_nonnull(strstr(th_trace_finding(ctx), "mul: the gradient of input 0"));
+    th_tape_clear(ctx);
+    th_empty_gradient(x);
+    ck_assert_int_eq(th_backward_with(th_expand(x, TH_SHAPE(4)), &options), TH_OK);
+    ck_assert_ptr_nonnull(strstr(th_trace_finding(ctx), "expand: the gradient of input 0"));
+}
+END_TEST
+
+static th_tensor *result_of_an_ended_step(void *user, th_tensor *x)
+{
+    (void)user;
+    th_tensor *y = th_exp(x);
+    th_tape_clear(ctx);
+    return y;
+}
+
+START_TEST(the_checker_refuses_a_result_that_is_gone)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(3));
+    ck_assert_int_eq(th_check_gradient_of(result_of_an_ended_step, NULL, x, NULL, NULL), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "what the function returned");
+}
+END_TEST
+
+static th_tensor *exponential(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_exp(x);
+}
+
+START_TEST(nothing_can_be_checked_without_values)
+{
+    th_context *c = th_context_new(&(th_context_options){.shapes_only = true});
+    th_tensor *x = th_zeros(c, TH_FLOAT32, TH_SHAPE(3));
+    ck_assert_int_eq(th_check_gradient_of(exponential, NULL, x, NULL, NULL), TH_ERROR_STATE);
+    th_context_free(c);
+}
+END_TEST
+
+/* The sentence gives the size of what was refused (a page of handles here), not that of what it was for. */
+START_TEST(reaching_the_limit_names_it)
+{
+    th_context *c = th_context_new(&(th_context_options){.memory_limit = 20000});
+    ck_assert_ptr_null(th_zeros(c, TH_FLOAT32, TH_SHAPE(1)));
+    ck_assert_ptr_nonnull(strstr(th_error_message(c), "would pass the context's limit of 20000"));
+    th_error_clear(c);
+    th_scope_begin(c, "name");
+    ck_assert_ptr_nonnull(strstr(th_error_message(c), "would pass the context's limit of 20000"));
+    ck_assert_int_eq(th_backward(NULL),
+                     TH_ERROR_MEMORY); /* what is pending, also where no tensor says in which context */
+    th_context_free(c);
+}
+END_TEST
+
+/* Bytes in use at most by one operation on a sample, forward and backward. */
+static size_t peak_of_sample(const th_op *op, const th_sample *sample, th_dtype dtype, bool shapes_only,
+                             th_shape *shape)
+{
+    th_context *c = th_context_new(&(th_context_options){.shapes_only = shapes_only, .default_dtype = dtype});
+    th_tensor *inputs[TH_MAX_INPUTS];
+    ck_assert_int_eq(th_sample_inputs(c, sample, dtype, 1, inputs), TH_OK);
+    for (int i = 0; i < sample->n_inputs; i++) {
+        ck_assert(sample->input[i].kind > TH_SAMPLE_DISTINCT || th_dtype_of(inputs[i]) == dtype);
+        if (inputs[i] && sample->input[i].kind <= TH_SAMPLE_DISTINCT && !sample->input[i].constant)
+            ck_assert_ptr_nonnull(th_set_requires_gradient(inputs[i], true));
+    }
+    th_tensor *y = th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL);
+    ck_assert_msg(y != NULL, "%s", th_error_message(c));
+    *shape = th_shape_of(y);
+    if (th_requires_gradient(y)) {
+        th_tensor *cotangent = th_ones(c, th_dtype_of(y), *shape);
+        ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    }
+    const size_t peak = th_memory(c).peak;
+    th_context_free(c);
+    return peak;
+}
+
+START_TEST(the_forecast_of_every_operation_is_exact)
+{
+    for (int i = 0; i < th_op_count(); i++) {
+        const th_op *op = th_op_at(i);
+        for (const th_sample *sample = op->samples; sample->name; sample++)
+            for (int dtype = TH_FLOAT32; dtype <= TH_FLOAT64; dtype++) {
+                th_shape real, forecast;
+                const size_t peak = peak_of_sample(op, sample, (th_dtype)dtype, false, &real);
+                ck_assert_uint_eq(peak_of_sample(op, sample, (th_dtype)dtype, true, &forecast), peak);
+                ck_assert_int_eq(forecast.ndim, real.ndim);
+                ck_assert_mem_eq(forecast.size, real.size, (size_t)real.ndim * sizeof real.size[0]);
+            }
+    }
+}
+END_TEST
+
 START_TEST(the_printed_tape_names_shapes_modules_and_costs)
 {
     th_tensor *x = th_set_axes(counting_leaf(TH_SHAPE(2, 3)), "BE");
@@ -626,6 +730,11 @@ int main(void)
     tcase_add_test(tcase, a_cheap_result_that_was_changed_is_not_computed_again);
     tcase_add_test(tcase, a_recomputation_that_fails_is_repeated);
     tcase_add_test(tcase, any_name_can_be_printed);
+    tcase_add_test(tcase, tracing_finds_a_broadcast_sum_that_overflows);
+    tcase_add_test(tcase, the_checker_refuses_a_result_that_is_gone);
+    tcase_add_test(tcase, nothing_can_be_checked_without_values);
+    tcase_add_test(tcase, reaching_the_limit_names_it);
+    tcase_add_test(tcase, the_forecast_of_every_operation_is_exact);
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
     suite_add_tcase(suite, tcase);

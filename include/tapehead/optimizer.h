@@ -33,9 +33,9 @@ typedef struct th_parameter_group {
     double weight_decay;         /* 0: the optimiser's; TH_ZERO: none */
 } th_parameter_group;
 
-/* SGD, as PyTorch computes it: g += weight_decay theta; b = momentum b + (1 - dampening) g, b = g at the first step;
- * theta -= learning_rate b, with nesterov theta -= learning_rate (g + momentum b) (Nesterov 1983, in the form of
- * Sutskever et al. 2013). */
+/* SGD, as PyTorch computes it: g += weight_decay theta; b = momentum b + (1 - dampening) g, b = g at the first step
+ * and without momentum; theta -= learning_rate b, with nesterov theta -= learning_rate (g + momentum b) (Nesterov 1983,
+ * in the form of Sutskever et al. 2013). */
 typedef struct th_sgd_options {
     double learning_rate;             /* always given; positive */
     double momentum;                  /* [0, 1); 0: none */

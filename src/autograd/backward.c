@@ -90,14 +90,16 @@ static th_status prepare(th_frame *frame, const th_node *node, destination *all,
 }
 
 /* Moves a temporary to its target and gives it back. */
-static void finish(th_context *ctx, destination *dest)
+static void finish(th_frame *frame, destination *dest, int i)
 {
+    th_context *ctx = frame->call.ctx;
     if (dest->temporary == NULL)
         return;
     if (!ctx->error)
         th_sum_to_array(ctx, &dest->target, &dest->written, dest->add);
     th_arena_give(&ctx->step_arena, dest->temporary);
     dest->temporary = NULL;
+    frame->call.input_gradient[i] = dest->target;
 }
 
 /* Inputs whose gradient is the output's own: handed on without a copy where possible. */
@@ -120,6 +122,7 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
     const th_array target = th_gradient_array(input);
     if (!ctx->options.shapes_only)
         th_sum_to_array(ctx, &target, &frame->call.output_gradient[0], add);
+    frame->call.input_gradient[i] = target;
     return ctx->error;
 }
 
@@ -164,11 +167,7 @@ static th_status run_backward(th_frame *frame, const th_node *node, destination 
             return ctx->error;
         any = true;
     }
-    if (any && th_frame_run(frame, true) != TH_OK)
-        return ctx->error;
-    if (any && ctx->tracing)
-        th_trace_call(frame, node, true);
-    return TH_OK;
+    return any ? th_frame_run(frame, true) : TH_OK;
 }
 
 static th_status backward_node(th_context *ctx, const th_node *node)
@@ -188,10 +187,12 @@ static th_status backward_node(th_context *ctx, const th_node *node)
     }
     run_backward(&frame, node, dest);
     for (int i = 0; i < node->n_inputs; i++)
-        finish(ctx, &dest[i]);
+        finish(&frame, &dest[i], i);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
         if (passes(node, i) && th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
             pass_on(&frame, node, i);
+    if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
+        th_trace_call(&frame, node, true);
     return ctx->error;
 }
 
@@ -315,7 +316,7 @@ static th_status walk(th_context *ctx, th_tensor *t, const th_backward_options *
 th_status(th_backward_with)(th_tensor *t, const th_backward_options *options)
 {
     if (!th_usable(t, NULL, "backward", "the tensor"))
-        return t && t->ctx->error ? t->ctx->error : TH_ERROR_ARGUMENT;
+        return th_refused(t);
     th_context *ctx = t->ctx;
     const th_backward_options defaults = {0};
     options = options ? options : &defaults;

@@ -158,6 +158,8 @@ th_tensor *th_checker_run(th_checker *checker, bool record)
         th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "the function returned NULL");
         return NULL;
     }
+    if (!th_usable(output, ctx, "check_gradient", "what the function returned"))
+        return NULL;
     if (output->dtype != checker->dtype) {
         th_fail(ctx, TH_ERROR_TYPE, "check_gradient", "the function's output is %s, it should be %s",
                 th_dtype_name(output->dtype), th_dtype_name(checker->dtype));
@@ -328,6 +330,8 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
     if (function == NULL || n_inputs < 0 || n_inputs > (int)(sizeof checker.inputs / sizeof checker.inputs[0]))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "a function and 0 to %d inputs are needed",
                        (int)(sizeof checker.inputs / sizeof checker.inputs[0]));
+    if (ctx->options.shapes_only)
+        return th_fail(ctx, TH_ERROR_STATE, "check_gradient", "there are no values in a shapes-only context");
     checker.options = options ? *options : (th_gradient_options){0};
     checker.dtype = checker.options.float32 ? TH_FLOAT32 : TH_FLOAT64;
     checker.random = checker.options.seed + 0x5851F42D4C957F2Du;

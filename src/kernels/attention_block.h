@@ -4,9 +4,11 @@
  * A block is up to BLOCK_ROWS queries of one item, and the visible part of up to STRIPE keys. Its products take one of
  * these forms:
  *
- *     scores    (rows, keys)  = queries (rows, width) keysᵀ           keys in packed panels; the same form gives dP =
- * dO vᵀ rows      (rows, width) = weights (rows, keys) values           o and dq columns   (keys, width) = weightsᵀ
- * (keys, rows) values          dv and dk
+ *     scores (rows, keys) = queries (rows, width) keysᵀ (width, keys), from packed keys; likewise dP = dO vᵀ
+ *
+ *     rows (rows, width) += weights (rows, keys) values (keys, width): o and dq
+ *
+ *     columns (keys, width) += weightsᵀ (keys, rows) values (rows, width): dv and dk
  *
  * Where the visible part ends at a diagonal the last two are cut into groups of rows, or of keys, and only what some
  * row of a group sees is computed. What is hidden then still has a weight of 0, which changes no sum (but for the sign
@@ -66,8 +68,7 @@ typedef struct attention_block {
     int64_t begin, end;          /* least and most to whole LANES: what is computed of a row of scores */
     int groups;                  /* of group_rows rows (the last may have less) */
     int64_t group_rows;
-    int64_t group_begin[BLOCK_ROWS / GROUP],
-        group_end[BLOCK_ROWS / GROUP]; /* what some row of each may see, if begin < end */
+    int64_t group_begin[BLOCK_ROWS / GROUP], group_end[BLOCK_ROWS / GROUP]; /* what some row of each may see */
 } attention_block;
 
 attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a);

@@ -12,9 +12,7 @@
 #include "kernels/parallel.h"
 
 enum {
-    CHUNK =
-        10 *
-        BLOCK_ROWS, /* queries of a task at most, where there is more than one stripe: they keep their output so long */
+    CHUNK = 10 * BLOCK_ROWS,      /* queries of a task at most where there are more stripes than one */
     LEAST_CHUNK = 2 * BLOCK_ROWS, /* at least, even if that makes few tasks: packing keys has to pay */
     TASKS_PER_THREAD = 4
 };
@@ -34,8 +32,8 @@ typedef struct forward_work {
     char *workspace;
     size_t worker_bytes;
     int64_t chunk, chunks; /* queries of a task, tasks of an item */
-    bool one_stripe;       /* a block is finished as soon as it is begun */
-    int64_t kept;          /* queries whose output is kept between stripes: a chunk, or a block */
+    bool one_stripe;       /* a block is finished before the next one is begun */
+    int64_t kept;          /* queries whose output is kept: a chunk until its last stripe, or a block */
 } forward_work;
 
 static size_t take_memory(const forward_work *work, void *workspace, forward_memory *m)

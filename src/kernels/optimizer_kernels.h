@@ -33,7 +33,7 @@ typedef struct th_adam_update {
  *
  * Without a velocity u = g. */
 typedef struct th_sgd_update {
-    double gradient_scale; /* not 0 */
+    double gradient_scale; /* 0 (a gradient dampened away): weight_decay is 0 too */
     double weight_decay;
     double momentum;
     bool nesterov;

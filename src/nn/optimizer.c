@@ -644,7 +644,8 @@ static void set_rule(const th_optimizer *o, const record *r, double gradient_sca
     const group *g = &o->groups[r->group];
     const double rate = o->learning_rate * g->learning_rate_factor;
     if (o->rule == RULE_SGD) {
-        const double kept = r->steps == 0 ? 1 : 1 - o->sgd.dampening; /* the first step is not dampened */
+        /* The first step is not dampened, nor is one without momentum, as in PyTorch. */
+        const double kept = r->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
         to->sgd = (th_sgd_update){
             .gradient_scale = kept * gradient_scale,
             .weight_decay = kept * g->weight_decay,

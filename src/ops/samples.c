@@ -67,18 +67,15 @@ static void fill_real(const th_sample_input *input, uint64_t *state, th_tensor *
         values[i] = real_value(input, state);
 }
 
-static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th_dtype dtype, uint64_t *state)
+/* Writes the values of a tensor just made: float64, bool or int64. */
+static void fill_sample(const th_sample_input *input, uint64_t *state, th_tensor *t)
 {
-    const th_dtype made = input->kind == TH_SAMPLE_INDEX  ? TH_INT64
-                          : input->kind == TH_SAMPLE_BOOL ? TH_BOOL
-                                                          : TH_FLOAT64;
-    th_tensor *t = (th_empty)(ctx, made, input->shape);
-    if (t == NULL || th_tensor_data(t) == NULL)
-        return t;
     const int64_t numel = th_tensor_numel(t);
-    if (made == TH_FLOAT64) {
+    if (th_tensor_data(t) == NULL) /* shapes only, or no elements */
+        return;
+    if (t->dtype == TH_FLOAT64) {
         fill_real(input, state, t);
-    } else if (made == TH_BOOL) {
+    } else if (t->dtype == TH_BOOL) {
         const double probability = input->high > 0 ? input->high : 0.5;
         for (int64_t i = 0; i < numel; i++)
             ((bool *)th_tensor_data(t))[i] = next_uniform(state) < probability;
@@ -87,6 +84,17 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
             ((int64_t *)th_tensor_data(t))[i] =
                 (int64_t)floor(input->low + (input->high - input->low) * next_uniform(state));
     }
+}
+
+static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th_dtype dtype, uint64_t *state)
+{
+    const th_dtype made = input->kind == TH_SAMPLE_INDEX  ? TH_INT64
+                          : input->kind == TH_SAMPLE_BOOL ? TH_BOOL
+                                                          : TH_FLOAT64;
+    th_tensor *t = (th_empty)(ctx, made, input->shape);
+    if (t == NULL)
+        return NULL;
+    fill_sample(input, state, t);
     if (made != TH_FLOAT64 || dtype == TH_FLOAT64)
         return t;
     th_tensor *narrowed = (th_empty)(ctx, dtype, input->shape);

@@ -52,6 +52,7 @@ struct th_context {
 
     /* memory */
     size_t reserved, live_other, peak, allocations; /* bytes from the allocator; bytes in use outside the arenas */
+    size_t refused;                                 /* bytes of the last request if it would have passed the limit */
     th_arena step_arena;                            /* values, gradients, saved results of the current step */
     th_arena owned_arena;                           /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;

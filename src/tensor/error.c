@@ -132,11 +132,10 @@ th_status th_fail(th_context *ctx, th_status code, const char *operation, const 
 
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
 {
-    const size_t limit = ctx->options.memory_limit;
-    if (limit && ctx->reserved + bytes > limit)
+    if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
         return th_fail(ctx, TH_ERROR_MEMORY, operation,
-                       "%zu bytes more would pass the context's limit of %zu (%zu are taken)", bytes, limit,
-                       ctx->reserved);
+                       "%zu bytes more would pass the context's limit of %zu (%zu are taken)", ctx->refused,
+                       ctx->options.memory_limit, ctx->reserved);
     return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes", bytes);
 }
 

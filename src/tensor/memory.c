@@ -19,8 +19,10 @@ static void *take(void *owner, size_t bytes)
 {
     th_context *ctx = owner;
     const size_t size = whole_lines(bytes);
-    if (size < bytes || (ctx->options.memory_limit &&
-                         (size > ctx->options.memory_limit || ctx->reserved > ctx->options.memory_limit - size)))
+    const size_t limit = ctx->options.memory_limit;
+    const bool past_limit = limit && (size > limit || ctx->reserved > limit - size);
+    ctx->refused = past_limit ? size : 0;
+    if (size < bytes || past_limit)
         return NULL;
     ctx->allocations++;
     void *memory = ctx->options.allocator.allocate(ctx->options.allocator.user, size);

@@ -6,14 +6,21 @@
 /* The numbers of an update in a kernel's own type. The gradient is (gradient + p * decay) * scale: a sum with one
  * product. */
 typedef struct adam_numbers {
-    real scale, decay, rate1, rate2, shrink, step, second, inside, outside;
+    real scale, decay, beta1, beta2, rate1, rate2, shrink, step, second, inside, outside;
 } adam_numbers;
+
+/* beta * moment + rate * x with rate = 1 - beta, from the nearer end: a small beta forgets a large moment completely.
+ */
+TH_INLINE vec averaged(vec moment, vec x, real beta, real rate)
+{
+    return rate <= beta ? moment + (x - moment) * rate : x + (moment - x) * beta;
+}
 
 TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m, vec *v, vec *largest)
 {
     const vec g = (gradient + *p * a->decay) * a->scale;
-    *m = *m + (g - *m) * a->rate1;
-    *v = *v + (g * g - *v) * a->rate2;
+    *m = averaged(*m, g, a->beta1, a->rate1);
+    *v = averaged(*v, g * g, a->beta2, a->rate2);
     *largest = vec_maximum(*largest, *v);
     const vec root = vec_sqrt(*largest * a->second + a->inside) + a->outside;
     const vec shrunk = *p - *p * a->shrink;
@@ -25,6 +32,8 @@ void TH_KERNEL(adam)(int64_t n, void *parameter, const void *gradient, void *fir
 {
     const adam_numbers numbers = {.scale = (real)update->gradient_scale,
                                   .decay = (real)(update->weight_decay / update->gradient_scale),
+                                  .beta1 = (real)update->beta1,
+                                  .beta2 = (real)update->beta2,
                                   .rate1 = (real)(1 - update->beta1),
                                   .rate2 = (real)(1 - update->beta2),
                                   .shrink = (real)update->shrink,
@@ -80,8 +89,9 @@ TH_INLINE void sgd_register(const sgd_numbers *s, vec gradient, vec *p, vec *vel
 void TH_KERNEL(sgd)(int64_t n, void *parameter, const void *gradient, void *velocity,
                     const struct th_sgd_update *update)
 {
+    const bool used = update->gradient_scale != 0;
     const sgd_numbers numbers = {.scale = (real)update->gradient_scale,
-                                 .decay = (real)(update->weight_decay / update->gradient_scale),
+                                 .decay = used ? (real)(update->weight_decay / update->gradient_scale) : 0,
                                  .forget = (real)(1 - update->momentum),
                                  .rate = (real)update->learning_rate,
                                  .nesterov = velocity && update->nesterov};

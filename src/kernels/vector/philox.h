@@ -39,54 +39,71 @@ TH_INLINE vec_word words_broadcast(uint64_t s)
     return s - (vec_word){0};
 }
 
+enum { TH_PHILOX_TOGETHER = 2 }; /* registers worked on in turn, so that they do not wait for their own products */
+
+/* words[4 i + j] = word j of counter (x0, x1, call, step), i over the lanes of all registers in x0 and x1. */
+TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGETHER], vec_word x1[TH_PHILOX_TOGETHER],
+                             uint32_t *words)
+{
+    vec_word x2[TH_PHILOX_TOGETHER], x3[TH_PHILOX_TOGETHER];
+    for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+        x2[k] = words_broadcast(random->call);
+        x3[k] = words_broadcast(random->step);
+    }
+    uint32_t key0 = random->key[0], key1 = random->key[1];
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++) {
+        for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+            const vec_word p0 = words_multiply(x0[k], words_broadcast(0xd2511f53));
+            const vec_word p1 = words_multiply(x2[k], words_broadcast(0xcd9e8d57));
+            x0[k] = (p1 >> 32) ^ x1[k] ^ words_broadcast(key0);
+            x1[k] = p1;
+            x2[k] = (p0 >> 32) ^ x3[k] ^ words_broadcast(key1);
+            x3[k] = p0;
+        }
+        key0 += 0x9e3779b9;
+        key1 += 0xbb67ae85;
+    }
+    for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+        const vec_word first = (x0[k] & 0xffffffff) | (x1[k] << 32), second = (x2[k] & 0xffffffff) | (x3[k] << 32);
+        uint64_t pair[2 * TH_COUNTER_LANES];
+        for (int j = 0; j < TH_COUNTER_LANES; j++) {
+            pair[2 * j] = first[j];
+            pair[2 * j + 1] = second[j];
+        }
+        memcpy(words + 4 * k * TH_COUNTER_LANES, pair, sizeof pair);
+    }
+}
+
 /* words[4 i + j] = word j of counter (c0[i], c1[i], call, step). */
 TH_INLINE void philox_words(const th_philox *random, const uint64_t c0[TH_PHILOX_COUNTERS],
                             const uint64_t c1[TH_PHILOX_COUNTERS], uint32_t words[TH_PHILOX_WORDS])
 {
-    enum { TOGETHER = 2 }; /* registers worked on in turn, so that they do not wait for their own products */
-    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TOGETHER * TH_COUNTER_LANES) {
-        vec_word x0[TOGETHER], x1[TOGETHER], x2[TOGETHER], x3[TOGETHER];
-        for (int k = 0; k < TOGETHER; k++) {
+    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TH_PHILOX_TOGETHER * TH_COUNTER_LANES) {
+        vec_word x0[TH_PHILOX_TOGETHER], x1[TH_PHILOX_TOGETHER];
+        for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
             x0[k] = *(const vec_word *)(c0 + i + k * TH_COUNTER_LANES);
             x1[k] = *(const vec_word *)(c1 + i + k * TH_COUNTER_LANES);
-            x2[k] = words_broadcast(random->call);
-            x3[k] = words_broadcast(random->step);
         }
-        uint32_t key0 = random->key[0], key1 = random->key[1];
-#pragma GCC unroll 10
-        for (int round = 0; round < 10; round++) {
-            for (int k = 0; k < TOGETHER; k++) {
-                const vec_word p0 = words_multiply(x0[k], words_broadcast(0xd2511f53));
-                const vec_word p1 = words_multiply(x2[k], words_broadcast(0xcd9e8d57));
-                x0[k] = (p1 >> 32) ^ x1[k] ^ words_broadcast(key0);
-                x1[k] = p1;
-                x2[k] = (p0 >> 32) ^ x3[k] ^ words_broadcast(key1);
-                x3[k] = p0;
-            }
-            key0 += 0x9e3779b9;
-            key1 += 0xbb67ae85;
-        }
-        for (int k = 0; k < TOGETHER; k++) {
-            const vec_word first = (x0[k] & 0xffffffff) | (x1[k] << 32), second = (x2[k] & 0xffffffff) | (x3[k] << 32);
-            uint64_t pair[2 * TH_COUNTER_LANES];
-            for (int j = 0; j < TH_COUNTER_LANES; j++) {
-                pair[2 * j] = first[j];
-                pair[2 * j + 1] = second[j];
-            }
-            memcpy(words + 4 * (i + k * TH_COUNTER_LANES), pair, sizeof pair);
-        }
+        philox_rounds(random, x0, x1, words + 4 * i);
     }
 }
 
-/* The same for 16 counters (first, c1), (first + 1, c1), ... */
+/* The same for 16 counters (first, c1), (first + 1, c1), ... (made in registers: read back from memory that was just
+ * written in smaller pieces they would be waited for) */
 TH_INLINE void philox_run(const th_philox *random, uint64_t first, uint64_t c1, uint32_t words[TH_PHILOX_WORDS])
 {
-    uint64_t low[TH_PHILOX_COUNTERS], high[TH_PHILOX_COUNTERS];
-    for (uint64_t i = 0; i < TH_PHILOX_COUNTERS; i++) {
-        low[i] = first + i;
-        high[i] = c1;
+    vec_word lane;
+    for (int j = 0; j < TH_COUNTER_LANES; j++)
+        lane[j] = (uint64_t)j;
+    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TH_PHILOX_TOGETHER * TH_COUNTER_LANES) {
+        vec_word x0[TH_PHILOX_TOGETHER], x1[TH_PHILOX_TOGETHER];
+        for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+            x0[k] = lane + words_broadcast(first + (uint64_t)(i + k * TH_COUNTER_LANES));
+            x1[k] = words_broadcast(c1);
+        }
+        philox_rounds(random, x0, x1, words + 4 * i);
     }
-    philox_words(random, low, high, words);
 }
 
 /* multiplier = word >= threshold ? scale : 0 */
@@ -96,6 +113,28 @@ TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t
     const real scale = (real)dropout->scale;
     for (int i = 0; i < TH_PHILOX_WORDS; i++)
         multiplier[i] = words[i] >= dropout->threshold ? scale : 0;
+}
+
+/* Rows of so few columns that 16 counters are whole rows of them: `blocks` counters in each. Returns how many rows it
+ * has done. */
+TH_INLINE int64_t dropout_short_rows(const th_dropout_mask *dropout, int64_t first_row, int64_t rows,
+                                     int64_t first_block, int64_t blocks, real *multiplier)
+{
+    uint64_t c0[TH_PHILOX_COUNTERS], c1[TH_PHILOX_COUNTERS];
+    for (int64_t i = 0; i < TH_PHILOX_COUNTERS; i++) {
+        c0[i] = (uint64_t)(first_block + i % blocks);
+        c1[i] = (uint64_t)(first_row + i / blocks);
+    }
+    const int64_t together = TH_PHILOX_COUNTERS / blocks;
+    int64_t row = 0;
+    for (; row + together <= rows; row += together) {
+        uint32_t words[TH_PHILOX_WORDS];
+        philox_words(&dropout->random, c0, c1, words);
+        dropout_from_words(dropout, words, multiplier + row * 4 * blocks);
+        for (int64_t i = 0; i < TH_PHILOX_COUNTERS; i++)
+            c1[i] += (uint64_t)together;
+    }
+    return row;
 }
 
 /* The multipliers, 0 or scale, of columns [first_column, first_column + columns) of rows [first_row, first_row + rows)
@@ -109,6 +148,8 @@ TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first
     const int64_t blocks = (skip + columns + 3) / 4; /* counters per row */
     uint32_t words[TH_PHILOX_WORDS];
     int64_t row = 0, block = 0;
+    if (TH_PHILOX_COUNTERS % blocks == 0 && columns == 4 * blocks && stride == columns)
+        row = dropout_short_rows(dropout, first_row, rows, first_block, blocks, multiplier);
     while (row < rows) {
         const int64_t column = 4 * block - skip; /* of the next word, from first_column */
         if (column >= 0 && column + TH_PHILOX_WORDS <= columns) {
