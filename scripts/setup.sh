@@ -1,13 +1,14 @@
 #!/bin/sh
-# setup.sh [demo|test]: installs what is missing to build Tapehead and run its demo, or (the default) its tests too.
+# setup.sh [demo|test|bench]: installs what is missing to build Tapehead and run its demo, or (the default) its tests too,
+# or the demo's and what its benchmark compares it with needs.
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
 
 tier=${1:-test}
 case $tier in
-demo | test) ;;
+demo | test | bench) ;;
 *)
-    echo "usage: setup.sh [demo|test]" >&2
+    echo "usage: setup.sh [demo|test|bench]" >&2
     exit 2
     ;;
 esac
@@ -55,8 +56,21 @@ has_clang_openmp() {
     echo '#include <omp.h>
           int main(void) { return omp_get_max_threads() < 1; }' | compiles clang c -fopenmp
 }
+has_python() {
+    python3 --version
+}
+has_venv() { # Debian has venv without what makes it useful
+    python3 -c 'import ensurepip, venv'
+}
+has_python_header() { # torch.compile builds extensions
+    header=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
+    test -e "$header"
+}
 has_clang_format() {
     clang-format --version
+}
+has_valgrind() {
+    valgrind --version
 }
 
 # Prints the packages that are missing.
@@ -69,6 +83,12 @@ missing() {
     need make has_make
     need cmake has_cmake
     need libopenblas0-pthread has_openblas
+    if [ "$tier" = bench ]; then
+        need g++ has_cpp
+        need python3 has_python
+        need python3-venv has_venv
+        need python3-dev has_python_header
+    fi
     if [ "$tier" = test ]; then
         need g++ has_cpp
         need binutils has_binutils
@@ -78,6 +98,7 @@ missing() {
         need clang has_clang
         need libomp-dev has_clang_openmp
         need clang-format has_clang_format
+        need valgrind has_valgrind
     fi
 }
 

@@ -50,6 +50,8 @@ typedef struct th_call {
     th_array *input_gradient;  /* [n_inputs], backward: where dL/d input goes; not given means not needed */
     bool *add;                 /* [n_inputs], backward: add to what is there instead of overwriting it */
     bool training;             /* the mode when the call was recorded (given to the shape rule and forward too) */
+    bool early;                /* forward: input_gradient is on offer (th_op.early); backward: what forward wrote there,
+                                  for an output gradient of 1, still stands in input_gradient; nothing saved is given */
     th_random_call random;     /* after th_call_draw in the shape rule */
     void *scratch;             /* the bytes that .scratch asked for, 64-byte aligned */
 } th_call;
@@ -142,10 +144,14 @@ typedef struct th_sample {
 
 struct th_op {
     const char *name;
-    const char *value, *gradient;    /* the formulas as a person reads them */
-    int n_inputs;                    /* or TH_ANY_INPUTS */
-    uint32_t optional;               /* TH_SAVE_INPUT bits of inputs that may be NULL */
-    int n_outputs;                   /* 0 counts as 1 */
+    const char *value, *gradient; /* the formulas as a person reads them */
+    int n_inputs;                 /* or TH_ANY_INPUTS */
+    uint32_t optional;            /* TH_SAVE_INPUT bits of inputs that may be NULL */
+    uint32_t early;               /* TH_SAVE_INPUT bits of inputs whose gradient forward can compute on the way, where
+                                     backward would have to compute the values again: when all those wanted have
+                                     empty, contiguous memory, recording hands it to forward as input_gradient. One
+                                     output of one element. Otherwise backward computes them as usual */
+    int n_outputs;                /* 0 counts as 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0: output 0 alone */
     size_t attributes_size;
     uint32_t flags;                    /* TH_OP_* */

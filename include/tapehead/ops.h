@@ -135,6 +135,11 @@ typedef struct th_cross_entropy_options {
 /* -log softmax(logits)[target], logits (N, V), targets (N) int32/int64. No counted target: 0. Errors: a target outside
  * [0, V) that is not ignored. */
 TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options);
+/* th_cross_entropy of the logits x weightᵀ, x (N, E), weight (V, E), targets (N): a classifier and its loss as one
+ * operation. The logits are never whole, and while recording their gradients are computed with them, straight into
+ * those of x and weight where these are empty. */
+TH_API th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
+                                         const th_cross_entropy_options *options);
 /* How many targets count: the normalizer over several micro-batches is their sum. 0 on error. */
 TH_API int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *options);
 /* mean((a - b)²), broadcast. */
@@ -264,6 +269,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_layer_norm(...) TH_AT(th_layer_norm(__VA_ARGS__))
 #define th_rms_norm(...) TH_AT(th_rms_norm(__VA_ARGS__))
 #define th_cross_entropy(...) TH_AT(th_cross_entropy(__VA_ARGS__))
+#define th_dense_cross_entropy(...) TH_AT(th_dense_cross_entropy(__VA_ARGS__))
 #define th_mse(...) TH_AT(th_mse(__VA_ARGS__))
 #define th_equal(...) TH_AT(th_equal(__VA_ARGS__))
 #define th_not_equal(...) TH_AT(th_not_equal(__VA_ARGS__))

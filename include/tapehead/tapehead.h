@@ -50,10 +50,14 @@
 #include "tapehead/layers.h"
 #include "tapehead/module.h"
 #include "tapehead/optimizer.h"
+#include "tapehead/transformer.h"
 
 /* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
+
+/* where the time goes */
+#include "tapehead/profile.h"
 
 /* files and pictures */
 #include "tapehead/files.h"

@@ -297,10 +297,14 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
     const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
+    if (recording && th_early_offer(frame, n, inputs) != TH_OK)
+        return ctx->error;
     if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
         return ctx->error;
     if (recording && record(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
+    if (recording)
+        th_early_claim(frame, n, inputs, tape->nodes.count - 1);
     if (ctx->tracing && op->forward)
         th_trace_call(frame, recording ? th_node_at(tape, tape->nodes.count - 1) : NULL, false);
     return TH_OK;

@@ -5,6 +5,7 @@
 
 #include "autograd/coverage.h"
 #include "autograd/gradient.h"
+#include "autograd/profile.h"
 #include "autograd/tape.h"
 #include "tensor/elementwise.h"
 
@@ -89,6 +90,16 @@ static th_status prepare(th_frame *frame, const th_node *node, destination *all,
     return TH_OK;
 }
 
+/* A sum that is the driver's own: over what was broadcast, or onto what others have written. */
+static void sum_to(const th_frame *frame, const th_array *target, const th_array *source, bool add)
+{
+    th_context *ctx = frame->call.ctx;
+    const int64_t start = th_profile_start(ctx);
+    th_sum_to_array(ctx, target, source, add);
+    if (start)
+        th_profile_sum_of(frame, source, target, add, start);
+}
+
 /* Moves a temporary to its target and gives it back. */
 static void finish(th_frame *frame, destination *dest, int i)
 {
@@ -96,7 +107,7 @@ static void finish(th_frame *frame, destination *dest, int i)
     if (dest->temporary == NULL)
         return;
     if (!ctx->error)
-        th_sum_to_array(ctx, &dest->target, &dest->written, dest->add);
+        sum_to(frame, &dest->target, &dest->written, dest->add);
     th_arena_give(&ctx->step_arena, dest->temporary);
     dest->temporary = NULL;
     frame->call.input_gradient[i] = dest->target;
@@ -121,7 +132,7 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
         return ctx->error;
     const th_array target = th_gradient_array(input);
     if (!ctx->options.shapes_only)
-        th_sum_to_array(ctx, &target, &frame->call.output_gradient[0], add);
+        sum_to(frame, &target, &frame->call.output_gradient[0], add);
     frame->call.input_gradient[i] = target;
     return ctx->error;
 }
@@ -130,12 +141,16 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
 static th_status load(th_frame *frame, const th_node *node)
 {
     th_context *ctx = frame->call.ctx;
+    frame->call.early = th_early_stands(ctx, node);
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved == TH_SAVED_NOT)
             continue;
-        if (th_check_version(ctx, node, operand) != TH_OK ||
-            th_restore(ctx, operand->tensor->storage, node->op->name) != TH_OK)
+        if (th_check_version(ctx, node, operand) != TH_OK)
+            return ctx->error;
+        if (frame->call.early)
+            continue;
+        if (th_restore(ctx, operand->tensor->storage, node->op->name) != TH_OK)
             return ctx->error;
         th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
         array->data = th_tensor_data(operand->tensor);

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "autograd/profile.h"
 #include "autograd/tape.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
@@ -167,6 +168,7 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
                             .input_gradient = frame->input_gradient,
                             .add = frame->add,
                             .training = ctx->training};
+    frame->node = NULL;
     frame->view_offset = 0;
     frame->declared = 0;
     if (n_inputs > TH_MAX_INPUTS) {
@@ -195,6 +197,7 @@ th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node
     const th_status status = th_frame_init(frame, ctx, ctx->tape, node->op, node->n_inputs, node->attributes);
     if (status != TH_OK)
         return status;
+    frame->node = node;
     frame->call.random = node->random;
     frame->call.training = node->training;
     for (int i = 0; i < node->n_inputs; i++) {
@@ -280,6 +283,7 @@ th_status th_frame_run(th_frame *frame, bool backward)
     th_context *ctx = call->ctx;
     copies made = {.count = 0};
     th_status status = TH_OK;
+    const int64_t start = th_profile_start(ctx);
     if ((call->op->flags & TH_OP_CONTIGUOUS) && call->n_inputs <= TH_MAX_INPUTS) {
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
             status = make_contiguous(ctx, &call->input[i], &made, call->op->name);
@@ -293,5 +297,7 @@ th_status th_frame_run(th_frame *frame, bool backward)
         status = run_kernel(frame, backward);
     for (int i = 0; i < made.count; i++)
         th_arena_give(&ctx->step_arena, made.block[i]);
+    if (start && status == TH_OK)
+        th_profile_call(frame, backward, start);
     return status;
 }

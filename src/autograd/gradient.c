@@ -71,8 +71,9 @@ static th_storage *step_storage(th_context *ctx, size_t bytes)
     return fill_storage(ctx, storage, bytes, false) == TH_OK ? storage : NULL;
 }
 
-static th_status make_memory(th_context *ctx, th_tensor *root)
+th_status th_gradient_reserve(th_context *ctx, th_tensor *root)
 {
+    root->early = 0;
     if (root->gradient)
         return TH_OK;
     if (root->node >= 0 || root->wrt_target) {
@@ -153,7 +154,7 @@ static th_status cover(th_context *ctx, th_tensor *root, const th_region *region
 th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add)
 {
     th_tensor *root = t->root;
-    if (make_memory(ctx, root) != TH_OK || note_touched(ctx, root) != TH_OK)
+    if (th_gradient_reserve(ctx, root) != TH_OK || note_touched(ctx, root) != TH_OK)
         return ctx->error;
     if (!root->gradient_full) {
         const th_region region = th_region_of(t);
@@ -173,6 +174,9 @@ th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add)
 void th_gradient_share(th_tensor *root, th_storage *storage)
 {
     th_storage_hold(storage);
+    if (root->gradient) /* reserved early, and not used */
+        th_storage_drop(root->ctx, root->gradient);
+    root->early = 0;
     root->gradient = storage;
     set_full(root);
 }

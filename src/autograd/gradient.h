@@ -13,6 +13,8 @@ static inline bool th_gradient_begun(const th_tensor *root)
 bool th_gradient_wanted(const th_context *ctx, const th_tensor *t);
 /* Makes t's part of its root's gradient ready to be written; *add says that it holds something to add to. */
 th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add);
+/* Memory for a root's gradient, which stays empty; what an earlier call's forward wrote there no longer counts. */
+th_status th_gradient_reserve(th_context *ctx, th_tensor *root);
 /* t's part as an array. */
 th_array th_gradient_array(const th_tensor *t);
 /* root's gradient is this memory, complete, shared until somebody adds to it. */

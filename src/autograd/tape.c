@@ -147,6 +147,7 @@ th_tensor *th_scope_end(th_context *ctx, th_tensor *result)
 static void clear_node(th_context *ctx, th_node *node)
 {
     th_node_release(ctx, node);
+    th_early_forget(node);
     if (node->restored)
         th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
     for (int i = 0; i < node->n_inputs; i++) {

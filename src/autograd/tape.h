@@ -72,7 +72,8 @@ void th_node_release(th_context *ctx, th_node *node);
 
 /* -- a call being made, with room for the usual number of operands -- */
 typedef struct th_frame {
-    th_call call; /* first: shape rules get a pointer to it */
+    th_call call;        /* first: shape rules get a pointer to it */
+    const th_node *node; /* that the call comes from; NULL while it is being made */
     int64_t view_offset;
     uint32_t declared; /* outputs that the shape rule declared */
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
@@ -91,6 +92,17 @@ th_status th_check_call(const th_op *op, const void *attributes, int n, th_tenso
 th_status th_frame_run(th_frame *frame, bool backward);
 /* A temporary of the step with the geometry of `like`, contiguous. NULL with TH_ERROR_MEMORY. */
 th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
+
+/* -- gradients that a forward computes (autograd/early.c) -- */
+/* Before a forward that will be recorded: offers it the memory of its early gradients, if all that are wanted can be.
+ */
+th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs);
+/* After it was recorded as this node: what it wrote there stands until somebody else takes the memory. */
+void th_early_claim(const th_frame *frame, int n, th_tensor *const *inputs, int64_t node);
+/* Whether all that the current backward wants of it still stands. */
+bool th_early_stands(const th_context *ctx, const th_node *node);
+/* At a clear. */
+void th_early_forget(const th_node *node);
 
 /* Computes the dropped bytes of a storage again. */
 th_status th_restore(th_context *ctx, th_storage *storage, const char *operation);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/profile.h"
 #include "kernels/optimizer_kernels.h"
 #include "kernels/parallel.h"
 #include "tapehead/tape.h"
@@ -742,6 +743,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
     if (th_failed(ctx))
         return ctx->error;
     const bool real = !ctx->options.shapes_only;
+    const int64_t start = th_profile_start(ctx);
     forget_refused(o);
     if ((real && check_gradients(o) != TH_OK) || ensure_moments(o) != TH_OK)
         return refuse(o);
@@ -758,5 +760,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
             th_empty_gradient(o->records[i].tensor);
         }
     th_random_step_done(ctx);
+    if (start)
+        th_profile_step(ctx, o->operation, start);
     return TH_OK;
 }

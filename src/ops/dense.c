@@ -1,11 +1,9 @@
 /* dense: y = x Wᵀ + b, a matrix product that starts each sum with the bias. The matrix product's own work is in
- * kernels/product.h.
- *
- * One promise more than its composition makes: rows of x whose output gradient is exactly 0 take no part in dW. That a
- * mask hid them must not depend on what they hold, and 0 * NaN is NaN. */
+ * kernels/product.h. Rows that take no part in dW: ops/weight_gradient.h. */
 #include "ops/letters.h"
 #include "ops/product_call.h"
 #include "ops/scratch.h"
+#include "ops/weight_gradient.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -65,107 +63,6 @@ static th_product_call dw_product(const th_call *call)
     return th_product_call_of(&dyt, &x, &call->input_gradient[WEIGHT], NULL, call->add[WEIGHT]);
 }
 
-/* The block of rows from `first` on of one term of dW, as a product of its own. */
-static th_product block_at(const th_product *term, int64_t first, size_t element)
-{
-    th_product block = *term;
-    block.k = term->k - first < TH_PRODUCT_BLOCK ? term->k - first : TH_PRODUCT_BLOCK;
-    if (first > 0) {
-        block.a = (const char *)term->a + first * term->a_col * (int64_t)element;
-        block.b = (const char *)term->b + first * term->b_row * (int64_t)element;
-        block.add = true;
-    }
-    return block;
-}
-
-/* The same with the rows of x from memory of their own, (count, n), which lies in memory in x's order. */
-static th_product with_copied_rows(const th_product *block, void *copy)
-{
-    const bool columns_first = block->b_row == 1 && block->b_col != 1;
-    th_product copied = *block;
-    copied.b = copy;
-    copied.b_row = columns_first ? 1 : block->n;
-    copied.b_col = columns_first ? block->k : 1;
-    return copied;
-}
-
-/* Which rows of the block are idle (all of dy is 0) and not finite. */
-static bool find_idle(const th_kernels *kernels, const th_product *block, bool *idle)
-{
-    bool found = false;
-    kernels->idle_rows(block->k, block->m, block->a, block->a_col, block->a_row, block->n, block->b, block->b_row,
-                       block->b_col, idle, &found);
-    return found;
-}
-
-static bool has_idle(const th_kernels *kernels, const th_product *term, size_t element)
-{
-    bool idle[TH_PRODUCT_BLOCK], found = false;
-    for (int64_t first = 0; first < term->k && !found; first += TH_PRODUCT_BLOCK) {
-        const th_product block = block_at(term, first, element);
-        found = find_idle(kernels, &block, idle);
-    }
-    return found;
-}
-
-/* dW (+)= dyᵀ x, where idle rows of x that are not finite count as zeros. Blocks of TH_PRODUCT_BLOCK rows add up to the
- * bits of one product, so that a block with such rows can be multiplied from a copy, (TH_PRODUCT_BLOCK, in). */
-static void add_weight_gradient(const th_context *ctx, const th_product_call *dw, void *copy, void *workspace)
-{
-    const th_kernels *kernels = th_context_kernels(ctx, dw->dtype);
-    const size_t element = th_dtype_size(dw->dtype);
-    const double zero = 0; /* as a float, too */
-    bool idle[TH_PRODUCT_BLOCK];
-    for (int64_t t = 0, terms = th_product_call_terms(dw); t < terms; t++) {
-        const th_product term = th_product_call_term(dw, t);
-        if (!has_idle(kernels, &term, element)) {
-            th_product_run(&ctx->machine, dw->dtype, &term, ctx->threads, workspace);
-            continue;
-        }
-        for (int64_t first = 0; first < term.k; first += TH_PRODUCT_BLOCK) {
-            th_product block = block_at(&term, first, element);
-            if (find_idle(kernels, &block, idle)) {
-                const th_product copied = with_copied_rows(&block, copy);
-                kernels->product_copy(block.k, block.n, block.b, block.b_row, block.b_col, copy, copied.b_row,
-                                      copied.b_col);
-                for (int64_t i = 0; i < block.k; i++)
-                    if (idle[i])
-                        kernels->product_copy(1, block.n, &zero, 0, 0,
-                                              (char *)copy + i * copied.b_row * (int64_t)element, 0, copied.b_col);
-                block = copied;
-            }
-            th_product_run(&ctx->machine, dw->dtype, &block, ctx->threads, workspace);
-        }
-    }
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The workspace that add_weight_gradient needs: for whole terms, and for full and last blocks, as they lie or copied.
- */
-static size_t weight_gradient_workspace(const th_context *ctx, const th_product_call *dw)
-{
-    size_t most = th_product_call_workspace(ctx, dw);
-    const int64_t last = dw->product.k % TH_PRODUCT_BLOCK;
-    for (int i = 0; i < 2; i++) {
-        th_product block = block_at(&dw->product, 0, 0);
-        block.k = i == 0 ? block.k : last;
-        const th_product copied = with_copied_rows(&block, NULL);
-        most = larger(most, th_product_workspace(&ctx->machine, dw->dtype, &block, ctx->threads));
-        most = larger(most, th_product_workspace(&ctx->machine, dw->dtype, &copied, ctx->threads));
-    }
-    return most;
-}
-
-/* Elements of the copy of one block of x. */
-static int64_t copied_elements(const th_product_call *dw)
-{
-    return block_at(&dw->product, 0, 0).k * dw->product.n;
-}
-
 /* Forward: the bias, where it is not contiguous, and a workspace. Backward: a block of x's rows and a workspace. */
 static size_t dense_scratch(const th_call *call, bool backward)
 {
@@ -184,8 +81,9 @@ static size_t dense_scratch(const th_call *call, bool backward)
     }
     if (call->input_gradient[WEIGHT].given) {
         const th_product_call dw = dw_product(call);
-        workspace = larger(workspace, weight_gradient_workspace(ctx, &dw));
-        copied = copied_elements(&dw);
+        const size_t for_weight = th_weight_gradient_workspace(ctx, &dw);
+        workspace = workspace > for_weight ? workspace : for_weight;
+        copied = th_weight_gradient_copy(&dw);
     }
     return th_scratch_add(workspace, copied, element);
 }
@@ -217,8 +115,8 @@ static void dense_backward(const th_call *call)
     char *workspace = call->scratch;
     if (call->input_gradient[WEIGHT].given) {
         const th_product_call dw = dw_product(call);
-        void *copy = th_scratch_take(&workspace, copied_elements(&dw), th_dtype_size(dw.dtype));
-        add_weight_gradient(call->ctx, &dw, copy, workspace);
+        void *copy = th_scratch_take(&workspace, th_weight_gradient_copy(&dw), th_dtype_size(dw.dtype));
+        th_weight_gradient_run(call->ctx, &dw, copy, workspace);
     }
     if (call->input_gradient[X].given) {
         const th_product_call dx = dx_product(call);

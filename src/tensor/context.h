@@ -41,7 +41,7 @@ struct th_context {
     char build_info[256];
 
     /* mode */
-    bool training, fusion, keep_values, tracing;
+    bool training, fusion, keep_values, tracing, profiling;
     int no_grad_depth;
 
     /* randomness */
@@ -70,7 +70,8 @@ struct th_context {
     /* The gradient checker's: called with every owned floating tensor before an operation reads it; NULL otherwise. */
     void (*on_owned_input)(th_tensor *t, void *user);
     void *on_owned_input_user;
-    struct th_tape *tape; /* autograd/tape.h; made with the first scope or node */
+    struct th_tape *tape;       /* autograd/tape.h; made with the first scope or node */
+    struct th_profile *profile; /* autograd/profile.h; made with the first profile */
     th_attachment *attachments;
 };
 

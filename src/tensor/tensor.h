@@ -61,6 +61,7 @@ struct th_tensor {
     int64_t gradient_offset;
     /* Of a root only: */
     int64_t node;                /* the node that made it, -1 for a leaf */
+    int64_t early;               /* 1 + the node whose forward has written its empty gradient; 0: none */
     int output;                  /* which of its outputs */
     th_storage *gradient;        /* NULL or without data: empty */
     th_storage gradient_storage; /* what `gradient` points to unless it is shared with another root */

@@ -1,0 +1,75 @@
+/* Gradients that a forward computes on its way, because its backward would have to compute the same values again: the
+ * classifier, whose logits are never whole. They lie where backward wants them, in memory that counts as empty until
+ * then. Whoever needs the memory before takes it, and backward computes them as usual. */
+#include "autograd/gradient.h"
+#include "autograd/tape.h"
+
+static bool is_early(const th_op *op, int i)
+{
+    return i < TH_MAX_INPUTS && (op->early & TH_SAVE_INPUT(i));
+}
+
+static bool can_be_offered(const th_tensor *t)
+{
+    return t == t->root && !th_gradient_begun(t) && !t->early &&
+           th_strides_contiguous(t->ndim, t->size, t->gradient_stride);
+}
+
+static bool all_can_be_offered(const th_op *op, int n, th_tensor *const *inputs)
+{
+    for (int i = 0; i < n; i++)
+        if (is_early(op, i) && inputs[i] && inputs[i]->requires_gradient) {
+            if (!can_be_offered(inputs[i]))
+                return false;
+            for (int j = 0; j < i; j++)
+                if (is_early(op, j) && inputs[j] == inputs[i])
+                    return false;
+        }
+    return true;
+}
+
+th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs)
+{
+    th_context *ctx = frame->call.ctx;
+    const th_op *op = frame->call.op;
+    if (op->early == 0 || ctx->keep_values || !all_can_be_offered(op, n, inputs))
+        return TH_OK;
+    for (int i = 0; i < n; i++) {
+        if (!is_early(op, i) || inputs[i] == NULL || !inputs[i]->requires_gradient)
+            continue;
+        if (th_gradient_reserve(ctx, inputs[i]) != TH_OK)
+            return ctx->error;
+        th_storage_changed(inputs[i]->gradient); /* an operation may have read it through th_gradient */
+        frame->call.input_gradient[i] = th_gradient_array(inputs[i]);
+    }
+    frame->call.early = true;
+    return TH_OK;
+}
+
+void th_early_claim(const th_frame *frame, int n, th_tensor *const *inputs, int64_t node)
+{
+    for (int i = 0; i < n && frame->call.early; i++)
+        if (frame->call.input_gradient[i].given)
+            inputs[i]->early = 1 + node;
+}
+
+bool th_early_stands(const th_context *ctx, const th_node *node)
+{
+    const th_op *op = node->op;
+    if (op->early == 0 || ctx->tape->wrt)
+        return false;
+    const int64_t index = th_node_output(node, 0)->tensor->node;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const th_tensor *input = th_node_input(node, i)->tensor;
+        if (is_early(op, i) && th_gradient_wanted(ctx, input) && input->early != 1 + index)
+            return false;
+    }
+    return true;
+}
+
+void th_early_forget(const th_node *node)
+{
+    for (int i = 0; i < node->n_inputs; i++)
+        if (is_early(node->op, i) && th_node_input(node, i)->tensor)
+            th_node_input(node, i)->tensor->early = 0;
+}

@@ -1,0 +1,139 @@
+/* A profile's events as a Chrome trace: JSON whose numbers no locale changes and whose text no name breaks. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "autograd/profile.h"
+
+static const char operation[] = "profile_write_trace";
+
+/* Bytes of the UTF-8 sequence that text starts with; 0 when it is none. */
+static int sequence_length(const unsigned char *text)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const int length = text[0] < 0x80             ? 1
+                       : (text[0] & 0xe0) == 0xc0 ? 2
+                       : (text[0] & 0xf0) == 0xe0 ? 3
+                       : (text[0] & 0xf8) == 0xf0 ? 4
+                                                  : 0;
+    uint32_t code = length > 1 ? text[0] & (0x7fu >> length) : text[0];
+    for (int i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    const bool surrogate = code >= 0xd800 && code < 0xe000;
+    return length == 0 || code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+/* Text between the quotes of a JSON string: what is no UTF-8 becomes the replacement character. */
+static void put_text(FILE *file, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c;) {
+        const int length = sequence_length(c);
+        if (length == 0)
+            fputs("\\ufffd", file);
+        else if (*c == '"' || *c == '\\')
+            fprintf(file, "\\%c", *c);
+        else if (*c < 32 || *c == 127)
+            fprintf(file, "\\u%04x", (unsigned)*c);
+        else
+            fwrite(c, 1, (size_t)length, file);
+        c += length ? length : 1;
+    }
+}
+
+/* Nanoseconds as microseconds. */
+static void put_time(FILE *file, const char *name, int64_t nanoseconds)
+{
+    fprintf(file, ",\"%s\":%" PRId64 ".%03d", name, nanoseconds / 1000, (int)(nanoseconds % 1000));
+}
+
+/* "float32 (B=2, T=4, E=8), float32 (8, 8) -> float32 (B=2, T=4, 8)" */
+static void put_shapes(FILE *file, const th_profile_event *event)
+{
+    bool first = true, outputs = false;
+    for (int i = 0; i < event->n_shapes; i++) {
+        const th_profile_shape *shape = &event->shape[i];
+        if (shape->output && !outputs)
+            fputs(first ? "-> " : " -> ", file);
+        if (shape->output && !outputs)
+            first = outputs = true;
+        if (!shape->given)
+            continue;
+        th_array array = {.given = true, .dtype = (th_dtype)shape->dtype, .ndim = shape->ndim};
+        memcpy(array.size, shape->size, sizeof array.size);
+        memcpy(array.axes, shape->axes, sizeof array.axes);
+        fprintf(file, "%s%s ", first ? "" : ", ", th_dtype_name(array.dtype));
+        put_text(file, TH_TEXT(&array));
+        first = false;
+    }
+}
+
+static void put_event(FILE *file, const th_profile_event *event)
+{
+    fputs(",\n{\"name\":\"", file);
+    put_text(file, event->operation);
+    fprintf(file, "\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1", th_profile_phase_name(event->phase));
+    put_time(file, "ts", event->start);
+    put_time(file, "dur", event->duration);
+    fprintf(file, ",\"args\":{\"phase\":\"%s\"", th_profile_phase_name(event->phase));
+    if (event->path[0]) {
+        fputs(",\"module\":\"", file);
+        put_text(file, event->path);
+        fputc('"', file);
+    }
+    if (event->file) {
+        fputs(",\"line\":\"", file);
+        put_text(file, event->file);
+        fprintf(file, ":%d\"", event->line);
+    }
+    if (event->n_shapes) {
+        fputs(",\"shapes\":\"", file);
+        put_shapes(file, event);
+        fputc('"', file);
+    }
+    if (event->multiply_adds)
+        fprintf(file, ",\"multiply_adds\":%" PRId64, event->multiply_adds);
+    fputs("}}", file);
+}
+
+/* name: of the file, for the sentence. */
+static th_status write_trace(th_context *ctx, const char *name, FILE *file)
+{
+    errno = 0;
+    fprintf(file, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_events\":%" PRId64 "},\n\"traceEvents\":[\n",
+            th_profile_sum(ctx).dropped);
+    fputs("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"tapehead\"}}", file);
+    for (int64_t i = 0; i < th_profile_event_count(ctx) && !ferror(file); i++)
+        put_event(file, th_profile_event_at(ctx, i));
+    fputs("\n]}\n", file);
+    if (fflush(file) == 0 && !ferror(file))
+        return TH_OK;
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%s could not be written in full: %s", name,
+                   errno ? strerror(errno) : "writing failed");
+}
+
+th_status(th_profile_write_trace_to)(th_context *ctx, FILE *file)
+{
+    if (!th_profile_readable(ctx, operation))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    if (file == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the file is NULL");
+    return write_trace(ctx, "the file", file);
+}
+
+th_status(th_profile_write_trace)(th_context *ctx, const char *path)
+{
+    if (!th_profile_readable(ctx, operation))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    if (path == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%s cannot be opened for writing: %s", path, strerror(errno));
+    const th_status status = write_trace(ctx, path, file);
+    if (fclose(file) != 0 && status == TH_OK)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%s could not be written in full: %s", path, strerror(errno));
+    return status;
+}

@@ -1,0 +1,163 @@
+/* The decoder-only language model: embedding, learned positions, causal transformer blocks, a tied classifier, put
+ * together from the public API. It has no cache of keys and values: a forward computes the whole sequence. */
+#include <math.h>
+#include <string.h>
+
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+#include "tapehead/transformer.h"
+#include "tensor/context.h"
+#include "tensor/tensor.h"
+
+typedef struct language_model {
+    th_module base;
+    th_module *embedding, *position, *layers;
+    th_module *norm;                /* NULL after post-norm blocks */
+    th_tensor *classifier, *places; /* (V, E), the embedding's weight; (length, E), the positions */
+    double dropout;
+} language_model;
+
+/* -- forward -- */
+
+static bool check_tokens(const language_model *l, th_tensor *tokens)
+{
+    th_context *ctx = l->base.ctx;
+    if (!th_usable(tokens, ctx, l->base.type, "tokens"))
+        return false;
+    const th_array a = th_tensor_array(tokens);
+    const int64_t length = l->places->size[0];
+    if (!th_is_index(a.dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, l->base.type, "tokens must be int32 or int64, they are %s",
+                       th_dtype_name(a.dtype)) == TH_OK;
+    if (a.ndim != 2)
+        return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "tokens must be (B, T), they are %s", TH_TEXT(&a)) == TH_OK;
+    if (a.size[1] > length)
+        return th_fail(ctx, TH_ERROR_SHAPE, l->base.type,
+                       "a sequence has at most %lld tokens, as many as there are positions; these have %lld",
+                       (long long)length, (long long)a.size[1]) == TH_OK;
+    return true;
+}
+
+/* (B, T) -> (B, T, E): what the classifier sees. */
+static th_tensor *hidden(const language_model *l, th_tensor *tokens)
+{
+    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    if (!check_tokens(l, tokens))
+        return NULL;
+    th_tensor *places = (th_slice)(l->places, 0, 0, (th_size)(tokens, 1), 1); /* (T, E), a view */
+    th_tensor *x = (th_add)((th_module_forward)(l->embedding, tokens), places);
+    if (x)
+        th_set_axes(x, "BTE");
+    x = (th_dropout)(x, l->dropout);
+    for (th_module *block = l->layers->first; block; block = block->next)
+        x = (th_transform)(block, x, &(th_transform_options){.mask = &causal});
+    return l->norm ? (th_module_forward)(l->norm, x) : x;
+}
+
+static th_tensor *logits_of(const language_model *l, th_tensor *tokens)
+{
+    th_tensor *logits = (th_dense)(hidden(l, tokens), l->classifier, NULL);
+    return logits ? th_set_axes(logits, "BTV") : NULL;
+}
+
+static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
+{
+    return logits_of((const language_model *)m, tokens);
+}
+
+th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tensor *targets,
+                                    const th_cross_entropy_options *options)
+{
+    if (!th_module_begin(model))
+        return NULL;
+    const language_model *l = (const language_model *)model;
+    if (model->forward != language_model_forward) {
+        th_fail(model->ctx, TH_ERROR_ARGUMENT, "language_model_loss", "%s is not a language_model", model->type);
+        return th_module_end(model, NULL);
+    }
+    th_tensor *loss = th_has_fusion(model->ctx)
+                          ? (th_dense_cross_entropy)(hidden(l, tokens), l->classifier, targets, options)
+                          : (th_cross_entropy)(logits_of(l, tokens), targets, options);
+    return th_module_end(model, loss);
+}
+
+/* -- construction -- */
+
+static bool check_options(th_context *ctx, const th_language_model_options *o)
+{
+    const char *const name[] = {"vocabulary", "length", "width", "heads", "layers"};
+    const int64_t size[] = {o->vocabulary, o->length, o->width, o->heads, o->layers};
+    for (int i = 0; i < 5; i++)
+        if (size[i] <= 0)
+            return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "%s must be given and positive, it is %lld",
+                           name[i], (long long)size[i]) == TH_OK;
+    if (o->block.cross_attention)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model",
+                       "a decoder-only model has no memory: .block.cross_attention must be false") == TH_OK;
+    if (!(o->dropout >= 0 && o->dropout < 1))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "dropout must be in [0, 1), it is %g", o->dropout) ==
+               TH_OK;
+    return true;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* GPT-2's numbers in place of the layers' own; weights of norms are 1 and their biases 0 already. */
+static void initialise(language_model *l, int64_t branches)
+{
+    const double deviation = 0.02;
+    for (th_parameter_iterator p = th_module_parameters(&l->base); th_parameter_next(&p);) {
+        th_status status = TH_OK;
+        if (ends_with(p.name, "bias"))
+            status = (th_fill)(p.tensor, 0);
+        else if (ends_with(p.name, "out_proj.weight") || ends_with(p.name, "linear2.weight"))
+            status = (th_fill_normal)(p.tensor, 0, deviation / sqrt((double)branches));
+        else if (th_ndim(p.tensor) > 1)
+            status = (th_fill_normal)(p.tensor, 0, deviation);
+        if (status != TH_OK)
+            return;
+    }
+}
+
+static void add_members(language_model *l, const th_language_model_options *o)
+{
+    th_context *ctx = l->base.ctx;
+    th_transformer_block_options block = o->block;
+    block.no_mlp_dropout = true;
+    if (block.dropout == 0)
+        block.dropout = o->dropout;
+    l->embedding = (th_module_add)(&l->base, "embedding", (th_embedding_new)(ctx, o->vocabulary, o->width));
+    l->position = (th_module_add)(&l->base, "position", (th_embedding_new)(ctx, o->length, o->width));
+    l->classifier = th_module_find_parameter(l->embedding, "weight");
+    l->places = th_module_find_parameter(l->position, "weight");
+    l->layers = (th_module_add)(&l->base, "layers", (th_module_list_new)(ctx));
+    for (int64_t i = 0; i < o->layers && !th_failed(ctx); i++)
+        (th_module_list_add)(l->layers, (th_transformer_block_new)(ctx, o->width, o->heads, &block));
+    if (!block.post_norm)
+        l->norm =
+            (th_module_add)(&l->base, "norm",
+                            (th_layer_norm_new)(ctx, o->width,
+                                                &(th_norm_layer_options){.eps = block.eps, .no_bias = block.no_bias}));
+}
+
+th_module *(th_language_model_new)(th_context *ctx, const th_language_model_options *options)
+{
+    const th_language_model_options given = options ? *options : (th_language_model_options){0};
+    if (ctx == NULL || th_failed(ctx) || !check_options(ctx, &given))
+        return NULL;
+    language_model *l = (th_module_new)(ctx, sizeof *l, "language_model", language_model_forward);
+    if (l == NULL)
+        return NULL;
+    l->dropout = given.dropout;
+    add_members(l, &given);
+    if (!th_failed(ctx))
+        initialise(l, given.layers * (given.block.no_mlp ? 1 : 2));
+    if (!th_failed(ctx))
+        return &l->base;
+    th_module_free(&l->base);
+    return NULL;
+}

@@ -1,0 +1,179 @@
+/* The transformer block: residual branches of attention and MLP around layers and operations of the public API. What
+ * attention computes and hides is multi_head_attention.c's matter. */
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+#include "tapehead/transformer.h"
+#include "tensor/context.h"
+#include "tensor/tensor.h"
+
+enum { BRANCHES = 3 };
+
+typedef struct transformer_block {
+    th_module base;
+    th_module *self_attn;
+    th_module *multihead_attn;    /* to the memory; NULL in an encoder block */
+    th_module *linear1, *linear2; /* of the MLP, or NULL */
+    th_module *norm[BRANCHES];    /* of the branches there are */
+    int64_t width;
+    th_activation activation;
+    bool post_norm;
+    double dropout, mlp_dropout;
+} transformer_block;
+
+/* -- forward -- */
+
+/* What a branch makes of h (.., T, E). */
+typedef th_tensor *branch_function(const transformer_block *b, th_tensor *h, const th_transform_options *given);
+
+static th_tensor *self_attention(const transformer_block *b, th_tensor *h, const th_transform_options *given)
+{
+    return (th_attend)(b->self_attn, h, h, h, given->mask);
+}
+
+static th_tensor *cross_attention(const transformer_block *b, th_tensor *h, const th_transform_options *given)
+{
+    return (th_attend)(b->multihead_attn, h, given->memory, given->memory, given->memory_mask);
+}
+
+static th_tensor *activate(th_tensor *x, th_activation activation)
+{
+    switch (activation) {
+    case TH_GELU_TANH:
+        return (th_gelu_tanh)(x);
+    case TH_GELU:
+        return (th_gelu)(x);
+    case TH_RELU:
+        return (th_relu)(x);
+    case TH_SILU:
+        return (th_silu)(x);
+    }
+    return NULL;
+}
+
+static th_tensor *mlp(const transformer_block *b, th_tensor *h, const th_transform_options *given)
+{
+    (void)given;
+    h = activate((th_module_forward)(b->linear1, h), b->activation); /* (.., T, mlp_width) */
+    return (th_module_forward)(b->linear2, (th_dropout)(h, b->mlp_dropout));
+}
+
+static th_tensor *residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
+                           const th_transform_options *given)
+{
+    th_tensor *h = branch(b, b->post_norm ? x : (th_module_forward)(norm, x), given);
+    x = (th_add)(x, (th_dropout)(h, b->dropout));
+    return b->post_norm ? (th_module_forward)(norm, x) : x;
+}
+
+static bool check_operands(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+{
+    th_context *ctx = b->base.ctx;
+    if (!th_usable(x, ctx, b->base.type, "x"))
+        return false;
+    const th_array a = th_tensor_array(x);
+    if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != b->width)
+        return th_fail(ctx, TH_ERROR_SHAPE, b->base.type, "x is %s, the block takes (..., length, %lld)", TH_TEXT(&a),
+                       (long long)b->width) == TH_OK;
+    if (b->multihead_attn && given->memory == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type, "cross attention needs a memory: .memory is NULL") ==
+               TH_OK;
+    if (b->multihead_attn == NULL && (given->memory || given->memory_mask))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type,
+                       "the block was made without cross_attention: it takes no memory and no memory_mask") == TH_OK;
+    return true;
+}
+
+static th_tensor *transform(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+{
+    if (!check_operands(b, x, given))
+        return NULL;
+    th_module *const *norm = b->norm;
+    x = residual(b, self_attention, *norm++, x, given);
+    if (b->multihead_attn)
+        x = residual(b, cross_attention, *norm++, x, given);
+    if (b->linear1)
+        x = residual(b, mlp, *norm, x, given);
+    if (x && th_ndim(x) == 3)
+        th_set_axes(x, "BTE");
+    return x;
+}
+
+static th_tensor *block_forward(th_module *m, th_tensor *x)
+{
+    return transform((const transformer_block *)m, x, &(th_transform_options){0});
+}
+
+th_tensor *(th_transform)(th_module *block, th_tensor *x, const th_transform_options *options)
+{
+    const th_transform_options given = options ? *options : (th_transform_options){0};
+    if (!th_module_begin(block))
+        return NULL;
+    if (block->forward == block_forward)
+        return th_module_end(block, transform((const transformer_block *)block, x, &given));
+    th_fail(block->ctx, TH_ERROR_ARGUMENT, "transform", "%s is not a transformer_block", block->type);
+    return th_module_end(block, NULL);
+}
+
+/* -- construction -- */
+
+static bool check_options(th_context *ctx, int64_t width, int64_t heads, const th_transformer_block_options *o)
+{
+    const int64_t sizes[] = {width, heads, o->mlp_width, o->kv_heads};
+    for (int i = 0; i < 4; i++)
+        if (sizes[i] < (i < 2) || sizes[i] > INT64_MAX / 4) /* so that 4 width is a size too */
+            return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block",
+                           "width and heads must be positive and no size negative or absurd, one is %lld",
+                           (long long)sizes[i]) == TH_OK;
+    if ((unsigned)o->activation > TH_SILU)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block", "%d is no activation", (int)o->activation) == TH_OK;
+    if (!(o->dropout >= 0 && o->dropout < 1) || !(o->attention_dropout >= 0 && o->attention_dropout < 1))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block",
+                       "dropout and attention_dropout must be in [0, 1), they are %g and %g", o->dropout,
+                       o->attention_dropout) == TH_OK;
+    return true;
+}
+
+static void add_members(transformer_block *b, int64_t heads, const th_transformer_block_options *o)
+{
+    static const char *const norm_name[BRANCHES] = {"norm1", "norm2", "norm3"};
+    th_context *ctx = b->base.ctx;
+    const th_multi_head_attention_options attention = {
+        .dropout = o->attention_dropout, .no_bias = o->no_bias, .kv_heads = o->kv_heads};
+    const th_dense_layer_options dense = {.no_bias = o->no_bias};
+    const th_norm_layer_options norm = {.eps = o->eps, .no_bias = o->no_bias};
+    const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
+
+    b->self_attn =
+        (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &attention));
+    if (o->cross_attention)
+        b->multihead_attn = (th_module_add)(&b->base, "multihead_attn",
+                                            (th_multi_head_attention_new)(ctx, b->width, heads, &attention));
+    if (!o->no_mlp) {
+        b->linear1 = (th_module_add)(&b->base, "linear1", (th_dense_new)(ctx, b->width, mlp_width, &dense));
+        b->linear2 = (th_module_add)(&b->base, "linear2", (th_dense_new)(ctx, mlp_width, b->width, &dense));
+    }
+    const int branches = 1 + o->cross_attention + !o->no_mlp;
+    for (int i = 0; i < branches; i++)
+        b->norm[i] = (th_module_add)(&b->base, norm_name[i], (th_layer_norm_new)(ctx, b->width, &norm));
+}
+
+th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t heads,
+                                      const th_transformer_block_options *options)
+{
+    const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
+    if (ctx == NULL || th_failed(ctx) || !check_options(ctx, width, heads, &given))
+        return NULL;
+    transformer_block *b = (th_module_new)(ctx, sizeof *b, "transformer_block", block_forward);
+    if (b == NULL)
+        return NULL;
+    b->width = width;
+    b->activation = given.activation;
+    b->post_norm = given.post_norm;
+    b->dropout = given.dropout;
+    b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
+    add_members(b, heads, &given);
+    if (!th_failed(ctx))
+        return &b->base;
+    th_module_free(&b->base);
+    return NULL;
+}

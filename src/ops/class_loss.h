@@ -1,0 +1,44 @@
+/* The cross entropy of rows of logits with their targets: what cross_entropy and dense_cross_entropy share. The
+ * arithmetic of one row is in kernels/vector/loss.c.
+ *
+ * One counted row with target t, smoothing s, V classes, normalizer n:
+ *   loss = (log sum_i exp(x_i) - (1 - s) x_t - s/V sum_i x_i) / n
+ *   dL/dx_j = dL/dloss / n (p_j - (1 - s) 1[j=t] - s/V),   p = softmax(x) = exp(x_j - m) / sum_i exp(x_i - m)
+ * Rows that do not count have loss 0 and gradient exactly 0, whatever their logits are. */
+#ifndef TH_OPS_CLASS_LOSS_H
+#define TH_OPS_CLASS_LOSS_H
+
+#include "tapehead/op.h"
+#include "tapehead/ops.h"
+#include "tensor/context.h"
+
+/* -- shape rules -- */
+/* rows (N, any), targets (N). */
+bool th_class_loss_fits(const th_array *rows, const th_array *targets);
+th_status th_class_loss_check_options(th_call *call, const th_cross_entropy_options *options);
+
+/* -- targets -- */
+/* Those of input `input`, -1 where they do not count, into target (N); returns how many count, or -1 with the error
+ * pending. */
+int64_t th_class_loss_targets(const th_call *call, int input, int64_t classes, const th_cross_entropy_options *options,
+                              int64_t *target);
+/* n of the formula. */
+double th_class_loss_normalizer(const th_cross_entropy_options *options, int64_t counted);
+
+/* -- rows -- */
+typedef struct th_class_loss {
+    const th_cross_entropy_options *options;
+    const th_array *logits; /* (N, V) */
+    const int64_t *target;  /* (N) */
+    void *kept; /* (N, 2), written by forward unless it is NULL: the largest logit m and 1 / sum exp(logit - m) */
+} th_class_loss;
+
+/* Bytes of scratch memory for forward (dlogits NULL) or backward. */
+size_t th_class_loss_scratch(const th_context *ctx, const th_array *logits, const th_array *dlogits);
+/* loss (N): of each row, not divided by n. */
+void th_class_loss_forward(const th_context *ctx, const th_class_loss *l, double *loss, void *scratch);
+/* dlogits (+)= their gradient, with factor = dL/dloss / n. Without add it may be the logits' own memory. */
+void th_class_loss_backward(const th_context *ctx, const th_class_loss *l, double factor, const th_array *dlogits,
+                            bool add, void *scratch);
+
+#endif
