@@ -1,23 +1,32 @@
 # The vector kernels: every file of src/kernels/vector is compiled once for each element type and instruction set.
-# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them.
+# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Dot products of
+# bfloat16 numbers are compiled only for the one instruction set that has them.
 
 set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16)
 set(TAPEHEAD_ISA_FLAGS_avx2 -DTH_VECTOR_BYTES=32 -mavx2 -mfma)
 set(TAPEHEAD_ISA_FLAGS_avx512 -DTH_VECTOR_BYTES=64 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mprefer-vector-width=512)
+set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
+
+# Compiles some of the kernels once, into the target tapehead_f<bits>_<isa>.
+function(tapehead_kernel_instance bits isa)
+    set(name tapehead_f${bits}_${isa})
+    add_library(${name} OBJECT ${ARGN})
+    # -Wno-psabi: vectors are passed between functions of one file only.
+    tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} -ffp-contract=fast -Wno-psabi
+        ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
+endfunction()
 
 # Sets `objects` to the object files of every instance.
 function(tapehead_vector_kernels objects)
-    set(instances)
+    set(dot_products ${tapehead_SOURCE_DIR}/src/kernels/vector/product_bfloat16.c)
+    list(REMOVE_ITEM ARGN ${dot_products})
     foreach(isa baseline avx2 avx512)
         foreach(bits 32 64)
-            set(name tapehead_f${bits}_${isa})
-            add_library(${name} OBJECT ${ARGN})
-            # -Wno-psabi: vectors are passed between functions of one file only.
-            tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} -ffp-contract=fast -Wno-psabi
-                ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
-            list(APPEND instances $<TARGET_OBJECTS:${name}>)
+            tapehead_kernel_instance(${bits} ${isa} ${ARGN})
+            list(APPEND instances $<TARGET_OBJECTS:tapehead_f${bits}_${isa}>)
         endforeach()
     endforeach()
-    set(${objects} ${instances} PARENT_SCOPE)
+    tapehead_kernel_instance(32 avx512bf16 ${dot_products})
+    set(${objects} ${instances} $<TARGET_OBJECTS:tapehead_f32_avx512bf16> PARENT_SCOPE)
 endfunction()

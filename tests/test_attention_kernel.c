@@ -20,14 +20,21 @@ enum { MOST_MACHINES = 3 };
 static int machines(th_machine *list)
 {
     int count = 0;
-    list[count++] =
-        (th_machine){TH_ISA_BASELINE, TH_GEMM_OPENBLAS, 1, {&th_kernels_f32_baseline, &th_kernels_f64_baseline}};
+    list[count++] = (th_machine){.isa = TH_ISA_BASELINE,
+                                 .gemm = TH_GEMM_OPENBLAS,
+                                 .threads = 1,
+                                 .kernels = {&th_kernels_f32_baseline, &th_kernels_f64_baseline}};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        list[count++] = (th_machine){TH_ISA_AVX2, TH_GEMM_NATIVE, 1, {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
+        list[count++] = (th_machine){.isa = TH_ISA_AVX2,
+                                     .gemm = TH_GEMM_NATIVE,
+                                     .threads = 1,
+                                     .kernels = {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
     if (count > 1 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-        list[count++] =
-            (th_machine){TH_ISA_AVX512, TH_GEMM_NATIVE, 1, {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
+        list[count++] = (th_machine){.isa = TH_ISA_AVX512,
+                                     .gemm = TH_GEMM_NATIVE,
+                                     .threads = 1,
+                                     .kernels = {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
     return count;
 }
 

@@ -22,11 +22,16 @@ static int machines(th_machine *list)
 {
     int count = 0;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        list[count++] = (th_machine){TH_ISA_AVX2, TH_GEMM_NATIVE, 2, {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
+        list[count++] = (th_machine){.isa = TH_ISA_AVX2,
+                                     .gemm = TH_GEMM_NATIVE,
+                                     .threads = 2,
+                                     .kernels = {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
     if (count > 0 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-        list[count++] =
-            (th_machine){TH_ISA_AVX512, TH_GEMM_NATIVE, 2, {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
+        list[count++] = (th_machine){.isa = TH_ISA_AVX512,
+                                     .gemm = TH_GEMM_NATIVE,
+                                     .threads = 2,
+                                     .kernels = {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
     if (count == 0)
         printf("skipped: this processor has no fused multiply-add, so there is no product of our own\n");
     return count;

@@ -22,6 +22,7 @@ typedef struct th_context_options {
     th_dtype
         default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64: the type of new parameters and of creation without a type */
     bool shapes_only;  /* shape rules, recording and memory accounting; no kernel runs, no data exists */
+    bool bfloat16_products; /* as th_set_bfloat16_products */
 } th_context_options;
 
 /* A new context; options may be NULL. NULL only when memory is out. A wrong option, or an environment that asks for
@@ -48,6 +49,15 @@ TH_API bool th_is_recording(const th_context *ctx);
 /* Layers run fused operations (the default) or their compositions. */
 TH_API void th_set_fusion(th_context *ctx, bool fusion);
 TH_API bool th_has_fusion(const th_context *ctx);
+/* true: matrix products of float32 tensors (th_matmul, th_dense, th_dense_cross_entropy, forward and backward) round
+ * their operands to bfloat16, to the nearest, ties to even; products are accumulated, and everything is stored, in
+ * float32. What overflows in rounding becomes infinite, and what is below the smallest normal number 0. In hardware
+ * (AMD from Zen 4 on) products are about twice as fast as float32's; elsewhere they are emulated and a little slower:
+ * th_build_info says which. float64, th_masked_matmul and th_scaled_dot_product_attention are never affected; so while
+ * it is on, attention composed of single operations is rounded where no mask is given. Off in a new context. Contract 6
+ * holds for either way, but the bits of the two may differ. */
+TH_API void th_set_bfloat16_products(th_context *ctx, bool bfloat16_products);
+TH_API bool th_has_bfloat16_products(const th_context *ctx);
 /* true: scopes give nothing up and nothing is recomputed, so that every value of the step can be read (printing,
  * teaching). */
 TH_API void th_keep_values(th_context *ctx, bool keep);
@@ -65,8 +75,9 @@ TH_API int th_threads(const th_context *ctx);
 TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK; /* 1 .. 1024 */
 /* The team that a parallel kernel really gets (1 in a process forked from one that had a team). */
 TH_API int th_team_size(const th_context *ctx);
-/* "tapehead 0.1.0, isa=avx512, gemm=native, threads=2, compiler=gcc 12.2.0": written into the context, valid until it
- * is freed. */
+/* "tapehead 0.1.0 compiler=gcc 12.2.0 isa=avx512 gemm=native threads=2", then " openblas=0.3.21 (Zen)" where it
+ * multiplies and " bfloat16=hardware" or " bfloat16=emulated" where products are rounded: written into the context,
+ * valid until it is freed. */
 TH_API const char *th_build_info(th_context *ctx);
 TH_API const char *th_version(void); /* "0.1.0" */
 

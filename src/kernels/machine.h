@@ -12,19 +12,23 @@ typedef enum th_isa { TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512 } th_isa;
 typedef enum th_gemm { TH_GEMM_NATIVE, TH_GEMM_OPENBLAS } th_gemm;
 
 struct th_kernels;
+struct th_product_kernels; /* product_block.h */
 
 typedef struct th_machine {
     th_isa isa;
     th_gemm gemm;
     int threads;                         /* the team a context uses unless it asks for another: the affinity mask */
     const struct th_kernels *kernels[2]; /* [0] float32, [1] float64, of this instruction set */
+    const struct th_product_kernels *bfloat16; /* products of operands rounded to bfloat16, in hardware or emulated */
+    bool bfloat16_products; /* whether float32 products round their operands so; off after th_machine_detect */
 } th_machine;
 
 /* Fills *machine. Returns NULL, or a static sentence saying what the environment or the machine lacks
  * ("TAPEHEAD_ISA must be baseline, avx2 or avx512", "this processor has no AVX-512", "OpenBLAS not found"). */
 const char *th_machine_detect(th_machine *machine);
 
-/* "isa=avx512 gemm=native threads=2 openblas=0.3.21 (Zen)" into text; returns what snprintf returns. */
+/* "isa=avx512 gemm=native threads=2" into text; then, where they are used, " openblas=0.3.21 (Zen)" and
+ * " bfloat16=hardware" or " bfloat16=emulated". Returns what snprintf returns. */
 int th_machine_describe(const th_machine *machine, char *text, size_t size);
 
 static inline const struct th_kernels *th_kernels_for(const th_machine *machine, th_dtype dtype)

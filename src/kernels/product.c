@@ -120,15 +120,20 @@ static bool team_over_items(const th_product *item, int64_t items, int threads)
            (work < 8.0 * TH_ITEM_SERIAL || items >= 4 * (int64_t)threads);
 }
 
+static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *item)
+{
+    return machine->gemm == TH_GEMM_OPENBLAS && !th_item_is_rounded(machine, dtype, item);
+}
+
 static size_t item_workspace(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
 {
-    return machine->gemm == TH_GEMM_OPENBLAS ? th_product_openblas_workspace(machine, dtype, item, threads)
-                                             : th_product_native_workspace(machine, dtype, item, threads);
+    return is_for_openblas(machine, dtype, item) ? th_product_openblas_workspace(machine, dtype, item, threads)
+                                                 : th_product_native_workspace(machine, dtype, item, threads);
 }
 
 static void run_item(const th_machine *machine, th_dtype dtype, const th_product *item, int threads, void *workspace)
 {
-    if (machine->gemm == TH_GEMM_OPENBLAS)
+    if (is_for_openblas(machine, dtype, item))
         th_product_openblas_run(machine, dtype, item, threads, workspace);
     else
         th_product_native_run(machine, dtype, item, threads, workspace);

@@ -3,7 +3,14 @@
  * Every element of C is one fixed sequence of fused multiply-adds over k, in blocks of TH_PRODUCT_BLOCK counted from 0:
  * c = ((fma chain over block 0 from 0) + (fma chain over block 1 from 0)) + ..., added to C (or to the bias) at the end
  * of each block in order. The sequence is the same in every driver, tile edge, transposition, batch size, thread count
- * and instruction set with fused multiply-add. (Through OpenBLAS: slices of fixed size, one BLAS thread per call.) */
+ * and instruction set with fused multiply-add. (Through OpenBLAS: slices of fixed size, one BLAS thread per call.)
+ *
+ * With the machine's bfloat16_products, operands of float32 products are rounded to bfloat16 first: to the nearest,
+ * ties to even; NaN and infinity stay, what is nearer to the number after the largest one becomes infinite, and what is
+ * smaller than the smallest normal one 0. Emulated, the sequence is then the same as ever. Dot products (vdpbf16ps)
+ * have one of their own: steps are paired from the start of each block, an odd one out with 0, and of each pair the odd
+ * step is added first, then the even one, with results below FLT_MIN taken as 0. Either way it is one sequence for all
+ * drivers, layouts, batches and teams; between the two, bits may differ. */
 #ifndef TH_KERNELS_PRODUCT_H
 #define TH_KERNELS_PRODUCT_H
 
@@ -26,6 +33,7 @@ typedef struct th_product {
     void *c; /* (m, n) */
     int64_t c_row, c_col;
     bool add;         /* C += A B instead of C = A B */
+    bool exact;       /* operands are never rounded to bfloat16 */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
     int batch_dims;   /* leading dimensions over which A, B and C are walked together */

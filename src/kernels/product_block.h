@@ -12,6 +12,16 @@
 /* Up to so many rows of C a product is limited by reading B, and transposes it in registers instead of packing it. */
 enum { TH_FEW_ROWS = 3 };
 
+struct th_product_block;
+
+/* One way to multiply: what packs the operands into panels, and what multiplies them. */
+typedef struct th_product_kernels {
+    int steps; /* of k in an element of a panel: 1, or 2 where it is a pair of bfloat16 numbers */
+    void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
+    void (*pack_b)(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride);
+    void (*block)(const struct th_product_block *block);
+} th_product_kernels;
+
 /* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
  *
  * A is walked in panels of TILE_ROWS rows: element (i, k) of panel p is a[p * a_panel + i * a_row + k * a_col]. Packed

@@ -19,6 +19,12 @@ size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, 
 void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *item, int threads,
                              void *workspace);
 
+/* Whether its operands are rounded to bfloat16: then our own tiles multiply, whatever the machine's backend. */
+static inline bool th_item_is_rounded(const th_machine *machine, th_dtype dtype, const th_product *item)
+{
+    return machine->bfloat16_products && dtype == TH_FLOAT32 && !item->exact;
+}
+
 /* Bytes of an element. */
 static inline int64_t th_item_size(th_dtype dtype)
 {

@@ -27,10 +27,12 @@ enum {
 
 typedef struct plan {
     const th_kernels *kernels;
+    th_product_kernels multiply;
     th_product item;
     int64_t size; /* bytes of an element */
     int vector_bytes;
     int64_t tile_columns;
+    bool rounded; /* to bfloat16, in packing: nothing is taken in place */
     bool pack_a, b_in_place, b_few_rows, b_slab, c_buffer;
     int64_t row_block, column_block;
     int64_t slab_columns, slab_depth; /* what of C's columns and of k is worked on between two packings */
@@ -43,14 +45,21 @@ static int64_t round_up(int64_t value, int64_t multiple)
     return th_item_parts(value, multiple) * multiple;
 }
 
+/* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */
+static int64_t packed_steps(const plan *p, int64_t steps)
+{
+    return th_item_parts(steps, p->multiply.steps);
+}
+
 /* B: in place, by each task, or in slabs. */
 static void plan_b(plan *p)
 {
     const th_product *item = &p->item;
     const int64_t steps = th_item_min(item->k, TH_PRODUCT_BLOCK);
-    p->panel_bytes = (size_t)(steps * p->tile_columns * p->size) + PANEL_PAD_BYTES;
-    p->b_in_place = item->b_col == 1 && (item->m <= IN_PLACE_ROWS || steps * item->n * p->size <= IN_PLACE_BYTES);
-    p->b_few_rows = !p->b_in_place && item->b_row == 1 && item->m <= TH_FEW_ROWS;
+    p->panel_bytes = (size_t)(packed_steps(p, steps) * p->tile_columns * p->size) + PANEL_PAD_BYTES;
+    p->b_in_place =
+        !p->rounded && item->b_col == 1 && (item->m <= IN_PLACE_ROWS || steps * item->n * p->size <= IN_PLACE_BYTES);
+    p->b_few_rows = !p->rounded && !p->b_in_place && item->b_row == 1 && item->m <= TH_FEW_ROWS;
     p->b_slab = !p->b_in_place && item->m > ROW_BLOCK;
     p->slab_columns = item->n;
     p->slab_depth = item->k;
@@ -85,17 +94,27 @@ static void plan_tasks(plan *p, int threads)
         p->column_block = th_item_min(p->column_block, BUFFER_COLUMNS);
 }
 
+/* How products of this type are multiplied. */
+static th_product_kernels choose_kernels(const th_machine *machine, th_dtype dtype, bool rounded)
+{
+    const th_kernels *kernels = th_kernels_for(machine, dtype);
+    return rounded ? *machine->bfloat16
+                   : (th_product_kernels){1, kernels->product_pack_a, kernels->product_pack_b, kernels->product_block};
+}
+
 static plan make_plan(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
 {
     plan p = {.kernels = th_kernels_for(machine, dtype), .item = *item, .size = th_item_size(dtype)};
-    p.vector_bytes = machine->isa == TH_ISA_AVX512 ? 64 : 32;
+    p.rounded = th_item_is_rounded(machine, dtype, item);
+    p.multiply = choose_kernels(machine, dtype, p.rounded);
+    p.vector_bytes = 16 << machine->isa;
     p.tile_columns = TH_TILE_COLUMNS(p.vector_bytes, p.size);
     p.c_buffer = item->c_col != 1;
     plan_b(&p);
     plan_tasks(&p, threads);
     const int64_t steps = th_item_min(item->k, TH_PRODUCT_BLOCK);
-    p.pack_a = item->m > 1 && (item->a_col != 1 || p.column_block > PACK_A_PANELS * p.tile_columns);
-    p.a_bytes = p.pack_a ? (size_t)(p.row_block * steps * p.size) + PANEL_PAD_BYTES : 0;
+    p.pack_a = p.rounded || (item->m > 1 && (item->a_col != 1 || p.column_block > PACK_A_PANELS * p.tile_columns));
+    p.a_bytes = p.pack_a ? (size_t)(p.row_block * packed_steps(&p, steps) * p.size) + PANEL_PAD_BYTES : 0;
     p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
     p.worker_bytes = th_item_aligned(p.a_bytes) + th_item_aligned(p.b_bytes) + th_item_aligned(p.c_bytes);
     return p;
@@ -145,10 +164,10 @@ static void pack_slab_task(void *shared, int64_t index, int worker)
     const int64_t block = index / groups, column = index % groups * group;
     const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_item_parts(v->columns, p->tile_columns);
     const int64_t panel = block * panels + column / p->tile_columns;
-    p->kernels->product_pack_b(
-        th_item_min(v->steps - step, TH_PRODUCT_BLOCK), th_item_min(v->columns - column, group),
-        element(p, p->item.b, (v->step + step) * p->item.b_row + (v->column + column) * p->item.b_col), p->item.b_row,
-        p->item.b_col, v->slab + panel * (int64_t)p->panel_bytes, (int64_t)p->panel_bytes / p->size);
+    p->multiply.pack_b(th_item_min(v->steps - step, TH_PRODUCT_BLOCK), th_item_min(v->columns - column, group),
+                       element(p, p->item.b, (v->step + step) * p->item.b_row + (v->column + column) * p->item.b_col),
+                       p->item.b_row, p->item.b_col, v->slab + panel * (int64_t)p->panel_bytes,
+                       (int64_t)p->panel_bytes / p->size);
 }
 
 /* A of one block: packed, or where it is. */
@@ -161,11 +180,11 @@ static void take_a(const plan *p, const task *t, int64_t step, th_product_block 
     block->a_col = item->a_col;
     block->a_panel = tile_rows * item->a_row;
     if (p->pack_a) {
-        p->kernels->product_pack_a(block->m, block->k, block->a, item->a_row, item->a_col, t->a);
+        p->multiply.pack_a(block->m, block->k, block->a, item->a_row, item->a_col, t->a);
         block->a = t->a;
         block->a_row = 1;
         block->a_col = tile_rows;
-        block->a_panel = tile_rows * block->k;
+        block->a_panel = tile_rows * packed_steps(p, block->k);
     }
 }
 
@@ -190,7 +209,7 @@ static void multiply_slab(const visit *v, const task *t, int64_t step, th_produc
     block->b = v->slab + panel * (int64_t)p->panel_bytes;
     block->b_panel = (int64_t)p->panel_bytes / p->size;
     block->b_row = p->tile_columns;
-    p->kernels->product_block(block);
+    p->multiply.block(block);
 }
 
 /* From B where it is. Columns that do not fill registers are packed, because beyond them there may be no memory. */
@@ -202,10 +221,10 @@ static void multiply_in_place(const plan *p, const task *t, int64_t step, th_pro
     block->b_panel = p->tile_columns;
     block->b_row = item->b_row;
     if (rest != 0 && rest != p->tile_columns / 2) {
-        p->kernels->product_pack_b(block->k, rest, element(p, block->b, full), item->b_row, 1, t->b, 0);
+        p->multiply.pack_b(block->k, rest, element(p, block->b, full), item->b_row, 1, t->b, 0);
         block->b_rest = t->b;
     }
-    p->kernels->product_block(block);
+    p->multiply.block(block);
 }
 
 /* A few rows, from B where it is, transposed. */
@@ -230,10 +249,10 @@ static void multiply_own(const plan *p, const task *t, int64_t step, th_product_
         block->n = th_item_min(columns - column, group);
         block->c = t->c + column * p->size;
         block->init = init ? init + column * p->size : NULL;
-        p->kernels->product_pack_b(block->k, block->n,
-                                   element(p, item->b, step * item->b_row + (t->column + column) * item->b_col),
-                                   item->b_row, item->b_col, t->b, block->b_panel);
-        p->kernels->product_block(block);
+        p->multiply.pack_b(block->k, block->n,
+                           element(p, item->b, step * item->b_row + (t->column + column) * item->b_col), item->b_row,
+                           item->b_col, t->b, block->b_panel);
+        p->multiply.block(block);
     }
 }
 

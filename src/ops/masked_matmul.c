@@ -92,6 +92,15 @@ static void hide(const th_call *call, const th_array *to, const th_array *x)
     th_elementwise(call->ctx, th_call_kernels(call)->hide, NULL, to, false, 2, operands);
 }
 
+/* c = a b, never rounded to bfloat16: what is finite in a hidden place must stay so, and these are attention's
+ * products, which are float32 where they are fused, too. */
+static th_product_call exact_product(const th_array *a, const th_array *b, const th_array *c)
+{
+    th_product_call call = th_product_call_of(a, b, c, NULL, false);
+    call.product.exact = true;
+    return call;
+}
+
 /* The right operand of a product, its finite part copied to memory. */
 typedef struct right_operand {
     th_array all, finite;
@@ -139,7 +148,7 @@ static void add_non_finite(const th_call *call, const th_array *left, const th_a
 static void multiply_visible(const th_call *call, const th_array *left, const th_array *keep,
                              const right_operand *right, const th_array *c, void *workspace)
 {
-    const th_product_call product = th_product_call_of(left, &right->finite, c, NULL, false);
+    const th_product_call product = exact_product(left, &right->finite, c);
     th_product_call_run(call->ctx, &product, workspace);
     if (right->has_more)
         add_non_finite(call, left, keep, &right->all, c);
@@ -154,7 +163,7 @@ typedef struct masked_matmul_scratch_plan {
 static void plan_product(scratch_plan *plan, const th_call *call, const th_array *left, const th_array *right,
                          const th_array *c)
 {
-    const th_product_call product = th_product_call_of(left, right, c, NULL, false);
+    const th_product_call product = exact_product(left, right, c);
     const size_t bytes = th_product_call_workspace(call->ctx, &product);
     plan->workspace = bytes > plan->workspace ? bytes : plan->workspace;
 }
@@ -230,7 +239,7 @@ static void masked_matmul_forward(const th_call *call)
         const right_operand right = finite_part(call, b, memory.finite);
         multiply_visible(call, &masked, &keep, &right, c, memory.workspace);
     } else {
-        const th_product_call product = th_product_call_of(a, b, c, NULL, false);
+        const th_product_call product = exact_product(a, b, c);
         th_product_call_run(call->ctx, &product, memory.workspace);
         hide(call, c, c);
     }
@@ -246,7 +255,7 @@ static void left_backward(const th_call *call, const scratch_memory *memory)
     const th_array *da = &call->input_gradient[A], *db = &call->input_gradient[B];
     if (da->given) {
         const th_array bt = th_array_transposed(&call->input[B]);
-        const th_product_call product = th_product_call_of(dc, &bt, da, NULL, false);
+        const th_product_call product = exact_product(dc, &bt, da);
         th_product_call_run(call->ctx, &product, memory->workspace);
         hide(call, da, da);
     }

@@ -67,6 +67,7 @@ th_context *(th_context_new)(const th_context_options *options)
     th_pool_init(&ctx->owned_tensors, sizeof(th_tensor));
     th_use_context(ctx);
     check_options(ctx);
+    ctx->machine.bfloat16_products = given.bfloat16_products;
     ctx->default_dtype = th_is_floating(given.default_dtype) ? given.default_dtype : TH_FLOAT32;
     ctx->threads = given.threads > 0 && given.threads <= TH_MAX_THREADS ? given.threads : ctx->machine.threads;
     return ctx;
@@ -154,6 +155,17 @@ void th_set_fusion(th_context *ctx, bool fusion)
 bool th_has_fusion(const th_context *ctx)
 {
     return ctx && ctx->fusion;
+}
+
+void th_set_bfloat16_products(th_context *ctx, bool bfloat16_products)
+{
+    if (ctx)
+        ctx->machine.bfloat16_products = bfloat16_products;
+}
+
+bool th_has_bfloat16_products(const th_context *ctx)
+{
+    return ctx && ctx->machine.bfloat16_products;
 }
 
 void th_keep_values(th_context *ctx, bool keep)

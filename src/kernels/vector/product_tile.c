@@ -1,26 +1,10 @@
 /* The micro-kernel of matrix products: a tile of C in registers, one fused multiply-add per element and step of k, from
  * 0, in order. Everything that multiplies matrices comes down to this loop; edges run it with fewer rows or registers,
  * never another one. */
-#include "kernels/vector/product.h"
+#include "kernels/vector/product_store.h"
 
-enum {
-    WIDE_ROWS = 3, /* up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other */
-    WIDE_COLUMNS = 2 * TILE_COLUMNS
-};
-
-/* C = init + A B for one tile; the pointers are to its first element. columns says how many are stored. */
-typedef struct tile_operands {
-    int64_t k;
-    const real *a; /* (rows, k) */
-    int64_t a_row, a_col;
-    const real *b; /* (k, registers of columns) */
-    int64_t b_row;
-    real *c; /* (rows, columns) */
-    int64_t c_row;
-    const real *init; /* (rows, columns), or NULL */
-    int64_t init_row;
-    int64_t columns;
-} tile_operands;
+/* Up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other. */
+enum { WIDE_ROWS = 3 };
 
 typedef void tile_function(const tile_operands *operands);
 
@@ -51,39 +35,6 @@ TH_INLINE void multiply(int rows, int registers, int64_t k, const real *a, int64
         for (int g = 0; g < (rows + 2) / 3; g++)
             group[g] += a_col;
     }
-}
-
-/* c = init + sum where the tile's columns do not fill its registers. */
-static __attribute__((noinline)) void store_part(int rows, real sum[TILE_ROWS][WIDE_COLUMNS], const tile_operands *t)
-{
-    for (int i = 0; i < rows; i++)
-        for (int64_t j = 0; j < t->columns; j++)
-            t->c[i * t->c_row + j] = t->init ? t->init[i * t->init_row + j] + sum[i][j] : sum[i][j];
-}
-
-TH_INLINE void store(int rows, int registers, vec sum[TILE_ROWS][4], const tile_operands *t)
-{
-    if (t->columns < registers * TH_REGISTER_LANES) {
-        real part[TILE_ROWS][WIDE_COLUMNS];
-        UNROLL
-        for (int i = 0; i < rows; i++)
-            UNROLL
-        for (int j = 0; j < registers; j++)
-            *(vec *)&part[i][j * TH_REGISTER_LANES] = sum[i][j];
-        store_part(rows, part, t);
-        return;
-    }
-    if (t->init)
-        UNROLL
-    for (int i = 0; i < rows; i++)
-        UNROLL
-    for (int j = 0; j < registers; j++)
-        sum[i][j] = *(const vec *)(t->init + i * t->init_row + j * TH_REGISTER_LANES) + sum[i][j];
-    UNROLL
-    for (int i = 0; i < rows; i++)
-        UNROLL
-    for (int j = 0; j < registers; j++)
-        *(vec *)(t->c + i * t->c_row + j * TH_REGISTER_LANES) = sum[i][j];
 }
 
 /* Any strides of A. */
