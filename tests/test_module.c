@@ -420,7 +420,7 @@ START_TEST(parameters_lie_in_blocks_that_never_move)
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
         blocks++;
     ck_assert_int_ge(blocks, 2);
-    ck_assert_int_le(blocks, 6); /* each as large as all before it */
+    ck_assert_int_le(blocks, 7); /* each at least half as large as all before it together */
     /* Gradients mirror the layout. */
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 7));
     ck_assert_int_eq(th_backward(th_mean(th_module_forward(first, x), TH_ALL_AXES, NULL)), TH_OK);

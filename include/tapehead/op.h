@@ -105,9 +105,11 @@ enum {
     TH_OP_CHEAP = 1 << 3,      /* cheap to recompute: its results are not kept for backward but computed again */
     TH_OP_VIEW = 1 << 4, /* output 0 shares input 0's memory: the shape rule sets its strides, th_call_view the offset;
                             no kernel runs */
-    TH_OP_IN_PLACE = 1 << 5,  /* an input gradient may lie in the memory of output gradient 0 (same element read before
-                                 it is written) */
-    TH_OP_ANY_LAYOUT = 1 << 6 /* output 0 lies in memory as input 0 does when their shapes agree (elementwise) */
+    TH_OP_IN_PLACE = 1 << 5,   /* an input gradient may lie in the memory of output gradient 0 (same element read before
+                                  it is written) */
+    TH_OP_ANY_LAYOUT = 1 << 6, /* output 0 lies in memory as input 0 does when their shapes agree (elementwise) */
+    TH_OP_OVER_INPUT = 1 << 7  /* an input's gradient may lie in the memory of its saved value: backward has read it
+                                  before  it writes there */
 };
 
 /* In the shape rule of a view: output 0 has these strides (elements) and starts `offset` elements after input 0's

@@ -48,6 +48,31 @@ static bool takes_over(const th_node *node, const th_tensor *input, const th_ten
            memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
 }
 
+/* dx may take over the memory of x: the last that reads it is this backward, which says that it may. */
+static bool takes_over_value(th_context *ctx, const th_node *node, int i)
+{
+    const th_operand_record *operand = th_node_input(node, i);
+    const th_tensor *root = operand->tensor->root;
+    const th_storage *storage = operand->tensor->storage;
+    if (!(node->op->flags & TH_OP_OVER_INPUT) || operand->tensor != root || root->node < 0 || root->gradient ||
+        root->keep_gradient || root->wrt_target || ctx->keep_values || storage != &root->own_storage ||
+        storage->holds != 1 || memcmp(root->stride, root->gradient_stride, sizeof root->stride) != 0)
+        return false;
+    return operand->saved == TH_SAVED_HELD ||
+           (operand->saved == TH_SAVED_RECOMPUTED && th_node_at(ctx->tape, storage->producer)->restored);
+}
+
+static th_status take_over_value(th_context *ctx, const th_node *node, int i)
+{
+    th_operand_record *operand = th_node_input(node, i);
+    if (th_gradient_take_value(ctx, operand->tensor) != TH_OK)
+        return ctx->error;
+    if (operand->saved == TH_SAVED_RECOMPUTED)
+        th_node_at(ctx->tape, operand->tensor->storage->producer)->restored = false;
+    operand->saved = TH_SAVED_NOT;
+    return TH_OK;
+}
+
 static int gradients_wanted(th_context *ctx, const th_node *node)
 {
     int count = 0;
@@ -56,17 +81,26 @@ static int gradients_wanted(th_context *ctx, const th_node *node)
     return count;
 }
 
+/* How far a backward may use memory again. */
+typedef struct reuse {
+    bool output_gradient; /* an input gradient may lie where the output's does */
+    bool values;          /* or where its input does */
+} reuse;
+
 /* Prepares the place for input i's gradient; in `dest` and the frame. */
-static th_status prepare(th_frame *frame, const th_node *node, destination *all, int i, bool in_place)
+static th_status prepare(th_frame *frame, const th_node *node, destination *all, int i, reuse allowed)
 {
     th_context *ctx = frame->call.ctx;
     destination *dest = &all[i];
     th_tensor *input = th_node_input(node, i)->tensor;
     dest->input = input;
     const bool shared = shares_destination(all, i);
-    if (in_place && takes_over(node, input, th_node_output(node, 0)->tensor)) {
+    dest->add = false;
+    if (allowed.output_gradient && takes_over(node, input, th_node_output(node, 0)->tensor)) {
         th_gradient_share(input->root, th_node_output(node, 0)->tensor->gradient);
-        dest->add = false;
+    } else if (allowed.values && takes_over_value(ctx, node, i)) {
+        if (take_over_value(ctx, node, i) != TH_OK)
+            return ctx->error;
     } else if (th_gradient_open(ctx, input, &dest->add) != TH_OK) {
         return ctx->error;
     }
@@ -170,22 +204,23 @@ static bool passes(const th_node *node, int i)
     return i < TH_MAX_INPUTS && (node->op->passes & TH_SAVE_INPUT(i));
 }
 
-static th_status run_backward(th_frame *frame, const th_node *node, destination *dest)
+static th_status run_backward(th_frame *frame, const th_node *node, destination *dest, bool keep_tape)
 {
     th_context *ctx = frame->call.ctx;
-    const bool in_place = (node->op->flags & TH_OP_IN_PLACE) && gradients_wanted(ctx, node) == 1;
+    const reuse allowed = {.output_gradient = (node->op->flags & TH_OP_IN_PLACE) && gradients_wanted(ctx, node) == 1,
+                           .values = !keep_tape && !frame->call.early};
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
         if (passes(node, i) || !th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
             continue;
-        if (prepare(frame, node, dest, i, in_place) != TH_OK)
+        if (prepare(frame, node, dest, i, allowed) != TH_OK)
             return ctx->error;
         any = true;
     }
     return any ? th_frame_run(frame, true) : TH_OK;
 }
 
-static th_status backward_node(th_context *ctx, const th_node *node)
+static th_status backward_node(th_context *ctx, const th_node *node, bool keep_tape)
 {
     th_frame frame;
     if (th_frame_of_node(&frame, ctx, node) != TH_OK || load(&frame, node) != TH_OK)
@@ -200,7 +235,7 @@ static th_status backward_node(th_context *ctx, const th_node *node)
         dest[i].input = NULL;
         dest[i].temporary = NULL;
     }
-    run_backward(&frame, node, dest);
+    run_backward(&frame, node, dest, keep_tape);
     for (int i = 0; i < node->n_inputs; i++)
         finish(&frame, &dest[i], i);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
@@ -236,7 +271,7 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
             ctx, TH_ERROR_STATE, "backward",
             "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
             node->op->name, node->file ? node->file : "?", node->line);
-    if (node->wanted && backward_node(ctx, node) != TH_OK)
+    if (node->wanted && backward_node(ctx, node, keep_tape) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_outputs; i++) {
         th_tensor *output = th_node_output(node, i)->tensor;

@@ -181,6 +181,21 @@ void th_gradient_share(th_tensor *root, th_storage *storage)
     set_full(root);
 }
 
+th_status th_gradient_take_value(th_context *ctx, th_tensor *root)
+{
+    th_storage *gradient = th_pool_new(ctx, &ctx->tape->storages), *value = root->storage;
+    if (gradient == NULL)
+        return th_fail_memory(ctx, "backward", sizeof *gradient);
+    *gradient =
+        (th_storage){.data = value->data, .block = value->block, .bytes = value->bytes, .holds = 1, .producer = -1};
+    value->data = value->block = NULL;
+    value->dropped = true;
+    value->holds = 0;
+    root->gradient = gradient;
+    set_full(root);
+    return TH_OK;
+}
+
 void th_gradient_complete(th_tensor *root)
 {
     if (root->gradient_full)

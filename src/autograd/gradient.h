@@ -19,6 +19,8 @@ th_status th_gradient_reserve(th_context *ctx, th_tensor *root);
 th_array th_gradient_array(const th_tensor *t);
 /* root's gradient is this memory, complete, shared until somebody adds to it. */
 void th_gradient_share(th_tensor *root, th_storage *storage);
+/* root's gradient, complete, takes the memory of its value, which is gone. */
+th_status th_gradient_take_value(th_context *ctx, th_tensor *root);
 /* Zeros in what nobody wrote. */
 void th_gradient_complete(th_tensor *root);
 /* The node that made root has been visited: the memory goes back, or is kept for reading. */

@@ -60,9 +60,11 @@ static th_tensor *mlp(const transformer_block *b, th_tensor *h, const th_transfo
 static th_tensor *residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                            const th_transform_options *given)
 {
+    th_context *ctx = b->base.ctx;
+    th_scope_begin(ctx, NULL); /* what the branch made is given up before the next one */
     th_tensor *h = branch(b, b->post_norm ? x : (th_module_forward)(norm, x), given);
     x = (th_add)(x, (th_dropout)(h, b->dropout));
-    return b->post_norm ? (th_module_forward)(norm, x) : x;
+    return th_scope_end(ctx, b->post_norm ? (th_module_forward)(norm, x) : x);
 }
 
 static bool check_operands(const transformer_block *b, th_tensor *x, const th_transform_options *given)

@@ -111,7 +111,7 @@ static void dense_forward(const th_call *call)
  *                                dL/dw_oi = sum_n dL/dy_no x_ni      dW = dyᵀ x, over the n with dy_n not all 0
  *                                dL/db_o  = sum_n dL/dy_no           column sums of dy */
 static void dense_backward(const th_call *call)
-{
+{ /* dW first: dx may lie over x */
     char *workspace = call->scratch;
     if (call->input_gradient[WEIGHT].given) {
         const th_product_call dw = dw_product(call);
@@ -155,6 +155,7 @@ const th_op th_op_dense = {
     .gradient = "dx = dy W, dW = dyᵀ x, db = column sums of dy",
     .n_inputs = 3,
     .optional = TH_SAVE_INPUT(BIAS),
+    .flags = TH_OP_OVER_INPUT,
     .saves_for = {[X] = TH_SAVE_INPUT(WEIGHT), [WEIGHT] = TH_SAVE_INPUT(X)},
     .shape = dense_shape,
     .forward = dense_forward,

@@ -5,8 +5,8 @@
 #include "tensor/elementwise.h"
 #include "tensor/parameter.h"
 
-/* The first block is small, each further one as large as all before it together, up to a limit. */
-enum { FIRST_BLOCK = 64 << 10, LARGEST_GROWTH = 64 << 20 };
+/* Blocks grow with what there is, by half: few runs to walk, not much room left over. */
+enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
 static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
 {
@@ -14,7 +14,7 @@ static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t byt
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
         if (b->dtype == dtype)
             capacity += b->capacity;
-    capacity = capacity < FIRST_BLOCK ? FIRST_BLOCK : capacity > LARGEST_GROWTH ? LARGEST_GROWTH : capacity;
+    capacity = capacity / GROWTH < FIRST_BLOCK ? FIRST_BLOCK : capacity / GROWTH;
     capacity = capacity < bytes ? bytes : capacity;
     th_parameter_block *block = th_allocate(ctx, sizeof *block);
     if (block == NULL) {
@@ -40,16 +40,16 @@ static void release_block(th_context *ctx, th_parameter_block *block)
     *link = block->next;
     th_release_numbers(ctx, block->data, block->capacity);
     if (block->has_gradient)
-        th_release_numbers(ctx, block->gradient, block->capacity);
+        th_release_numbers(ctx, block->gradient, block->gradient_bytes);
     th_release(ctx, block, sizeof *block);
 }
 
-/* Room for `bytes` (whole cache lines) behind the newest block's last parameter, zeroed in every mirror that this file
- * knows. */
+/* Room for `bytes` (whole cache lines), zeroed, behind the last parameter of the newest block that has it and no
+ * gradient yet. */
 static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
 {
     th_parameter_block *block = ctx->parameter_blocks;
-    while (block && (block->dtype != dtype || block->capacity - block->used < bytes))
+    while (block && (block->dtype != dtype || block->has_gradient || block->capacity - block->used < bytes))
         block = block->next;
     th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
     if (entry == NULL) {
@@ -72,8 +72,6 @@ static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t byt
     block->used += bytes;
     if (block->data)
         memset(block->data + entry->offset, 0, bytes);
-    if (block->gradient)
-        memset(block->gradient + entry->offset, 0, bytes);
     return entry;
 }
 
@@ -180,8 +178,9 @@ th_status th_parameter_gradient_memory(th_tensor *t)
     th_parameter_block *block = t->own_storage.parameter_block;
     if (!block->has_gradient) {
         void *gradient;
-        if (th_allocate_numbers(t->ctx, block->capacity, &gradient, "backward") != TH_OK)
+        if (th_allocate_numbers(t->ctx, block->used, &gradient, "backward") != TH_OK)
             return TH_ERROR_MEMORY;
+        block->gradient_bytes = block->used;
         block->gradient = gradient;
         block->has_gradient = true;
         if (block->gradient)

@@ -20,7 +20,8 @@ typedef struct th_parameter_block {
     size_t capacity, used; /* bytes */
     char *data;            /* NULL in a shapes-only context */
     char *gradient;        /* mirrors data; NULL until has_gradient, and in a shapes-only context */
-    bool has_gradient;
+    bool has_gradient;     /* then no parameter joins the block any more */
+    size_t gradient_bytes;
     th_parameter_entry *first, *last;
     struct th_parameter_block *next; /* of the context, newest first */
 } th_parameter_block;

@@ -1,0 +1,279 @@
+/* The classifier with its loss: the gradients that its forward computes, and every way in which their memory can be
+ * taken before backward wants them, held to the composition. (Gradients on samples: test_gradients.) */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "tapehead/tapehead.h"
+
+enum { ROWS = 1300, WIDTH = 12, CLASSES = 17 }; /* three chunks */
+
+static th_context *ctx;
+static th_tensor *x, *weight, *targets;
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
+    x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(ROWS, WIDTH)), true);
+    weight = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(CLASSES, WIDTH)), true);
+    targets = th_random_integers(ctx, TH_INT32, TH_SHAPE(ROWS), 0, CLASSES);
+}
+
+static void teardown(void)
+{
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
+    th_context_free(ctx);
+}
+
+static th_tensor *classify(bool fused, th_tensor *of, const th_cross_entropy_options *options)
+{
+    return fused ? th_dense_cross_entropy(of, weight, targets, options)
+                 : th_cross_entropy(th_dense(of, weight, NULL), targets, options);
+}
+
+static void expect_close(th_tensor *a, th_tensor *b, const char *what)
+{
+    ck_assert_ptr_nonnull(a);
+    ck_assert_ptr_nonnull(b);
+    const float *p = th_data(a), *q = th_data(b);
+    for (int64_t i = 0; i < th_numel(a); i++)
+        if (!(fabsf(p[i] - q[i]) <= 1e-6F))
+            ck_abort_msg("%s[%d]: %g, composed %g", what, (int)i, (double)p[i], (double)q[i]);
+}
+
+/* -- the ways to a gradient; each leaves those of x and weight -- */
+
+typedef void scenario(bool fused);
+
+static void plain(bool fused)
+{
+    ck_assert_int_eq(th_backward(classify(fused, x, NULL)), TH_OK);
+}
+
+static void scaled(bool fused)
+{
+    ck_assert_int_eq(th_backward(th_scale(classify(fused, x, &(th_cross_entropy_options){TH_IGNORE(3)}), -2.5)), TH_OK);
+}
+
+/* The gradients are not empty any more: nothing is on offer. */
+static void accumulated(bool fused)
+{
+    plain(fused);
+    th_tape_clear(ctx);
+    plain(fused);
+}
+
+static void both_losses_before_backward(bool fused)
+{
+    th_tensor *first = classify(fused, x, NULL), *second = classify(fused, x, NULL);
+    ck_assert_int_eq(th_backward(th_add(first, th_scale(second, 3))), TH_OK);
+}
+
+/* Recorded later, walked earlier: takes the memory of both gradients. */
+static void used_again(bool fused)
+{
+    th_tensor *loss = classify(fused, x, NULL);
+    th_tensor *other = th_mean(th_dense(x, weight, NULL), TH_ALL_AXES, NULL);
+    ck_assert_int_eq(th_backward(th_add(loss, other)), TH_OK);
+}
+
+static void walked_twice(bool fused)
+{
+    th_tensor *loss = classify(fused, x, NULL);
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+}
+
+/* A chosen gradient first, into memory of its own. */
+static void chosen_before(bool fused)
+{
+    th_tensor *loss = classify(fused, x, NULL), *chosen = NULL;
+    ck_assert_int_eq(
+        th_backward_with(loss,
+                         &(th_backward_options){.keep_tape = true, .wrt = &weight, .n_wrt = 1, .gradients = &chosen}),
+        TH_OK);
+    ck_assert_ptr_null(th_gradient(weight));
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    expect_close(th_gradient(weight), chosen, "the chosen gradient");
+}
+
+static void replayed(bool fused)
+{
+    th_keep_values(ctx, true);
+    plain(fused);
+    th_keep_values(ctx, false);
+}
+
+static void of_an_intermediate(bool fused)
+{
+    ck_assert_int_eq(th_backward(classify(fused, th_tanh(th_scale(x, 0.5)), NULL)), TH_OK);
+}
+
+/* A view has no memory of its own to offer. */
+static void of_a_view(bool fused)
+{
+    th_tensor *halves = th_reshape(th_scale(x, 0.5), TH_SHAPE(2, ROWS / 2, WIDTH));
+    ck_assert_int_eq(th_backward(classify(fused, th_reshape(halves, TH_SHAPE(ROWS, WIDTH)), NULL)), TH_OK);
+}
+
+static void never_walked(bool fused)
+{
+    ck_assert_ptr_nonnull(classify(fused, th_scale(x, 2), NULL));
+    ck_assert_ptr_null(th_gradient(weight));
+    th_tape_clear(ctx);
+    plain(fused);
+}
+
+static scenario *const scenarios[] = {plain,      scaled,       accumulated,  both_losses_before_backward,
+                                      used_again, walked_twice, replayed,     of_an_intermediate,
+                                      of_a_view,  never_walked, chosen_before};
+
+START_TEST(every_way_gives_the_gradients_of_the_composition)
+{
+    th_tensor *dx[2], *dw[2];
+    for (int fused = 0; fused < 2; fused++) {
+        scenarios[_i](fused);
+        dx[fused] = th_keep(th_gradient(x));
+        dw[fused] = th_keep(th_gradient(weight));
+        th_empty_gradient(x);
+        th_empty_gradient(weight);
+        th_tape_clear(ctx);
+    }
+    expect_close(dx[1], dx[0], "dx");
+    expect_close(dw[1], dw[0], "dweight");
+}
+END_TEST
+
+START_TEST(only_what_is_wanted)
+{
+    th_tensor *frozen = th_keep(weight);
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, frozen, targets, NULL)), TH_OK);
+    th_tensor *dx = th_keep(th_gradient(x));
+    ck_assert_ptr_null(th_gradient(frozen));
+    th_empty_gradient(x);
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(th_detach(x), weight, targets, NULL)), TH_OK);
+    ck_assert_ptr_null(th_gradient(x));
+    ck_assert_ptr_nonnull(th_gradient(weight));
+    plain(false);
+    expect_close(dx, th_gradient(x), "dx");
+}
+END_TEST
+
+START_TEST(the_logits_are_never_whole)
+{
+    enum { MANY = 20000, CHUNK = 512 };
+    th_context *small = th_context_new(&(th_context_options){.shapes_only = true});
+    th_tensor *w = th_set_requires_gradient(th_randn(small, TH_FLOAT32, TH_SHAPE(MANY, 8)), true);
+    th_tensor *t = th_zeros(small, TH_INT32, TH_SHAPE(8 * CHUNK));
+    th_tensor *h = th_randn(small, TH_FLOAT32, TH_SHAPE(8 * CHUNK, 8));
+    const size_t before = th_memory(small).peak;
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(h, w, t, NULL)), TH_OK);
+    const size_t chunk = sizeof(float) * MANY * CHUNK;
+    ck_assert_uint_gt(th_memory(small).peak - before, chunk);
+    ck_assert_uint_lt(th_memory(small).peak - before, 2 * chunk);
+    th_context_free(small);
+}
+END_TEST
+
+START_TEST(rows_that_do_not_count_leak_nothing)
+{
+    const th_cross_entropy_options options = {TH_IGNORE(0)};
+    float *rows = th_data(x);
+    int32_t *target = th_data(targets);
+    th_tensor *expected = NULL;
+    for (int poisoned = 0; poisoned < 2; poisoned++) {
+        for (int64_t i = 0; i < ROWS; i += 5) {
+            target[i] = 0;
+            for (int64_t j = 0; j < WIDTH; j++)
+                rows[i * WIDTH + j] = poisoned ? NAN : 1;
+        }
+        ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, weight, targets, &options)), TH_OK);
+        if (poisoned)
+            ck_assert_mem_eq(th_data(th_gradient(weight)), th_data(expected), sizeof(float) * CLASSES * WIDTH);
+        else
+            expected = th_keep(th_gradient(weight));
+        const float *dx = th_data(th_gradient(x));
+        for (int64_t i = 0; i < ROWS; i += 5)
+            for (int64_t j = 0; j < WIDTH; j++)
+                if (!(dx[i * WIDTH + j] == 0))
+                    ck_abort_msg("dx[%d, %d] is %g", (int)i, (int)j, (double)dx[i * WIDTH + j]);
+        th_empty_gradient(x);
+        th_empty_gradient(weight);
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+START_TEST(the_same_bits_on_any_team)
+{
+    th_tensor *dx = NULL, *dw = NULL;
+    double loss = 0;
+    for (int threads = 1; threads <= 4; threads++) {
+        ck_assert_int_eq(th_set_threads(ctx, threads), TH_OK);
+        th_tensor *l = classify(true, x, NULL);
+        ck_assert_int_eq(th_backward(l), TH_OK);
+        if (threads > 1) {
+            ck_assert(th_item(l) == loss);
+            ck_assert_mem_eq(th_data(th_gradient(x)), th_data(dx), sizeof(float) * ROWS * WIDTH);
+            ck_assert_mem_eq(th_data(th_gradient(weight)), th_data(dw), sizeof(float) * CLASSES * WIDTH);
+        } else {
+            loss = th_item(l);
+            dx = th_keep(th_gradient(x));
+            dw = th_keep(th_gradient(weight));
+        }
+        th_empty_gradient(x);
+        th_empty_gradient(weight);
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+START_TEST(a_weight_changed_before_backward_is_an_error)
+{
+    th_tensor *loss = classify(true, x, NULL);
+    ck_assert_int_eq(th_fill(weight, 1), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "was changed at"));
+    th_error_clear(ctx);
+}
+END_TEST
+
+START_TEST(mistakes_are_named)
+{
+    const struct {
+        th_tensor *x, *weight, *targets;
+        const char *sentence;
+    } mistakes[] = {
+        {x, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4, 3)), targets, "x is (N, E) and the weight (V, E)"},
+        {x, weight, th_zeros(ctx, TH_INT32, TH_SHAPE(3)), "x is (N, E) and targets (N)"},
+        {x, weight, x, "int"},
+        {x, weight, th_full(ctx, TH_INT32, TH_SHAPE(ROWS), CLASSES), "target[0] = 17 is outside [0, 17)"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        ck_assert_ptr_null(th_dense_cross_entropy(mistakes[i].x, mistakes[i].weight, mistakes[i].targets, NULL));
+        ck_assert_msg(strstr(th_error_message(ctx), mistakes[i].sentence), "%s", th_error_message(ctx));
+        th_error_clear(ctx);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("dense_cross_entropy");
+    TCase *tests = tcase_create("dense_cross_entropy");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, every_way_gives_the_gradients_of_the_composition, 0,
+                        (int)(sizeof scenarios / sizeof *scenarios));
+    tcase_add_test(tests, only_what_is_wanted);
+    tcase_add_test(tests, the_logits_are_never_whole);
+    tcase_add_test(tests, rows_that_do_not_count_leak_nothing);
+    tcase_add_test(tests, the_same_bits_on_any_team);
+    tcase_add_test(tests, a_weight_changed_before_backward_is_an_error);
+    tcase_add_test(tests, mistakes_are_named);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
