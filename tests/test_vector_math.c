@@ -348,7 +348,6 @@ static const map_case maps[] = {
     {ENTRY(scale), 1, -3, 3, number_3, 1e-7, false},
     {ENTRY(add_scalar), 1, -3, 3, number_3, 1e-7, false},
     {ENTRY(accumulate), 1, -3, 3, NULL, 1e-7, true},
-    {ENTRY(axpy), 1, -3, 3, number_3, 2e-7, true},
     {ENTRY(maximum), 2, -3, 3, NULL, 0, false},
     {ENTRY(minimum), 2, -3, 3, NULL, 0, false},
     {ENTRY(maximum_backward), 3, -3, 3, NULL, 0, false},
@@ -473,23 +472,16 @@ START_TEST(test_reductions)
         x[i] = (float)uniform(-1, 2);
     for (int n = 0; n <= N; n = n < SHORT ? n + 1 : n * 3 + 1) {
         float sum[ISAS];
-        double squares[ISAS], low, high, exact = 0, exact_squares = 0, least = INFINITY, most = -INFINITY;
+        double squares[ISAS], exact = 0, exact_squares = 0;
         for (int i = 0; i < n; i++) {
             exact += (double)x[i];
             exact_squares += (double)x[i] * (double)x[i];
-            least = fmin(least, (double)x[i]);
-            most = fmax(most, (double)x[i]);
         }
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-            int64_t bad;
-            bool finite;
             f32[isa]->sum(n, x, &sum[isa]);
             f32[isa]->sum_squares(n, x, &squares[isa]);
-            f32[isa]->all_finite(n, x, &finite);
-            f32[isa]->value_range(n, x, &low, &high, &bad);
             ck_assert(fabs((double)sum[isa] - exact) <= 2e-7 * (1 + fabs(exact)));
             ck_assert(fabs(squares[isa] - exact_squares) <= 1e-13 * exact_squares);
-            ck_assert(finite && bad == 0 && low == least && high == most);
             ck_assert(sum[isa] == sum[0] && squares[isa] == squares[0]);
         }
     }
@@ -498,13 +490,9 @@ START_TEST(test_reductions)
         const float kept = x[at];
         x[at] = at % 3 == 0 ? NAN : at % 3 == 1 ? INFINITY : -INFINITY;
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-            bool finite;
-            int64_t bad;
-            double low, high, squares;
-            f32[isa]->all_finite(SHORT, x, &finite);
-            f32[isa]->value_range(SHORT, x, &low, &high, &bad);
+            double squares;
             f32[isa]->sum_squares(SHORT, x, &squares);
-            ck_assert(!finite && bad == 1 && low >= -1 && high <= 2 && !isfinite(squares));
+            ck_assert(!isfinite(squares));
         }
         x[at] = kept;
     }

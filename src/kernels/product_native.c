@@ -14,15 +14,17 @@
 
 enum {
     ROW_BLOCK = 96, /* most rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
-    ROW_UNIT = 12,  /* whole tiles in every instruction set */
+    SHORT_ROW_BLOCK = 24,
+    ROW_UNIT = 12,              /* whole tiles in every instruction set */
     SLAB_BYTES = 6 << 20,       /* of packed B: stays in an L3 cache */
-    IN_PLACE_BYTES = 384 << 10, /* of B: stays in an L2 cache */
+    IN_PLACE_BYTES = 512 << 10, /* of B: stays in an L2 cache */
     IN_PLACE_ROWS = 12,         /* of C, up to which B is read once anyway */
     OWN_PANELS = 4,             /* of B, packed by a task at a time */
-    PACK_A_PANELS = 6,          /* panels of B for which it pays to pack contiguous rows of A */
+    PACK_ROWS_PANELS = 6,       /* panels of B up to which contiguous rows of A are better left where they are, */
+    PACK_COLUMNS_PANELS = 2,    /* and contiguous columns */
     PANEL_PAD_BYTES = 64, /* keeps panels from lying a power of two apart, and takes what packing writes too far */
     BUFFER_COLUMNS = 512, /* most columns of a task that writes C through a buffer */
-    MOST_TASKS = 32
+    TASKS_PER_THREAD = 4  /* each packs its rows of A, so that cutting columns costs */
 };
 
 typedef struct plan {
@@ -51,16 +53,38 @@ static int64_t packed_steps(const plan *p, int64_t steps)
     return th_item_parts(steps, p->multiply.steps);
 }
 
+/* How many tasks the work is for the team; none of them too small. */
+static int64_t tasks_wanted(const th_product *item, int threads)
+{
+    const int64_t most = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
+    const double work = th_item_work(item);
+    return work < (double)TH_ITEM_TASK * (double)most ? (int64_t)(work / TH_ITEM_TASK) + 1 : most;
+}
+
+/* A block of B that stays in an L2 cache. */
+static bool b_is_small(const plan *p)
+{
+    return th_item_min(p->item.k, TH_PRODUCT_BLOCK) * p->item.n * p->size <= IN_PLACE_BYTES;
+}
+
+/* Blocks of rows of about the same size; short ones where there would be too few for the team, and B is near. */
+static void plan_rows(plan *p, int64_t tasks)
+{
+    const int64_t long_blocks = th_item_parts(p->item.m, ROW_BLOCK);
+    const int64_t short_blocks = b_is_small(p) ? th_item_min(tasks, th_item_parts(p->item.m, SHORT_ROW_BLOCK)) : 1;
+    p->row_block =
+        round_up(th_item_parts(p->item.m, short_blocks > long_blocks ? short_blocks : long_blocks), ROW_UNIT);
+}
+
 /* B: in place, by each task, or in slabs. */
 static void plan_b(plan *p)
 {
     const th_product *item = &p->item;
     const int64_t steps = th_item_min(item->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(packed_steps(p, steps) * p->tile_columns * p->size) + PANEL_PAD_BYTES;
-    p->b_in_place =
-        !p->rounded && item->b_col == 1 && (item->m <= IN_PLACE_ROWS || steps * item->n * p->size <= IN_PLACE_BYTES);
+    p->b_in_place = !p->rounded && item->b_col == 1 && (item->m <= IN_PLACE_ROWS || b_is_small(p));
     p->b_few_rows = !p->rounded && !p->b_in_place && item->b_row == 1 && item->m <= TH_FEW_ROWS;
-    p->b_slab = !p->b_in_place && item->m > ROW_BLOCK;
+    p->b_slab = !p->b_in_place && item->m > p->row_block;
     p->slab_columns = item->n;
     p->slab_depth = item->k;
     p->slab_bytes = 0;
@@ -76,20 +100,12 @@ static void plan_b(plan *p)
     }
 }
 
-/* Tasks: blocks of rows of about the same size, and as many blocks of columns as make the work divisible. */
-static void plan_tasks(plan *p, int threads)
+/* Blocks of columns, where those of rows are too few for the team: each packs A again. */
+static void plan_columns(plan *p, int64_t tasks)
 {
-    const th_product *item = &p->item;
-    const int64_t rows = th_item_parts(item->m, ROW_BLOCK);
-    p->row_block = round_up(th_item_parts(item->m, rows), ROW_UNIT);
-    p->column_block = p->slab_columns;
-    if (threads > 1) {
-        const double work = (double)item->m * (double)p->slab_columns * (double)p->slab_depth;
-        const int64_t tasks =
-            work > (double)TH_ITEM_TASK * MOST_TASKS ? MOST_TASKS : (int64_t)(work / TH_ITEM_TASK) + 1;
-        const int64_t columns = th_item_parts(tasks, rows);
-        p->column_block = round_up(th_item_parts(p->slab_columns, columns), 2 * p->tile_columns);
-    }
+    const int64_t columns = th_item_parts(tasks, th_item_parts(p->item.m, p->row_block));
+    p->column_block =
+        columns == 1 ? p->slab_columns : round_up(th_item_parts(p->slab_columns, columns), 2 * p->tile_columns);
     if (p->c_buffer)
         p->column_block = th_item_min(p->column_block, BUFFER_COLUMNS);
 }
@@ -102,6 +118,12 @@ static th_product_kernels choose_kernels(const th_machine *machine, th_dtype dty
                    : (th_product_kernels){1, kernels->product_pack_a, kernels->product_pack_b, kernels->product_block};
 }
 
+static bool packing_a_pays(const plan *p)
+{
+    const int64_t panels = th_item_parts(p->column_block, p->tile_columns);
+    return p->item.a_col == 1 ? panels > PACK_ROWS_PANELS : p->item.a_row == 1 ? panels > PACK_COLUMNS_PANELS : true;
+}
+
 static plan make_plan(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
 {
     plan p = {.kernels = th_kernels_for(machine, dtype), .item = *item, .size = th_item_size(dtype)};
@@ -110,10 +132,12 @@ static plan make_plan(const th_machine *machine, th_dtype dtype, const th_produc
     p.vector_bytes = 16 << machine->isa;
     p.tile_columns = TH_TILE_COLUMNS(p.vector_bytes, p.size);
     p.c_buffer = item->c_col != 1;
+    const int64_t tasks = tasks_wanted(item, threads);
+    plan_rows(&p, tasks);
     plan_b(&p);
-    plan_tasks(&p, threads);
+    plan_columns(&p, tasks);
     const int64_t steps = th_item_min(item->k, TH_PRODUCT_BLOCK);
-    p.pack_a = p.rounded || (item->m > 1 && (item->a_col != 1 || p.column_block > PACK_A_PANELS * p.tile_columns));
+    p.pack_a = p.rounded || (item->m > 1 && packing_a_pays(&p));
     p.a_bytes = p.pack_a ? (size_t)(p.row_block * packed_steps(&p, steps) * p.size) + PANEL_PAD_BYTES : 0;
     p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
     p.worker_bytes = th_item_aligned(p.a_bytes) + th_item_aligned(p.b_bytes) + th_item_aligned(p.c_bytes);

@@ -87,16 +87,6 @@ void TH_KERNEL(accumulate)(int64_t n, void *const *operands, const void *paramet
     th_map(n, (void *const[]){operands[0], operands[0], operands[1]}, 2, 0, NULL, add);
 }
 
-TH_INLINE vec add_multiple(const vec *v)
-{
-    return v[0] + v[2] * v[1];
-}
-
-void TH_KERNEL(axpy)(int64_t n, void *const *operands, const void *parameters)
-{
-    th_map(n, (void *const[]){operands[0], operands[0], operands[1]}, 2, 1, parameters, add_multiple);
-}
-
 TH_INLINE vec maximum(const vec *v)
 {
     return vec_maximum(v[0], v[1]);

@@ -6,6 +6,11 @@
 /* Up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other. */
 enum { WIDE_ROWS = 3 };
 
+enum {
+    AHEAD = 16, /* steps that B is asked for in advance: a panel does not stay in the L1 cache */
+    LINE = 64 / sizeof(real)
+};
+
 typedef void tile_function(const tile_operands *operands);
 
 /* sum = A B. A row is reached from the first of its group of three, so that addresses take few registers. */
@@ -23,6 +28,9 @@ TH_INLINE void multiply(int rows, int registers, int64_t k, const real *a, int64
         UNROLL
         for (int j = 0; j < registers; j++)
             columns[j] = *(const vec *)(b + j * TH_REGISTER_LANES);
+        UNROLL
+        for (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
+            __builtin_prefetch(b + AHEAD * b_row + j);
         UNROLL
         for (int i = 0; i < rows; i++) {
             const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would stay an addition) */
