@@ -2,7 +2,8 @@
  * lie. None of these choices can change a bit of the result: every element is the same sequence of operations in all of
  * them.
  *
- * A task computes one block of C over all of k, or over one slab of it. It packs its own rows of A. B is taken
+ * A task computes one block of C over all of k, or over one slab of it. It packs its own rows of A, or finds them
+ * packed by the team where several tasks share them. B is taken
  *  - in place, where its rows are contiguous and it is small enough to stay in a cache;
  *  - in place, transposed in registers, where C has very few rows;
  *  - by the task, a few panels at a time, where only one block of rows needs them;
@@ -35,11 +36,13 @@ typedef struct plan {
     int vector_bytes;
     int64_t tile_columns;
     bool rounded; /* to bfloat16, in packing: nothing is taken in place */
-    bool pack_a, b_in_place, b_few_rows, b_slab, c_buffer;
+    bool pack_a, a_slab, b_in_place, b_few_rows, b_slab, c_buffer;
     int64_t row_block, column_block;
     int64_t slab_columns, slab_depth; /* what of C's columns and of k is worked on between two packings */
     size_t panel_bytes;               /* from one packed panel of B to the next, for TH_PRODUCT_BLOCK steps of k */
-    size_t slab_bytes, a_bytes, b_bytes, c_bytes, worker_bytes;
+    size_t slab_bytes, a_slab_bytes;
+    size_t a_bytes, b_bytes, c_bytes; /* of a task: one block of A (in the slab or its own), panels of B, buffered C */
+    size_t worker_bytes;
 } plan;
 
 static int64_t round_up(int64_t value, int64_t multiple)
@@ -124,6 +127,27 @@ static bool packing_a_pays(const plan *p)
     return p->item.a_col == 1 ? panels > PACK_ROWS_PANELS : p->item.a_row == 1 ? panels > PACK_COLUMNS_PANELS : true;
 }
 
+static int64_t row_blocks(const plan *p)
+{
+    return th_item_parts(p->item.m, p->row_block);
+}
+
+/* A packed by the team, together with B, where more tasks than one would pack the same of it. */
+static void plan_a(plan *p)
+{
+    const int64_t steps = th_item_min(p->item.k, TH_PRODUCT_BLOCK);
+    p->pack_a = p->rounded || (p->item.m > 1 && packing_a_pays(p));
+    p->a_bytes =
+        p->pack_a ? th_item_aligned((size_t)(p->row_block * packed_steps(p, steps) * p->size) + PANEL_PAD_BYTES) : 0;
+    const int64_t a_block = row_blocks(p) * (int64_t)p->a_bytes;
+    p->a_slab = p->pack_a && p->b_slab && p->column_block < p->slab_columns && a_block <= SLAB_BYTES;
+    p->a_slab_bytes = 0;
+    if (p->a_slab) {
+        p->slab_depth = th_item_min(p->slab_depth, SLAB_BYTES / a_block * TH_PRODUCT_BLOCK);
+        p->a_slab_bytes = (size_t)(th_item_parts(p->slab_depth, TH_PRODUCT_BLOCK) * a_block);
+    }
+}
+
 static plan make_plan(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
 {
     plan p = {.kernels = th_kernels_for(machine, dtype), .item = *item, .size = th_item_size(dtype)};
@@ -136,18 +160,16 @@ static plan make_plan(const th_machine *machine, th_dtype dtype, const th_produc
     plan_rows(&p, tasks);
     plan_b(&p);
     plan_columns(&p, tasks);
-    const int64_t steps = th_item_min(item->k, TH_PRODUCT_BLOCK);
-    p.pack_a = p.rounded || (item->m > 1 && packing_a_pays(&p));
-    p.a_bytes = p.pack_a ? (size_t)(p.row_block * packed_steps(&p, steps) * p.size) + PANEL_PAD_BYTES : 0;
+    plan_a(&p);
     p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
-    p.worker_bytes = th_item_aligned(p.a_bytes) + th_item_aligned(p.b_bytes) + th_item_aligned(p.c_bytes);
+    p.worker_bytes = (p.a_slab ? 0 : p.a_bytes) + th_item_aligned(p.b_bytes) + th_item_aligned(p.c_bytes);
     return p;
 }
 
 size_t th_product_native_workspace(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
 {
     const plan p = make_plan(machine, dtype, item, threads);
-    return th_item_aligned(p.slab_bytes) + (size_t)threads * p.worker_bytes;
+    return th_item_aligned(p.slab_bytes) + p.a_slab_bytes + (size_t)threads * p.worker_bytes;
 }
 
 /* One visit: all of C's rows, some of its columns, some of k. */
@@ -157,6 +179,7 @@ typedef struct visit {
     int64_t step, steps;     /* of k */
     int64_t column_blocks;
     char *slab;    /* packed B: [TH_PRODUCT_BLOCK steps][panel] */
+    char *a_slab;  /* packed A: [TH_PRODUCT_BLOCK steps][row block] */
     char *workers; /* (threads, worker_bytes) */
 } visit;
 
@@ -178,11 +201,26 @@ static char *c_element(const plan *p, int64_t row, int64_t column)
     return (char *)p->item.c + (row * p->item.c_row + column * p->item.c_col) * p->size;
 }
 
-/* Packs a few panels of one block of k. */
-static void pack_slab_task(void *shared, int64_t index, int worker)
+/* Where the slab of A has one block of rows over one block of k. */
+static char *a_slab_at(const visit *v, int64_t row_block, int64_t block)
 {
-    (void)worker;
-    const visit *v = shared;
+    return v->a_slab + (block * row_blocks(v->plan) + row_block) * (int64_t)v->plan->a_bytes;
+}
+
+static void pack_a_task(const visit *v, int64_t index)
+{
+    const plan *p = v->plan;
+    const th_product *item = &p->item;
+    const int64_t blocks = row_blocks(p), block = index / blocks;
+    const int64_t row = index % blocks * p->row_block, step = block * TH_PRODUCT_BLOCK;
+    p->multiply.pack_a(th_item_min(item->m - row, p->row_block), th_item_min(v->steps - step, TH_PRODUCT_BLOCK),
+                       element(p, item->a, row * item->a_row + (v->step + step) * item->a_col), item->a_row,
+                       item->a_col, a_slab_at(v, index % blocks, block));
+}
+
+/* A few panels of one block of k. */
+static void pack_b_task(const visit *v, int64_t index)
+{
     const plan *p = v->plan;
     const int64_t group = OWN_PANELS * p->tile_columns, groups = th_item_parts(v->columns, group);
     const int64_t block = index / groups, column = index % groups * group;
@@ -194,22 +232,48 @@ static void pack_slab_task(void *shared, int64_t index, int worker)
                        (int64_t)p->panel_bytes / p->size);
 }
 
-/* A of one block: packed, or where it is. */
-static void take_a(const plan *p, const task *t, int64_t step, th_product_block *block)
+static int64_t b_tasks(const visit *v)
 {
+    return th_item_parts(v->columns, OWN_PANELS * v->plan->tile_columns) * th_item_parts(v->steps, TH_PRODUCT_BLOCK);
+}
+
+static int64_t a_tasks(const visit *v)
+{
+    return v->plan->a_slab ? row_blocks(v->plan) * th_item_parts(v->steps, TH_PRODUCT_BLOCK) : 0;
+}
+
+static void pack_task(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const visit *v = shared;
+    const int64_t a = a_tasks(v);
+    if (index < a)
+        pack_a_task(v, index);
+    else
+        pack_b_task(v, index - a);
+}
+
+/* A of one block: packed, or where it is. */
+static void take_a(const visit *v, const task *t, int64_t step, th_product_block *block)
+{
+    const plan *p = v->plan;
     const th_product *item = &p->item;
     const int64_t tile_rows = TH_TILE_ROWS(p->vector_bytes);
     block->a = element(p, item->a, t->row * item->a_row + step * item->a_col);
     block->a_row = item->a_row;
     block->a_col = item->a_col;
     block->a_panel = tile_rows * item->a_row;
-    if (p->pack_a) {
+    if (!p->pack_a)
+        return;
+    if (p->a_slab) {
+        block->a = a_slab_at(v, t->row / p->row_block, (step - v->step) / TH_PRODUCT_BLOCK);
+    } else {
         p->multiply.pack_a(block->m, block->k, block->a, item->a_row, item->a_col, t->a);
         block->a = t->a;
-        block->a_row = 1;
-        block->a_col = tile_rows;
-        block->a_panel = tile_rows * packed_steps(p, block->k);
     }
+    block->a_row = 1;
+    block->a_col = tile_rows;
+    block->a_panel = tile_rows * packed_steps(p, block->k);
 }
 
 /* What the first visit adds to: C, the bias, or nothing; later ones always add to C. */
@@ -289,7 +353,7 @@ static void multiply_block(const visit *v, const task *t)
                                   .k = th_item_min(v->step + v->steps - step, TH_PRODUCT_BLOCK),
                                   .c = t->c,
                                   .c_row = t->c_row};
-        take_a(p, t, step, &block);
+        take_a(v, t, step, &block);
         take_init(p, t, step, &block);
         if (p->b_slab)
             multiply_slab(v, t, step, &block);
@@ -313,9 +377,9 @@ static void block_task(void *shared, int64_t index, int worker)
               .rows = th_item_min(item->m - row, p->row_block),
               .column = v->column + column,
               .columns = th_item_min(v->columns - column, p->column_block),
-              .a = scratch,
-              .b = scratch + th_item_aligned(p->a_bytes),
-              .c = scratch + th_item_aligned(p->a_bytes) + th_item_aligned(p->b_bytes)};
+              .c = scratch,
+              .a = scratch + th_item_aligned(p->c_bytes) + th_item_aligned(p->b_bytes),
+              .b = scratch + th_item_aligned(p->c_bytes)};
     char *c = c_element(p, t.row, t.column);
     if (!p->c_buffer) {
         t.c = c;
@@ -335,18 +399,17 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
 {
     const plan p = make_plan(machine, dtype, item, threads);
     const int team = th_item_work(item) < TH_ITEM_SERIAL ? 1 : threads;
-    visit v = {.plan = &p, .slab = workspace, .workers = (char *)workspace + th_item_aligned(p.slab_bytes)};
+    visit v = {.plan = &p, .slab = workspace};
+    v.a_slab = v.slab + th_item_aligned(p.slab_bytes);
+    v.workers = v.a_slab + p.a_slab_bytes;
     for (v.column = 0; v.column < item->n; v.column += p.slab_columns) {
         v.columns = th_item_min(item->n - v.column, p.slab_columns);
         v.column_blocks = th_item_parts(v.columns, p.column_block);
         for (v.step = 0; v.step < item->k; v.step += p.slab_depth) {
             v.steps = th_item_min(item->k - v.step, p.slab_depth);
             if (p.b_slab)
-                th_parallel(team,
-                            th_item_parts(v.columns, OWN_PANELS * p.tile_columns) *
-                                th_item_parts(v.steps, TH_PRODUCT_BLOCK),
-                            pack_slab_task, &v);
-            th_parallel(team, th_item_parts(item->m, p.row_block) * v.column_blocks, block_task, &v);
+                th_parallel(team, a_tasks(&v) + b_tasks(&v), pack_task, &v);
+            th_parallel(team, row_blocks(&p) * v.column_blocks, block_task, &v);
         }
     }
 }

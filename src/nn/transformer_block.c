@@ -22,17 +22,26 @@ typedef struct transformer_block {
 
 /* -- forward -- */
 
-/* What a branch makes of h (.., T, E). */
-typedef th_tensor *branch_function(const transformer_block *b, th_tensor *h, const th_transform_options *given);
+/* What a branch makes of x (.., T, E), after its norm unless that is NULL. */
+typedef th_tensor *branch_function(const transformer_block *b, th_module *norm, th_tensor *x,
+                                   const th_transform_options *given);
 
-static th_tensor *self_attention(const transformer_block *b, th_tensor *h, const th_transform_options *given)
+static th_tensor *normed(th_module *norm, th_tensor *x)
 {
+    return norm ? (th_module_forward)(norm, x) : x;
+}
+
+static th_tensor *self_attention(const transformer_block *b, th_module *norm, th_tensor *x,
+                                 const th_transform_options *given)
+{
+    th_tensor *h = normed(norm, x);
     return (th_attend)(b->self_attn, h, h, h, given->mask);
 }
 
-static th_tensor *cross_attention(const transformer_block *b, th_tensor *h, const th_transform_options *given)
+static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x,
+                                  const th_transform_options *given)
 {
-    return (th_attend)(b->multihead_attn, h, given->memory, given->memory, given->memory_mask);
+    return (th_attend)(b->multihead_attn, normed(norm, x), given->memory, given->memory, given->memory_mask);
 }
 
 static th_tensor *activate(th_tensor *x, th_activation activation)
@@ -50,10 +59,12 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     return NULL;
 }
 
-static th_tensor *mlp(const transformer_block *b, th_tensor *h, const th_transform_options *given)
+static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x, const th_transform_options *given)
 {
     (void)given;
-    h = activate((th_module_forward)(b->linear1, h), b->activation); /* (.., T, mlp_width) */
+    th_scope_begin(b->base.ctx, NULL); /* the norm's output goes before the widest values come */
+    th_tensor *h = (th_module_forward)(b->linear1, normed(norm, x));
+    h = activate(th_scope_end(b->base.ctx, h), b->activation); /* (.., T, mlp_width) */
     return (th_module_forward)(b->linear2, (th_dropout)(h, b->mlp_dropout));
 }
 
@@ -62,9 +73,9 @@ static th_tensor *residual(const transformer_block *b, branch_function *branch, 
 {
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL); /* what the branch made is given up before the next one */
-    th_tensor *h = branch(b, b->post_norm ? x : (th_module_forward)(norm, x), given);
+    th_tensor *h = branch(b, b->post_norm ? NULL : norm, x, given);
     x = (th_add)(x, (th_dropout)(h, b->dropout));
-    return th_scope_end(ctx, b->post_norm ? (th_module_forward)(norm, x) : x);
+    return th_scope_end(ctx, normed(b->post_norm ? norm : NULL, x));
 }
 
 static bool check_operands(const transformer_block *b, th_tensor *x, const th_transform_options *given)

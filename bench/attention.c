@@ -1,0 +1,117 @@
+/* Scaled dot-product attention by shape, forward and backward: full and causal, with dropout, with padding. q, k and v
+ * are views of one projection (B, T, 3, H, D), as a layer has them. Prints CSV; of_causal is the time of both
+ * directions over that of causal attention without anything else. */
+#include <tapehead/tapehead.h>
+
+#include "measure.h"
+#include "options.h"
+
+static const char program[] = "attention";
+static int64_t threads, most = 4096;
+static double seconds = 0.5;
+static const program_option options[] = {
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
+    {"length", "the longest sequence that is measured", .whole = &most, .low = 1, .high = 1e6},
+    {0},
+};
+
+typedef struct {
+    int64_t batch, heads, length, size;
+} shape;
+static const shape shapes[] = {
+    {32, 4, 16, 16}, {4, 12, 64, 64}, {12, 6, 256, 64}, {4, 12, 1024, 64}, {1, 8, 4096, 64}, {3, 5, 333, 80},
+};
+
+typedef struct {
+    const char *name;
+    th_causal causal;
+    double dropout;
+    bool padded; /* half of the keys, on average */
+} variant;
+/* Causal without anything else comes first: the others are compared with it. */
+static const variant variants[] = {
+    {"causal", TH_CAUSAL_TOP_LEFT, 0, false},          {"causal, dropout 0.1", TH_CAUSAL_TOP_LEFT, 0.1, false},
+    {"causal, padded", TH_CAUSAL_TOP_LEFT, 0, true},   {"full", TH_CAUSAL_NONE, 0, false},
+    {"full, dropout 0.1", TH_CAUSAL_NONE, 0.1, false}, {"full, padded", TH_CAUSAL_NONE, 0, true},
+};
+
+typedef struct {
+    double forward, backward; /* seconds, the least of several runs */
+} cost;
+
+static th_tensor *head(th_tensor *packed, int64_t which) /* (B, T, 3, H, D) -> (B, H, T, D) */
+{
+    return th_swap_axes(th_select(packed, 2, which), 1, 2);
+}
+
+/* Lengths from a quarter to three quarters of the whole, (B). */
+static th_tensor *lengths(th_context *ctx, const shape *s)
+{
+    th_tensor *valid = th_empty(ctx, TH_INT64, TH_SHAPE(s->batch));
+    int64_t *length = th_data(valid);
+    for (int64_t b = 0; length && b < s->batch; b++)
+        length[b] = s->batch > 1 ? s->length / 4 + b * (s->length / 2) / (s->batch - 1) : s->length / 2;
+    return valid;
+}
+
+static cost measure(th_context *ctx, const shape *s, const variant *v)
+{
+    th_tensor *packed = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(s->batch, s->length, 3, s->heads, s->size), -1, 1);
+    th_tensor *dy = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(s->batch, s->heads, s->length, s->size), -1, 1);
+    th_set_requires_gradient(packed, true);
+    const th_mask mask = {.causal = v->causal, .valid_lens = v->padded ? lengths(ctx, s) : NULL};
+    const th_attention_options attention = {.mask = &mask, .dropout = v->dropout};
+    cost least = {1e300, 1e300};
+    const double begin = now();
+    for (int i = 0; i < 3 || now() - begin < seconds; i++) {
+        const double start = now();
+        th_tensor *y = th_scaled_dot_product_attention(head(packed, 0), head(packed, 1), head(packed, 2), &attention);
+        const double middle = now();
+        if (th_backward_with(y, &(th_backward_options){.cotangent = dy}))
+            give_up(program, th_error_message(ctx));
+        const double end = now();
+        least.forward = middle - start < least.forward ? middle - start : least.forward;
+        least.backward = end - middle < least.backward ? end - middle : least.backward;
+        th_empty_gradient(packed); /* the next one overwrites, as in a layer */
+        th_tape_clear(ctx);
+    }
+    th_tensor_free(mask.valid_lens);
+    th_tensor_free(packed);
+    th_tensor_free(dy);
+    return least;
+}
+
+/* Of forward and backward together: five products of (T, D) by (D, T) backward, two forward, half of it when causal. */
+static double gflops(const shape *s, const variant *v, cost c)
+{
+    const double pairs = (double)(s->batch * s->heads * s->length * s->length) * (v->causal ? 0.5 : 1);
+    return 14 * pairs * (double)s->size / (c.forward + c.backward) * 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv, program, "attention: forward and backward by shape", options);
+    th_context *ctx = th_context_new(&(th_context_options){.threads = (int)threads});
+    if (ctx == NULL || th_error_code(ctx))
+        give_up(program, ctx ? th_error_message(ctx) : "out of memory");
+    printf("batch,heads,length,size,variant,threads,forward_ms,backward_ms,gflops,of_causal\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const shape *s = &shapes[i];
+        double causal = 0;
+        for (size_t j = 0; j < sizeof variants / sizeof *variants && s->length <= most; j++) {
+            const cost c = measure(ctx, s, &variants[j]);
+            if (j == 0)
+                causal = c.forward + c.backward;
+            printf("%lld,%lld,%lld,%lld,\"%s\",%d,%.4f,%.4f,", (long long)s->batch, (long long)s->heads,
+                   (long long)s->length, (long long)s->size, variants[j].name, th_threads(ctx), c.forward * 1e3,
+                   c.backward * 1e3);
+            if (variants[j].padded) /* its work depends on the lengths */
+                printf(",%.2f\n", (c.forward + c.backward) / causal);
+            else
+                printf("%.1f,%.2f\n", gflops(s, &variants[j], c), (c.forward + c.backward) / causal);
+        }
+    }
+    th_context_free(ctx);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

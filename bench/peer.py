@@ -1,0 +1,57 @@
+"""What torch_step.py and jax_step.py share: options, the loop over steps, and the line of name=value that comes out.
+It measures exactly as train_step.c does."""
+
+import argparse
+import statistics
+import time
+
+from configurations import read_configurations, work
+
+MOST_STEPS = 1000
+
+
+def parse_options(about, variants):
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("configuration", choices=read_configurations())
+    parser.add_argument("--variant", choices=variants, default=variants[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--steps", type=int, default=0, help="in all; 0: as many as --seconds gives")
+    parser.add_argument("--seconds", type=float, default=10, help="of measuring, three steps at least")
+    parser.add_argument("--started", type=float, default=time.monotonic(), help="of the process, on CLOCK_MONOTONIC")
+    options = parser.parse_args()
+    return options, read_configurations()[options.configuration]
+
+
+def peak_rss_mib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def measure(step, options, configuration, build):
+    """Prints what step(i), which waits for its end and returns a function that reads the loss, takes."""
+    most = options.steps or MOST_STEPS
+    cold = 3 if most > 5 and work(configuration) < 1e11 else 1 if most > 1 else 0
+    times, count = [], 0
+    begin = time.monotonic()
+    while count < most and (options.steps or len(times) < 3 or sum(times) < options.seconds):
+        loss = step(count)
+        end = time.monotonic()
+        if count == 0:
+            first_step, first_loss = end, loss()
+        if count >= cold:
+            times.append(end - begin)
+        count += 1
+        begin = time.monotonic()
+    found = {
+        "min_ms": f"{min(times) * 1e3:.4f}",
+        "median_ms": f"{statistics.median(times) * 1e3:.4f}",
+        "peak_rss_mib": f"{peak_rss_mib():.1f}",
+        "startup_ms": f"{(first_step - options.started) * 1e3:.2f}",
+        "total_ms": f"{(end - options.started) * 1e3:.1f}",
+        "steps": count,
+        "first_loss": f"{first_loss:.5f}",
+        "last_loss": f"{loss():.5f}",
+        "build": build,
+    }
+    print(*(f"{name}={value}" for name, value in found.items()), flush=True)

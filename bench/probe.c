@@ -1,0 +1,129 @@
+/* What the machine gives right now, to print beside every figure: peaks of multiply-adds, memory bandwidth, the round
+ * trip of a cache line between two cores, the cost of a parallel region. One name=value on each line. */
+#include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "machine_limits.h"
+#include "measure.h"
+#include "options.h"
+
+static int64_t threads;
+static bool region_only;
+static const program_option options[] = {
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"region", "the cost of a parallel region, as the environment has threads wait, and nothing else",
+     .flag = &region_only},
+    {0},
+};
+
+/* -- the round trip of a cache line -- */
+
+static bool pin(size_t processor)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+/* Nanoseconds until a word written on processor a has been answered on b. */
+static double round_trip_between(size_t a, size_t b)
+{
+    enum { TRIPS = 100000 };
+    static _Alignas(128) _Atomic int turn;
+    double seconds = 0;
+    atomic_store(&turn, 0);
+#pragma omp parallel num_threads(2)
+    {
+        const int me = omp_get_thread_num();
+        pin(me ? b : a);
+#pragma omp barrier
+        const double start = now();
+        for (int i = 0; i < TRIPS; i++) {
+            while (atomic_load_explicit(&turn, memory_order_acquire) != me)
+                ;
+            atomic_store_explicit(&turn, 1 - me, memory_order_release);
+        }
+        if (me == 0)
+            seconds = now() - start;
+    }
+    return seconds / TRIPS * 1e9;
+}
+
+static void print_round_trip(void)
+{
+    cpu_set_t mask;
+    size_t pair[2];
+    int found = 0;
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0)
+        for (size_t i = 0; i < CPU_SETSIZE && found < 2; i++)
+            if (CPU_ISSET(i, &mask))
+                pair[found++] = i;
+    if (found < 2)
+        return;
+    double best = 1e300;
+    for (int i = 0; i < 5; i++) {
+        const double nanoseconds = round_trip_between(pair[0], pair[1]);
+        best = nanoseconds < best ? nanoseconds : best;
+    }
+    printf("round_trip_ns=%.0f\n", best);
+}
+
+/* -- the cost of a parallel region -- */
+
+static void print_region(void)
+{
+    enum { REGIONS = 2000 };
+    double seconds[REGIONS];
+    for (int i = 0; i < REGIONS; i++) {
+        const double start = now();
+#pragma omp parallel num_threads((int)threads)
+        __asm__ volatile("" ::: "memory");
+        seconds[i] = now() - start;
+    }
+    const char *waiting = getenv("OMP_WAIT_POLICY");
+    printf("region_%s_us=%.2f\n", waiting ? waiting : "default", median(seconds, REGIONS) * 1e6);
+}
+
+/* How threads wait is settled when a process starts: this program again, in another environment. */
+static void print_region_with(const char *waiting)
+{
+    char count[32];
+    snprintf(count, sizeof count, "%lld", (long long)threads);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("OMP_WAIT_POLICY", waiting, 1);
+        execl("/proc/self/exe", "probe", "--region", "--threads", count, (char *)NULL);
+        _exit(EXIT_FAILURE);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+        give_up("probe", "cannot run itself again");
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv, "probe", "probe: what this machine gives right now", options);
+    if (threads == 0)
+        threads = omp_get_num_procs();
+    if (region_only) {
+        print_region();
+        return EXIT_SUCCESS;
+    }
+    print_region_with("active");
+    print_region_with("passive");
+    for (int which = 0; which < LIMIT_COUNT; which++) {
+        printf("fma_%s_1_gflops=%.1f\n", limit_names[which], fma_gflops(which, 1));
+        printf("fma_%s_n_gflops=%.1f\n", limit_names[which], fma_gflops(which, (int)threads));
+    }
+    printf("triad_l2_1_gbs=%.1f\n", triad_gbs(L2_FLOATS, 1));
+    printf("triad_l2_n_gbs=%.1f\n", triad_gbs(L2_FLOATS, (int)threads));
+    printf("triad_dram_1_gbs=%.1f\n", triad_gbs(DRAM_FLOATS, 1));
+    printf("triad_dram_n_gbs=%.1f\n", triad_gbs(DRAM_FLOATS, (int)threads));
+    print_round_trip(); /* last: it leaves its threads pinned */
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

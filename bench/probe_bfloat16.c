@@ -1,0 +1,22 @@
+/* The peak of bfloat16 dot products. Vector extensions have no bfloat16: this file alone uses intrinsics. */
+#include <immintrin.h>
+
+#include "probe_isa.h"
+
+enum { LANES = 16, CHAINS = 12 };
+
+double fma_chains_bfloat16(int64_t rounds, float *sink)
+{
+    const __m512 half = _mm512_set1_ps(0.5F);
+    const __m512bh factor = _mm512_cvtne2ps_pbh(half, half);
+    __m512 sum[CHAINS];
+    for (int j = 0; j < CHAINS; j++)
+        sum[j] = _mm512_set1_ps((float)j); /* unlike each other: the compiler would make one of equal chains */
+    for (int64_t i = 0; i < rounds; i++)
+        for (int j = 0; j < CHAINS; j++)
+            sum[j] = _mm512_dpbf16_ps(sum[j], factor, factor);
+    for (int j = 1; j < CHAINS; j++)
+        sum[0] = _mm512_add_ps(sum[0], sum[j]);
+    *sink = _mm512_cvtss_f32(sum[0]);
+    return 4.0 * LANES * CHAINS * (double)rounds;
+}

@@ -1,0 +1,209 @@
+/* Times whole training steps of a GPT-2: forward, backward, AdamW, on random tokens, as a user of the public API would
+ * write them. One line of name=value comes out; it judges nothing and compares with nobody (sitting.py does).
+ *
+ *     train_step char12 --threads 2               a configuration of configurations.def
+ *     train_step --layers 2 --width 256 ...       or sizes of one's own
+ *
+ * B batch, T length, V vocabulary. */
+#include <math.h>
+#include <string.h>
+#include <tapehead/tapehead.h>
+
+#include "measure.h"
+#include "options.h"
+
+static const char program[] = "train_step";
+enum { BATCHES = 4, MOST_STEPS = 1000 };
+
+static int64_t layers = 2, width = 64, heads = 4, vocabulary = 16, length = 32, batch = 32, threads, steps;
+static double dropout, seconds = 10, started;
+static bool no_mlp, no_fusion, bfloat16;
+static const char *profile;
+
+static const program_option options[] = {
+    {"layers", "of the model", .whole = &layers, .low = 1, .high = 1000},
+    {"width", "of the model", .whole = &width, .low = 1, .high = 1e6},
+    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 1e6},
+    {"vocabulary", "different tokens", .whole = &vocabulary, .low = 1, .high = 1e7},
+    {"length", "tokens in a sequence", .whole = &length, .low = 1, .high = 1e6},
+    {"batch", "sequences in a step", .whole = &batch, .low = 1, .high = 1e6},
+    {"no-mlp", "attention alone in every layer", .flag = &no_mlp},
+    {"dropout", "on embedding, branches and attention weights", .real = &dropout, .low = 0, .high = 0.99},
+    {"bfloat16", "products of operands rounded to bfloat16", .flag = &bfloat16},
+    {"no-fusion", "every fused operation as its composition", .flag = &no_fusion},
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"steps", "in all; 0: as many as --seconds gives", .whole = &steps, .low = 0, .high = 1e6},
+    {"seconds", "of measuring, three steps at least", .real = &seconds, .low = 0, .high = 1e5},
+    {"started", "when the process was started, on CLOCK_MONOTONIC; 0: now", .real = &started, .low = 0, .high = 1e12},
+    {"profile", "one more step, profiled: a table on standard error, a Chrome trace into this file", .text = &profile},
+    {0},
+};
+
+static void choose_configuration(const char *name)
+{
+    static const struct {
+        const char *name;
+        int64_t layers, width, heads, vocabulary, batch, length;
+        bool mlp;
+    } configurations[] = {
+#define CONFIGURATION(name, ...) {#name, __VA_ARGS__},
+#include "configurations.def"
+#undef CONFIGURATION
+    };
+    for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++)
+        if (strcmp(name, configurations[i].name) == 0) {
+            layers = configurations[i].layers;
+            width = configurations[i].width;
+            heads = configurations[i].heads;
+            vocabulary = configurations[i].vocabulary;
+            batch = configurations[i].batch;
+            length = configurations[i].length;
+            no_mlp = !configurations[i].mlp;
+            return;
+        }
+    refuse(program, "this is no configuration: ", name);
+}
+
+/* -- a training run -- */
+
+typedef struct {
+    th_context *ctx;
+    th_module *model;
+    th_optimizer *adam;
+    th_tensor *tokens[BATCHES], *targets[BATCHES]; /* (B, T) */
+} training;
+
+static void check(const training *t)
+{
+    if (th_error_code(t->ctx))
+        give_up(program, th_error_message(t->ctx));
+}
+
+static training training_new(bool shapes_only)
+{
+    const th_context_options context = {
+        .seed = 1, .threads = (int)threads, .bfloat16_products = bfloat16, .shapes_only = shapes_only};
+    training t = {.ctx = th_context_new(&context)};
+    if (t.ctx == NULL)
+        give_up(program, "out of memory");
+    th_set_fusion(t.ctx, !no_fusion);
+    const th_language_model_options gpt = {
+        vocabulary,
+        length,
+        width,
+        heads,
+        layers,
+        .dropout = dropout,
+        .block = {.attention_dropout = dropout, .no_mlp = no_mlp},
+    };
+    t.model = th_language_model_new(t.ctx, &gpt);
+    t.adam = th_adam_w_new(t.model, &(th_adam_options){.learning_rate = 3e-4, .weight_decay = 0.1});
+    for (int i = 0; i < BATCHES; i++) {
+        t.tokens[i] = th_random_integers(t.ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocabulary);
+        t.targets[i] = th_random_integers(t.ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocabulary);
+    }
+    check(&t);
+    return t;
+}
+
+/* One step. The loss is for the caller to read before the next one. */
+static th_tensor *train(const training *t, int64_t step)
+{
+    th_tape_clear(t->ctx);
+    th_tensor *loss = th_language_model_loss(t->model, t->tokens[step % BATCHES], t->targets[step % BATCHES], NULL);
+    if (th_backward(loss) || th_optimizer_step(t->adam))
+        give_up(program, th_error_message(t->ctx));
+    return loss;
+}
+
+/* Multiply-adds of the weights, twice over for backward, and those of causal attention; not the positions, which are
+ * only added. What every engine is measured by. */
+static double work(const th_module *model)
+{
+    double weights = 0;
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        if (th_ndim(p.tensor) > 1 && strcmp(p.name, "position.weight") != 0)
+            weights += (double)th_numel(p.tensor);
+    const double tokens = (double)(batch * length);
+    return 6 * weights * tokens + 6 * (double)(layers * width * length) * tokens;
+}
+
+/* What the library says beforehand that the step takes, in bytes. */
+static size_t forecast(void)
+{
+    const training t = training_new(true);
+    train(&t, 0);
+    train(&t, 1);
+    const size_t bytes = th_memory(t.ctx).peak;
+    th_context_free(t.ctx);
+    return bytes;
+}
+
+static void write_profile(const training *t)
+{
+    if (th_profile_begin(t->ctx, NULL))
+        give_up(program, th_error_message(t->ctx));
+    train(t, 0);
+    if (th_profile_end(t->ctx) || th_profile_print(t->ctx, stderr) || th_profile_write_trace(t->ctx, profile))
+        give_up(program, th_error_message(t->ctx));
+}
+
+/* -- measuring -- */
+
+typedef struct {
+    double first_step, end, first_loss, last_loss; /* first_step, end: on the clock */
+    double least, median;                          /* seconds of a step, warm */
+    int64_t steps;
+} outcome;
+
+static outcome measure(const training *t)
+{
+    static double times[MOST_STEPS];
+    const int64_t most = steps ? steps : MOST_STEPS;
+    const int64_t cold = most > 5 && work(t->model) < 1e11 ? 3 : most > 1 ? 1 : 0; /* steps that warm up */
+    outcome o = {0};
+    int count = 0;
+    for (double begin = now(), spent = 0; o.steps < most && (steps || count < 3 || spent < seconds); o.steps++) {
+        th_tensor *loss = train(t, o.steps);
+        o.end = now();
+        o.last_loss = th_item(loss);
+        if (o.steps == 0) {
+            o.first_loss = o.last_loss;
+            o.first_step = o.end;
+        }
+        if (o.steps >= cold) {
+            times[count++ % MOST_STEPS] = o.end - begin;
+            spent += o.end - begin;
+        }
+        begin = now();
+    }
+    o.median = median(times, count < MOST_STEPS ? count : MOST_STEPS);
+    o.least = times[0];
+    return o;
+}
+
+int main(int argc, char **argv)
+{
+    const double entered = now();
+    if (argc > 1 && argv[1][0] != '-') {
+        choose_configuration(argv[1]);
+        argv++;
+        argc--;
+    }
+    parse_options(argc, argv, program, "train_step [CONFIGURATION]: times training steps of a GPT-2", options);
+    const training t = training_new(false);
+    const outcome o = measure(&t);
+    check(&t);
+    const double origin = started > 0 ? started : entered, mib = 1 << 20;
+    printf("min_ms=%.4f median_ms=%.4f peak_rss_mib=%.1f startup_ms=%.2f total_ms=%.1f steps=%lld gflops=%.1f "
+           "work_gf=%.4f ",
+           o.least * 1e3, o.median * 1e3, peak_rss_mib(), (o.first_step - origin) * 1e3, (o.end - origin) * 1e3,
+           (long long)o.steps, work(t.model) / o.least * 1e-9, work(t.model) * 1e-9);
+    printf("first_loss=%.5f last_loss=%.5f memory_mib=%.2f forecast_mib=%.2f parameters=%lld build=%s\n", o.first_loss,
+           o.last_loss, (double)th_memory(t.ctx).peak / mib, (double)forecast() / mib,
+           (long long)th_module_count(t.model), th_build_info(t.ctx));
+    if (profile)
+        write_profile(&t);
+    th_context_free(t.ctx);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
