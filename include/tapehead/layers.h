@@ -15,6 +15,8 @@ typedef struct th_dense_layer_options {
     bool no_bias;
 } th_dense_layer_options;
 TH_API th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options);
+/* The same layer with residual (N, out) added to its result, as one operation. */
+TH_API th_tensor *th_dense_onto(th_module *dense, th_tensor *x, th_tensor *residual);
 
 /* Row i of weight (count, width) for every index i: (N) int32/int64 -> (N, width). weight: N(0, 1). */
 TH_API th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width);
@@ -67,6 +69,7 @@ TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *k
                             const th_mask *mask);
 typedef struct th_attend_options {
     const th_mask *mask;
+    th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
     th_tensor *
         *weights; /* asked for: (B, H, T, S) per head, before dropout; like every result it belongs to the tape */
 } th_attend_options;
@@ -75,6 +78,7 @@ TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tens
 
 /* -- with the caller's line -- */
 #define th_dense_new(...) TH_AT_POINTER(th_module, th_dense_new(__VA_ARGS__))
+#define th_dense_onto(...) TH_AT(th_dense_onto(__VA_ARGS__))
 #define th_embedding_new(...) TH_AT_POINTER(th_module, th_embedding_new(__VA_ARGS__))
 #define th_layer_norm_new(...) TH_AT_POINTER(th_module, th_layer_norm_new(__VA_ARGS__))
 #define th_rms_norm_new(...) TH_AT_POINTER(th_module, th_rms_norm_new(__VA_ARGS__))

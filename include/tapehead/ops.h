@@ -18,7 +18,8 @@ TH_API th_tensor *th_transpose(th_tensor *x, th_shape order);
 /* Two axes exchanged. */
 TH_API th_tensor *th_swap_axes(th_tensor *x, int axis_a, int axis_b);
 /* Elements start, start + step, ... before stop of one axis; negative start and stop count from the end; step >= 1.
- * Out-of-range bounds are an error. */
+ * start = stop gives no elements. Errors: TH_ERROR_INDEX for bounds outside [0, size] and for a start behind stop
+ * (unlike Python's slices, which are cut and empty then); TH_ERROR_ARGUMENT for the step. */
 TH_API th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 /* The slice at one index, without the axis. */
 TH_API th_tensor *th_select(th_tensor *x, int axis, int64_t index);
@@ -46,10 +47,11 @@ TH_API th_tensor *th_gather(th_tensor *x, int axis, th_tensor *index);
 TH_API th_tensor *th_embedding(th_tensor *table, th_tensor *indices);
 
 /* -- products -- */
-/* y = x Wᵀ + b: x (N, in), weight (out, in), bias (out) or NULL -> (N, out). Rows of x whose output gradient is exactly
- * 0 take no part in dW. */
+/* y = x Wᵀ + b + residual: x (N, in), weight (out, in), bias (out) or NULL -> (N, out). Rows of x whose output gradient
+ * is exactly 0 take no part in dW. */
 typedef struct th_dense_options {
     th_tensor *bias;
+    th_tensor *residual; /* (N, out), added to the result: one pass less over memory than th_add */
 } th_dense_options;
 TH_API th_tensor *th_dense(th_tensor *x, th_tensor *weight, const th_dense_options *options);
 /* a (N, m, k) @ b (N, k, n) -> (N, m, n), leading dimensions broadcast; read through their strides, so transposed views
@@ -137,7 +139,7 @@ typedef struct th_cross_entropy_options {
 TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options);
 /* th_cross_entropy of the logits x weightᵀ, x (N, E), weight (V, E), targets (N): a classifier and its loss as one
  * operation. The logits are never whole, and while recording their gradients are computed with them, straight into
- * those of x and weight where these are empty. */
+ * those of x and weight where these are empty; otherwise backward computes the logits again. */
 TH_API th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 /* How many targets count: the normalizer over several micro-batches is their sum. 0 on error. */
@@ -198,7 +200,8 @@ typedef struct th_attention_options {
 /* softmax(q kᵀ scale + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions alike, except
  * that with at least three dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped heads: query head
  * h uses key head h / (Hq / Hkv)). A query without keys gives 0. No bit of output or gradient depends on a hidden pair.
- * Fused in tiles (Rabe & Staats 2021, Dao et al. 2022), composed when fusion is off. */
+ * Fused in tiles (Rabe & Staats 2021, Dao et al. 2022): nothing of size T x S exists. Composed when fusion is off or
+ * the weights are asked for. */
 TH_API th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
                                                   const th_attention_options *options);
 /* The same softmax over the last axis of scores (N, T, S) under a mask: hidden entries are exactly 0, a row without

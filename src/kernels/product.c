@@ -61,7 +61,7 @@ static void transpose(th_product *p)
 /* One vector of results lies along the columns, and so does what is contiguous in C. */
 static bool wants_transposing(const th_product *p)
 {
-    return p->m > 1 && (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
+    return p->m > 1 && !p->residual && (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
 }
 
 /* What is run instead of `given`: fewer batch dimensions, C's columns contiguous if possible. *fill: a bias has to be
@@ -171,6 +171,20 @@ static void run_group(void *shared, int64_t index, int worker)
     }
 }
 
+void th_product_residual(const th_kernels *kernels, int64_t size, const th_product *p, int64_t row, int64_t rows,
+                         int64_t column, int64_t columns)
+{
+    const char *bias = p->bias ? (const char *)p->bias + column * size : NULL;
+    for (int64_t i = row; i < row + rows; i++) {
+        void *c = (char *)p->c + (i * p->c_row + column) * size;
+        void *residual = (char *)p->residual + (i * p->residual_row + column) * size;
+        if (bias)
+            kernels->add(columns, (void *[]){c, residual, (void *)bias}, NULL);
+        else
+            kernels->copy(columns, (void *[]){c, residual}, NULL);
+    }
+}
+
 /* C of every item = its bias, or 0. */
 static void fill_items(const th_machine *machine, th_dtype dtype, const th_product *p)
 {
@@ -183,13 +197,29 @@ static void fill_items(const th_machine *machine, th_dtype dtype, const th_produ
     }
 }
 
+/* C = residual + bias, to which the product is then added. */
+static th_product begin_with_residual(const th_machine *machine, th_dtype dtype, const th_product *given)
+{
+    const th_product p = *given;
+    th_product_residual(th_kernels_for(machine, dtype), th_item_size(dtype), &p, 0, p.m, 0, p.n);
+    th_product rest = p;
+    rest.add = true;
+    rest.bias = rest.residual = NULL;
+    return rest;
+}
+
 void th_product_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads, void *workspace)
 {
     bool fill;
-    const th_product p = simplify(product, &fill);
+    th_product p = simplify(product, &fill);
     const int64_t items = count_items(&p);
     if (items == 0)
         return;
+    if (p.residual && (p.k == 0 || machine->gemm == TH_GEMM_OPENBLAS)) {
+        p = begin_with_residual(machine, dtype, &p);
+        if (p.k == 0)
+            return;
+    }
     if (fill || (p.k == 0 && !product->add))
         fill_items(machine, dtype, product);
     if (p.k == 0)

@@ -36,7 +36,10 @@ typedef struct th_product {
     bool exact;       /* operands are never rounded to bfloat16 */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
-    int batch_dims;   /* leading dimensions over which A, B and C are walked together */
+    const void *residual; /* (m, n), columns contiguous, or NULL: added to that first term. Without batch dimensions,
+                             where C's columns are contiguous */
+    int64_t residual_row;
+    int batch_dims; /* leading dimensions over which A, B and C are walked together */
     int64_t batch[TH_PRODUCT_BATCH_DIMS];
     int64_t a_batch[TH_PRODUCT_BATCH_DIMS], b_batch[TH_PRODUCT_BATCH_DIMS], c_batch[TH_PRODUCT_BATCH_DIMS];
 } th_product;

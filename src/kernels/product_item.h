@@ -3,6 +3,7 @@
 #ifndef TH_KERNELS_PRODUCT_ITEM_H
 #define TH_KERNELS_PRODUCT_ITEM_H
 
+#include "kernels/kernels.h"
 #include "kernels/product.h"
 
 enum {
@@ -24,6 +25,10 @@ static inline bool th_item_is_rounded(const th_machine *machine, th_dtype dtype,
 {
     return machine->bfloat16_products && dtype == TH_FLOAT32 && !item->exact;
 }
+
+/* C = residual + bias in rows row .. row + rows - 1 and columns column .. column + columns - 1. */
+void th_product_residual(const th_kernels *kernels, int64_t size, const th_product *p, int64_t row, int64_t rows,
+                         int64_t column, int64_t columns);
 
 /* Bytes of an element. */
 static inline int64_t th_item_size(th_dtype dtype)

@@ -279,7 +279,7 @@ static void take_a(const visit *v, const task *t, int64_t step, th_product_block
 /* What the first visit adds to: C, the bias, or nothing; later ones always add to C. */
 static void take_init(const plan *p, const task *t, int64_t step, th_product_block *block)
 {
-    if (step > 0 || p->item.add) {
+    if (step > 0 || p->item.add || p->item.residual) {
         block->init = t->c;
         block->init_row = t->c_row;
     } else if (p->item.bias) {
@@ -381,6 +381,8 @@ static void block_task(void *shared, int64_t index, int worker)
               .a = scratch + th_item_aligned(p->c_bytes) + th_item_aligned(p->b_bytes),
               .b = scratch + th_item_aligned(p->c_bytes)};
     char *c = c_element(p, t.row, t.column);
+    if (item->residual && v->step == 0)
+        th_product_residual(p->kernels, p->size, item, t.row, t.rows, t.column, t.columns);
     if (!p->c_buffer) {
         t.c = c;
         t.c_row = item->c_row;

@@ -5,6 +5,7 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
+#include "tensor/tensor.h"
 
 /* With an error pending every call below does nothing, so a constructor looks at its own memory only; this throws a
  * half-made layer away. */
@@ -37,6 +38,20 @@ static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
 {
     const dense_layer *l = (const dense_layer *)m;
     return (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias});
+}
+
+th_tensor *(th_dense_onto)(th_module *dense, th_tensor *x, th_tensor *residual)
+{
+    if (!th_module_begin(dense))
+        return NULL;
+    if (dense->forward != dense_layer_forward) {
+        th_fail(dense->ctx, TH_ERROR_ARGUMENT, "dense_onto", "%s is not a dense layer", dense->type);
+        return th_module_end(dense, NULL);
+    }
+    const dense_layer *l = (const dense_layer *)dense;
+    if (!th_usable(residual, dense->ctx, "dense_onto", "the residual"))
+        return th_module_end(dense, NULL);
+    return th_module_end(dense, (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias, .residual = residual}));
 }
 
 th_module *(th_dense_new)(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options)

@@ -22,8 +22,8 @@ typedef struct transformer_block {
 
 /* -- forward -- */
 
-/* What a branch makes of x (.., T, E), after its norm unless that is NULL. */
-typedef th_tensor *branch_function(const transformer_block *b, th_module *norm, th_tensor *x,
+/* What a branch makes of x (.., T, E), after its norm unless that is NULL, added to the residual unless that is. */
+typedef th_tensor *branch_function(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                    const th_transform_options *given);
 
 static th_tensor *normed(th_module *norm, th_tensor *x)
@@ -31,17 +31,18 @@ static th_tensor *normed(th_module *norm, th_tensor *x)
     return norm ? (th_module_forward)(norm, x) : x;
 }
 
-static th_tensor *self_attention(const transformer_block *b, th_module *norm, th_tensor *x,
+static th_tensor *self_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                  const th_transform_options *given)
 {
     th_tensor *h = normed(norm, x);
-    return (th_attend)(b->self_attn, h, h, h, given->mask);
+    return (th_attend_with)(b->self_attn, h, h, h, &(th_attend_options){.mask = given->mask, .residual = residual});
 }
 
-static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x,
+static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
-    return (th_attend)(b->multihead_attn, normed(norm, x), given->memory, given->memory, given->memory_mask);
+    return (th_attend_with)(b->multihead_attn, normed(norm, x), given->memory, given->memory,
+                            &(th_attend_options){.mask = given->memory_mask, .residual = residual});
 }
 
 static th_tensor *activate(th_tensor *x, th_activation activation)
@@ -59,22 +60,34 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     return NULL;
 }
 
-static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x, const th_transform_options *given)
+static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
+                      const th_transform_options *given)
 {
     (void)given;
     th_scope_begin(b->base.ctx, NULL); /* the norm's output goes before the widest values come */
     th_tensor *h = (th_module_forward)(b->linear1, normed(norm, x));
     h = activate(th_scope_end(b->base.ctx, h), b->activation); /* (.., T, mlp_width) */
-    return (th_module_forward)(b->linear2, (th_dropout)(h, b->mlp_dropout));
+    h = (th_dropout)(h, b->mlp_dropout);
+    return residual ? (th_dense_onto)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
 }
 
-static th_tensor *residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
-                           const th_transform_options *given)
+/* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped. */
+static th_tensor *with_residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
+                                const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    th_scope_begin(ctx, NULL); /* what the branch made is given up before the next one */
-    th_tensor *h = branch(b, b->post_norm ? NULL : norm, x, given);
-    x = (th_add)(x, (th_dropout)(h, b->dropout));
+    if (th_has_fusion(ctx) && (b->dropout == 0 || !th_module_is_training(&b->base)))
+        return branch(b, norm, x, x, given);
+    return (th_add)(x, (th_dropout)(branch(b, norm, x, NULL, given), b->dropout));
+}
+
+/* A branch with its norm before or after, as a scope: what it made is given up before the next one. */
+static th_tensor *visit(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
+                        const th_transform_options *given)
+{
+    th_context *ctx = b->base.ctx;
+    th_scope_begin(ctx, NULL);
+    x = with_residual(b, branch, b->post_norm ? NULL : norm, x, given);
     return th_scope_end(ctx, normed(b->post_norm ? norm : NULL, x));
 }
 
@@ -101,11 +114,11 @@ static th_tensor *transform(const transformer_block *b, th_tensor *x, const th_t
     if (!check_operands(b, x, given))
         return NULL;
     th_module *const *norm = b->norm;
-    x = residual(b, self_attention, *norm++, x, given);
+    x = visit(b, self_attention, *norm++, x, given);
     if (b->multihead_attn)
-        x = residual(b, cross_attention, *norm++, x, given);
+        x = visit(b, cross_attention, *norm++, x, given);
     if (b->linear1)
-        x = residual(b, mlp, *norm, x, given);
+        x = visit(b, mlp, *norm, x, given);
     if (x && th_ndim(x) == 3)
         th_set_axes(x, "BTE");
     return x;

@@ -1,5 +1,5 @@
-/* dense: y = x Wᵀ + b, a matrix product that starts each sum with the bias. The matrix product's own work is in
- * kernels/product.h. Rows that take no part in dW: ops/weight_gradient.h. */
+/* dense: y = x Wᵀ + b + residual, a matrix product that starts each sum with the bias and the residual. The matrix
+ * product's own work is in kernels/product.h. Rows that take no part in dW: ops/weight_gradient.h. */
 #include "ops/letters.h"
 #include "ops/product_call.h"
 #include "ops/scratch.h"
@@ -8,13 +8,13 @@
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 
-enum { X, WEIGHT, BIAS };
+enum { X, WEIGHT, BIAS, RESIDUAL };
 
 static th_status dense_shape(th_call *call)
 {
     const th_array *x = &call->input[X], *weight = &call->input[WEIGHT], *bias = &call->input[BIAS];
     if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || (bias->given && th_call_floating(call, BIAS)) ||
-        th_call_same_type(call))
+        (call->input[RESIDUAL].given && th_call_floating(call, RESIDUAL)) || th_call_same_type(call))
         return TH_ERROR_TYPE;
     if (weight->ndim != 2)
         return th_call_fail(call, TH_ERROR_SHAPE, "the weight must have two dimensions, (out, in); it is %s",
@@ -27,13 +27,21 @@ static th_status dense_shape(th_call *call)
         return th_call_fail(call, TH_ERROR_SHAPE,
                             "the bias must be as long as the weight's outputs: bias is %s, the weight (out, in) is %s",
                             TH_TEXT(bias), TH_TEXT(weight));
+    const th_array *residual = &call->input[RESIDUAL];
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
+    bool fits = residual->ndim == x->ndim;
     for (int i = 0; i < x->ndim; i++) {
         const bool last = i == x->ndim - 1;
         size[i] = last ? weight->size[0] : x->size[i];
         letters[i] = last ? th_letter(weight, 0) : th_letter(x, i);
+        fits = fits && residual->size[i] == size[i];
     }
+    if (residual->given && !fits)
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "the residual must have the result's shape: residual is %s, x is %s, the weight (out, in) "
+                            "is %s",
+                            TH_TEXT(residual), TH_TEXT(x), TH_TEXT(weight));
     th_call_output(call, 0, x->dtype, x->ndim, size, th_letters(letters, x->ndim));
     return TH_OK;
 }
@@ -43,11 +51,39 @@ static th_array as_rows(const th_array *array)
     return array->ndim == 1 ? th_array_as_row(array) : *array;
 }
 
+/* The residual can be the first term of the product's sums; otherwise it is added afterwards. */
+static bool begins_with_residual(const th_call *call)
+{
+    return call->input[RESIDUAL].given && th_array_contiguous(&call->input[RESIDUAL]) &&
+           th_array_contiguous(&call->input[X]);
+}
+
+/* A contiguous (N, n) as a matrix. */
+static th_array as_matrix(const th_array *array)
+{
+    th_array matrix = *array;
+    const int64_t columns = array->size[array->ndim - 1];
+    matrix.ndim = 2;
+    matrix.size[0] = columns ? th_array_numel(array) / columns : 0;
+    matrix.size[1] = matrix.stride[0] = columns;
+    matrix.stride[1] = 1;
+    return matrix;
+}
+
 static th_product_call y_product(const th_call *call, const void *bias)
 {
-    const th_array x = as_rows(&call->input[X]), y = as_rows(&call->output[0]);
     const th_array wt = th_array_transposed(&call->input[WEIGHT]);
-    return th_product_call_of(&x, &wt, &y, bias, false);
+    if (!begins_with_residual(call)) {
+        const th_array x = as_rows(&call->input[X]), y = as_rows(&call->output[0]);
+        return th_product_call_of(&x, &wt, &y, bias, false);
+    }
+    const th_array y = as_matrix(&call->output[0]);
+    th_array x = as_matrix(&call->input[X]);
+    x.size[0] = y.size[0]; /* even where it has no columns */
+    th_product_call product = th_product_call_of(&x, &wt, &y, bias, false);
+    product.product.residual = call->input[RESIDUAL].data;
+    product.product.residual_row = y.size[1];
+    return product;
 }
 
 static th_product_call dx_product(const th_call *call)
@@ -105,9 +141,12 @@ static void dense_forward(const th_call *call)
     }
     const th_product_call y = y_product(call, row);
     th_product_call_run(call->ctx, &y, workspace);
+    if (call->input[RESIDUAL].given && !begins_with_residual(call))
+        TH_MAP(call, add, NULL, &call->output[0], false, &call->output[0], &call->input[RESIDUAL]);
 }
 
-/* y_no = sum_i x_ni w_oi + b_o:  dL/dx_ni = sum_o dL/dy_no w_oi      dx = dy W
+/* The residual's gradient is dL/dy, which the driver hands on. The others:
+ * y_no = sum_i x_ni w_oi + b_o:  dL/dx_ni = sum_o dL/dy_no w_oi      dx = dy W
  *                                dL/dw_oi = sum_n dL/dy_no x_ni      dW = dyᵀ x, over the n with dy_n not all 0
  *                                dL/db_o  = sum_n dL/dy_no           column sums of dy */
 static void dense_backward(const th_call *call)
@@ -135,26 +174,52 @@ static th_tensor *dense_composed(const void *attributes, th_tensor *const *input
 {
     (void)attributes, (void)n_inputs;
     th_tensor *product = (th_matmul)(inputs[X], (th_swap_axes)(inputs[WEIGHT], 0, 1));
-    return inputs[BIAS] ? (th_add)(product, inputs[BIAS]) : product;
+    product = inputs[BIAS] ? (th_add)(product, inputs[BIAS]) : product;
+    return inputs[RESIDUAL] ? (th_add)(product, inputs[RESIDUAL]) : product;
 }
 
+#define NONE                                                                                                           \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
 static const th_sample dense_samples[] = {
-    {"rows", NULL, 3, {{.shape = {2, {3, 2}}}, {.shape = {2, {4, 2}}}, {.shape = {1, {4}}}}, 0},
-    {"no bias", NULL, 3, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}, {.kind = TH_SAMPLE_ABSENT}}, 0},
-    {"sequence", NULL, 3, {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}}, 0},
-    {"one row", NULL, 3, {{.shape = {1, {3}}}, {.shape = {2, {2, 3}}}, {.shape = {1, {2}}}}, 0},
-    {"one output", NULL, 3, {{.shape = {3, {2, 2, 2}}}, {.shape = {2, {1, 2}}}, {.shape = {1, {1}}}}, 0},
-    {"no inputs", NULL, 3, {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}}, 0},
-    {"no rows", NULL, 3, {{.shape = {2, {0, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}}, 0},
+    {"rows", NULL, 4, {{.shape = {2, {3, 2}}}, {.shape = {2, {4, 2}}}, {.shape = {1, {4}}}, NONE}, 0},
+    {"no bias", NULL, 4, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}, NONE, NONE}, 0},
+    {"sequence", NULL, 4, {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, NONE}, 0},
+    {"one row", NULL, 4, {{.shape = {1, {3}}}, {.shape = {2, {2, 3}}}, {.shape = {1, {2}}}, NONE}, 0},
+    {"one output", NULL, 4, {{.shape = {3, {2, 2, 2}}}, {.shape = {2, {1, 2}}}, {.shape = {1, {1}}}, NONE}, 0},
+    {"no inputs", NULL, 4, {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, NONE}, 0},
+    {"no rows", NULL, 4, {{.shape = {2, {0, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, NONE}, 0},
+    {"residual",
+     NULL,
+     4,
+     {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, {.shape = {3, {2, 3, 3}}}},
+     0},
+    {"residual, no bias, square",
+     NULL,
+     4,
+     {{.shape = {2, {3, 3}}}, {.shape = {2, {3, 3}}}, NONE, {.shape = {2, {3, 3}}}},
+     0},
+    {"residual, one output",
+     NULL,
+     4,
+     {{.shape = {2, {4, 3}}}, {.shape = {2, {1, 3}}}, {.shape = {1, {1}}}, {.shape = {2, {4, 1}}}},
+     0},
+    {"residual, no inputs",
+     NULL,
+     4,
+     {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, {.shape = {2, {2, 3}}}},
+     0},
     {.name = NULL},
 };
 
 const th_op th_op_dense = {
     .name = "dense",
-    .value = "y = x Wᵀ + b",
-    .gradient = "dx = dy W, dW = dyᵀ x, db = column sums of dy",
-    .n_inputs = 3,
-    .optional = TH_SAVE_INPUT(BIAS),
+    .value = "y = x Wᵀ + b + residual",
+    .gradient = "dx = dy W, dW = dyᵀ x, db = column sums of dy, dresidual = dy",
+    .n_inputs = 4,
+    .optional = TH_SAVE_INPUT(BIAS) | TH_SAVE_INPUT(RESIDUAL),
+    .passes = TH_SAVE_INPUT(RESIDUAL),
     .flags = TH_OP_OVER_INPUT,
     .saves_for = {[X] = TH_SAVE_INPUT(WEIGHT), [WEIGHT] = TH_SAVE_INPUT(X)},
     .shape = dense_shape,
@@ -168,5 +233,6 @@ const th_op th_op_dense = {
 
 th_tensor *(th_dense)(th_tensor *x, th_tensor *weight, const th_dense_options *options)
 {
-    return th_apply(&th_op_dense, NULL, x, weight, options ? options->bias : NULL);
+    const th_dense_options given = options ? *options : (th_dense_options){0};
+    return th_apply(&th_op_dense, NULL, x, weight, given.bias, given.residual);
 }
