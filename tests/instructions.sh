@@ -13,7 +13,7 @@ skip() {
 }
 command -v valgrind >/dev/null || skip "there is no valgrind here (scripts/setup.sh installs it)"
 export TAPEHEAD_ISA=avx2 TAPEHEAD_GEMM=native OMP_NUM_THREADS=1 LC_ALL=C
-if ! complaint=$("$program" 1 2>&1); then
+if ! complaint=$("$program" 1 1 2>&1); then
     case $complaint in
     *"this processor has no AVX2"*) skip "$complaint" ;;
     esac
@@ -22,7 +22,7 @@ if ! complaint=$("$program" 1 2>&1); then
 fi
 
 count() { # count STEPS: prints the instructions of a whole run
-    report=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$1" 2>&1 >/dev/null) ||
+    report=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$1" 1 2>&1 >/dev/null) ||
         { echo "$report" >&2; return 1; }
     echo "$report" | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
 }

@@ -1,15 +1,16 @@
 #!/bin/sh
-# same_bits.sh COPY_TASK: the parameters after some steps of the copy task have the same bits with 1, 2, 3 and 4 threads, in a second
-# run, and on every instruction set with fused multiply-add that this processor has; through OpenBLAS, with any number of threads.
+# same_bits.sh PROGRAM [ARGUMENT...]: a program that trains a model, run with these arguments and a number of threads behind them in an
+# empty directory, prints the same parameters_crc32c with 1, 2, 3 and 4 threads, in a second run, and on every instruction set with fused
+# multiply-add that this processor has; through OpenBLAS, with any number of threads.
 set -eu
-program=$1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+cd "$out"
 
-crc() { # crc THREADS [VARIABLE=value...]: prints the checksum of a short run
-    threads=$1
-    shift
-    env "$@" "$program" --quiet --steps 15 --dropout 0.1 --threads "$threads" --out "$out" | sed -n 's/.*parameters_crc32c=//p'
+crc() { # crc THREADS VARIABLES PROGRAM [ARGUMENT...]: prints the checksum of a run; VARIABLES: "" or NAME=value
+    threads=$1 variables=$2
+    shift 2
+    env ${variables:+"$variables"} "$@" "$threads" | sed -n 's/.*parameters_crc32c=//p'
 }
 
 status=0
@@ -20,17 +21,17 @@ expect() { # expect WANTED GOT WHAT
     fi
 }
 
-first=$(crc 1)
+first=$(crc 1 "" "$@")
 for threads in 1 2 3 4; do
-    expect "$first" "$(crc "$threads")" "$threads threads"
+    expect "$first" "$(crc "$threads" "" "$@")" "$threads threads"
 done
-openblas=$(crc 1 TAPEHEAD_GEMM=openblas)
+openblas=$(crc 1 TAPEHEAD_GEMM=openblas "$@")
 for threads in 2 3 4; do
-    expect "$openblas" "$(crc "$threads" TAPEHEAD_GEMM=openblas)" "OpenBLAS, $threads threads"
+    expect "$openblas" "$(crc "$threads" TAPEHEAD_GEMM=openblas "$@")" "OpenBLAS, $threads threads"
 done
 for isa in avx2 avx512; do
-    if env TAPEHEAD_ISA=$isa "$program" --quiet --steps 1 --out "$out" >/dev/null 2>&1; then
-        expect "$first" "$(crc 2 TAPEHEAD_ISA=$isa)" "$isa"
+    if env TAPEHEAD_ISA=$isa "$@" 1 >/dev/null 2>&1; then
+        expect "$first" "$(crc 2 TAPEHEAD_ISA=$isa "$@")" "$isa"
     else
         echo "this processor has no $isa: not compared"
     fi

@@ -124,9 +124,50 @@ static void never_walked(bool fused)
     plain(fused);
 }
 
-static scenario *const scenarios[] = {plain,      scaled,       accumulated,  both_losses_before_backward,
-                                      used_again, walked_twice, replayed,     of_an_intermediate,
-                                      of_a_view,  never_walked, chosen_before};
+/* A backward that fails gives all gradients of intermediate results back. */
+static void after_a_failed_backward(bool fused)
+{
+    th_tensor *loss = classify(fused, th_tanh(x), NULL), *constant = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = &constant, .n_wrt = 1}), TH_ERROR_ARGUMENT);
+    th_error_clear(ctx);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+}
+
+/* Chosen, in a pass that does not reach it. */
+static void chosen_for_another_loss(bool fused)
+{
+    th_tensor *h = th_tanh(x), *loss = classify(fused, h, NULL), *other = th_mean(weight, TH_ALL_AXES, NULL), *chosen;
+    ck_assert_int_eq(th_backward_with(other, &(th_backward_options){.wrt = &h, .n_wrt = 1, .gradients = &chosen}),
+                     TH_OK);
+    ck_assert_double_eq(th_get(chosen, TH_INDEX(0, 0)), 0);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+}
+
+/* The node that made what is classified is walked for its other result first. */
+static void beside_another_result(bool fused)
+{
+    th_tensor *log_sum_exp = NULL, *q = th_reshape(x, TH_SHAPE(ROWS, WIDTH, 1));
+    th_tensor *y =
+        th_scaled_dot_product_attention(q, q, q, &(th_attention_options){.log_sum_exp = &log_sum_exp}); /* (N, E, 1) */
+    th_tensor *loss = classify(fused, log_sum_exp, NULL), *other = th_mean(y, TH_ALL_AXES, NULL);
+    ck_assert_int_eq(th_backward_with(other, &(th_backward_options){.keep_tape = true}), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+}
+
+static scenario *const scenarios[] = {plain,
+                                      scaled,
+                                      accumulated,
+                                      both_losses_before_backward,
+                                      used_again,
+                                      walked_twice,
+                                      replayed,
+                                      of_an_intermediate,
+                                      of_a_view,
+                                      never_walked,
+                                      chosen_before,
+                                      after_a_failed_backward,
+                                      chosen_for_another_loss,
+                                      beside_another_result};
 
 START_TEST(every_way_gives_the_gradients_of_the_composition)
 {
