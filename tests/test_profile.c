@@ -408,6 +408,25 @@ START_TEST(shapes_alone_are_counted_without_time)
 }
 END_TEST
 
+/* Shapes alone may stand for more work than can be counted. */
+START_TEST(work_without_bounds_stays_at_the_largest_number)
+{
+    th_context *c = th_context_new(&(th_context_options){.threads = 1, .shapes_only = true});
+    const int64_t small = 1 << 24, large = 1 << 30; /* 2^78 multiply-adds */
+    th_tensor *a = th_set_requires_gradient(th_zeros(c, TH_FLOAT32, TH_SHAPE(small, large)), true);
+    th_tensor *b = th_set_requires_gradient(th_zeros(c, TH_FLOAT32, TH_SHAPE(large, small)), true);
+    ck_assert_int_eq(th_profile_begin(c, NULL), TH_OK);
+    th_tensor *y = th_add(th_matmul(a, b), th_matmul(a, b));
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL)), TH_OK);
+    FILE *nowhere = fopen("/dev/null", "w");
+    ck_assert_int_eq(th_tape_print(c, nowhere, NULL), TH_OK);
+    fclose(nowhere);
+    ck_assert(th_profile_sum(c).multiply_adds == INT64_MAX);
+    ck_assert_int_eq(th_profile_end(c), TH_OK);
+    th_context_free(c);
+}
+END_TEST
+
 START_TEST(errors)
 {
     th_profile_entry entry;
@@ -471,6 +490,7 @@ int main(void)
     tcase_add_test(tcase, its_memory_is_given_back);
     tcase_add_test(tcase, without_memory_training_goes_on);
     tcase_add_test(tcase, shapes_alone_are_counted_without_time);
+    tcase_add_test(tcase, work_without_bounds_stays_at_the_largest_number);
     tcase_add_test(tcase, errors);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

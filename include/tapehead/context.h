@@ -46,7 +46,11 @@ TH_API bool th_is_training(const th_context *ctx);
 TH_API void th_no_grad_begin(th_context *ctx);
 TH_API void th_no_grad_end(th_context *ctx);
 TH_API bool th_is_recording(const th_context *ctx);
-/* Layers run fused operations (the default) or their compositions. */
+/* true (a new context): th_scaled_dot_product_attention runs in tiles, and with it th_attend; transformer blocks add
+ * the residual within a branch's last product (where nothing is dropped); th_language_model_loss is one operation with
+ * its classifier. false: all as the single operations that they equal, so that every value in between exists and can be
+ * printed; the gradients are the same to rounding. Operations called by name, th_dense and th_dense_cross_entropy among
+ * them, are one operation either way. */
 TH_API void th_set_fusion(th_context *ctx, bool fusion);
 TH_API bool th_has_fusion(const th_context *ctx);
 /* true: matrix products of float32 tensors (th_matmul, th_dense, th_dense_cross_entropy, forward and backward) round

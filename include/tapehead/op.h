@@ -108,8 +108,8 @@ enum {
     TH_OP_IN_PLACE = 1 << 5,   /* an input gradient may lie in the memory of output gradient 0 (same element read before
                                   it is written) */
     TH_OP_ANY_LAYOUT = 1 << 6, /* output 0 lies in memory as input 0 does when their shapes agree (elementwise) */
-    TH_OP_OVER_INPUT = 1 << 7  /* an input's gradient may lie in the memory of its saved value: backward has read it
-                                  before  it writes there */
+    TH_OP_OVER_INPUT = 1 << 7  /* the gradient of input 0 may lie in the memory of its saved value: backward has read it
+                                  before it writes there */
 };
 
 /* In the shape rule of a view: output 0 has these strides (elements) and starts `offset` elements after input 0's
@@ -152,7 +152,7 @@ struct th_op {
     uint32_t early;               /* TH_SAVE_INPUT bits of inputs whose gradient forward can compute on the way, where
                                      backward would have to compute the values again: when all those wanted have
                                      empty, contiguous memory, recording hands it to forward as input_gradient. One
-                                     output of one element. Otherwise backward computes them as usual */
+                                     differentiable output, of one element. Otherwise backward computes them as usual */
     int n_outputs;                /* 0 counts as 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0: output 0 alone */
     size_t attributes_size;

@@ -138,8 +138,9 @@ typedef struct th_cross_entropy_options {
  * [0, V) that is not ignored. */
 TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options);
 /* th_cross_entropy of the logits x weightᵀ, x (N, E), weight (V, E), targets (N): a classifier and its loss as one
- * operation. The logits are never whole, and while recording their gradients are computed with them, straight into
- * those of x and weight where these are empty; otherwise backward computes the logits again. */
+ * operation. Logits exist for a chunk of rows at a time only, 512 or about 2^21 numbers, and while recording their
+ * gradients are computed with them, straight into those of x and weight where these are empty; otherwise backward
+ * computes the logits again. */
 TH_API th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 /* How many targets count: the normalizer over several micro-batches is their sum. 0 on error. */

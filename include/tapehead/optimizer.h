@@ -1,7 +1,7 @@
 /* Optimisers and learning-rate schedules.
  *
- *     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){ .learning_rate = 1e-3, .weight_decay = 0.1,
- * .max_norm = 1.0 });
+ *     const th_adam_options options = {.learning_rate = 1e-3, .weight_decay = 0.1, .max_norm = 1.0};
+ *     th_optimizer *adam = th_adam_w_new(model, &options);
  *     ...
  *     th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
  *     if (th_backward(loss) || th_optimizer_step(adam))

@@ -1,9 +1,12 @@
 /* A progress line: rewritten in place on a terminal, a plain line now and then elsewhere. Written to the FILE that the
  * caller gives, and nowhere else.
  *
- *     th_progress *bar = th_progress_new(ctx, &(th_progress_options){ .file = stderr, .steps = 2000, .units_per_step =
- * batch * length, .unit = "tokens" }); th_progress_show(bar, "accuracy", accuracy); th_progress_update(bar, step,
- * th_item(loss));
+ *     const th_progress_options options = {
+ *         .file = stderr, .steps = 2000, .units_per_step = batch * length, .unit = "tokens"};
+ *     th_progress *bar = th_progress_new(ctx, &options);
+ *     ...
+ *     th_progress_show(bar, "accuracy", accuracy);
+ *     th_progress_update(bar, step, th_item(loss));
  *
  * shows:   step 1200/2000  60%  loss 0.0412  accuracy 0.998  1.3M tokens/s  0:02 left */
 #ifndef TAPEHEAD_PROGRESS_H

@@ -46,11 +46,14 @@
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 
-/* models and training */
-#include "tapehead/layers.h"
+/* models: what a module is, and those there are */
 #include "tapehead/module.h"
-#include "tapehead/optimizer.h"
+
+#include "tapehead/layers.h"
 #include "tapehead/transformer.h"
+
+/* training */
+#include "tapehead/optimizer.h"
 
 /* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"

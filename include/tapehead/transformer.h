@@ -77,8 +77,8 @@ TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model
 /* th_module_forward(model, tokens): tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V). */
 
 /* th_cross_entropy(th_module_forward(model, tokens), targets, options), a scalar: targets (B, T); targets[b, t] is the
- * token that follows tokens[b, t]. The classifier and its loss run as one operation (th_dense_cross_entropy), so that
- * the logits never exist whole; composed when fusion is off. */
+ * token that follows tokens[b, t]. The classifier and its loss run as one operation (th_dense_cross_entropy), which
+ * holds a chunk of the logits at a time; composed when fusion is off. */
 TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 

@@ -48,15 +48,27 @@ static bool takes_over(const th_node *node, const th_tensor *input, const th_ten
            memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
 }
 
+/* Another operand of the node lies in the memory of input i. */
+static bool value_is_shared(const th_node *node, int i)
+{
+    for (int j = 0; j < node->n_inputs + node->n_outputs; j++) {
+        const th_tensor *other = node->operand[j].tensor;
+        if (j != i && other && other->storage == node->operand[i].tensor->storage)
+            return true;
+    }
+    return false;
+}
+
 /* dx may take over the memory of x: the last that reads it is this backward, which says that it may. */
 static bool takes_over_value(th_context *ctx, const th_node *node, int i)
 {
     const th_operand_record *operand = th_node_input(node, i);
     const th_tensor *root = operand->tensor->root;
     const th_storage *storage = operand->tensor->storage;
-    if (!(node->op->flags & TH_OP_OVER_INPUT) || operand->tensor != root || root->node < 0 || root->gradient ||
-        root->keep_gradient || root->wrt_target || ctx->keep_values || storage != &root->own_storage ||
-        storage->holds != 1 || memcmp(root->stride, root->gradient_stride, sizeof root->stride) != 0)
+    if (!(node->op->flags & TH_OP_OVER_INPUT) || i != 0 || operand->tensor != root || root->node < 0 ||
+        root->gradient || root->keep_gradient || root->wrt_target || ctx->keep_values ||
+        storage != &root->own_storage || storage->holds != 1 ||
+        memcmp(root->stride, root->gradient_stride, sizeof root->stride) != 0 || value_is_shared(node, i))
         return false;
     return operand->saved == TH_SAVED_HELD ||
            (operand->saved == TH_SAVED_RECOMPUTED && th_node_at(ctx->tape, storage->producer)->restored);
@@ -271,8 +283,11 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
             ctx, TH_ERROR_STATE, "backward",
             "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
             node->op->name, node->file ? node->file : "?", node->line);
-    if (node->wanted && backward_node(ctx, node, keep_tape) != TH_OK)
+    if (node->wanted && backward_node(ctx, node, keep_tape) != TH_OK) {
+        if (!keep_tape) /* gradients may lie over values by now: this node cannot be tried again either */
+            th_node_release(ctx, node);
         return ctx->error;
+    }
     for (int i = 0; i < node->n_outputs; i++) {
         th_tensor *output = th_node_output(node, i)->tensor;
         if (output && output->root == output)

@@ -239,16 +239,24 @@ typedef struct copies {
     int count;
 } copies;
 
-static th_status make_contiguous(th_context *ctx, th_array *array, copies *made, const char *operation)
+/* Whether the call reads the array; without data, geometry alone does not tell. */
+static bool is_read(const th_frame *frame, const th_array *array, bool saved)
 {
-    if (!array->given || array->data == NULL || th_array_contiguous(array))
+    return array->given && (frame->call.ctx->options.shapes_only ? saved : array->data != NULL);
+}
+
+static th_status make_contiguous(const th_frame *frame, th_array *array, bool saved, copies *made)
+{
+    th_context *ctx = frame->call.ctx;
+    if (!is_read(frame, array, saved) || th_array_contiguous(array))
         return TH_OK;
     th_array temporary;
-    th_block *block = th_contiguous_temporary(ctx, array, &temporary, operation);
+    th_block *block = th_contiguous_temporary(ctx, array, &temporary, frame->call.op->name);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     made->block[made->count++] = block;
-    th_copy_array(ctx, &temporary, array, false);
+    if (!ctx->options.shapes_only)
+        th_copy_array(ctx, &temporary, array, false);
     *array = temporary;
     return TH_OK;
 }
@@ -285,12 +293,14 @@ th_status th_frame_run(th_frame *frame, bool backward)
     th_status status = TH_OK;
     const int64_t start = th_profile_start(ctx);
     if ((call->op->flags & TH_OP_CONTIGUOUS) && call->n_inputs <= TH_MAX_INPUTS) {
+        const th_node *node = backward ? frame->node : NULL;
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
-            status = make_contiguous(ctx, &call->input[i], &made, call->op->name);
-        for (int i = 0; i < call->n_outputs && status == TH_OK && backward; i++) {
-            status = make_contiguous(ctx, &call->output[i], &made, call->op->name);
+            status = make_contiguous(frame, &call->input[i],
+                                     node == NULL || (th_node_input(node, i)->saved && !call->early), &made);
+        for (int i = 0; i < call->n_outputs && status == TH_OK && node; i++) {
+            status = make_contiguous(frame, &call->output[i], th_node_output(node, i)->saved && !call->early, &made);
             if (status == TH_OK)
-                status = make_contiguous(ctx, &call->output_gradient[i], &made, call->op->name);
+                status = make_contiguous(frame, &call->output_gradient[i], true, &made);
         }
     }
     if (status == TH_OK)

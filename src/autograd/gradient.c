@@ -93,6 +93,16 @@ static void forget(th_tensor *root)
     root->covered = NULL;
 }
 
+/* The memory of an intermediate result's gradient goes back, and with it what a forward has written there. */
+static void give_back(th_tensor *root)
+{
+    if (root->gradient)
+        th_storage_drop(root->ctx, root->gradient);
+    root->gradient = NULL;
+    root->early = 0;
+    forget(root);
+}
+
 static th_status note_touched(th_context *ctx, th_tensor *root)
 {
     if (root->node >= 0 || root->touched)
@@ -207,9 +217,10 @@ void th_gradient_complete(th_tensor *root)
 void th_gradient_used_up(th_tensor *root)
 {
     th_context *ctx = root->ctx;
-    if (root->gradient == NULL)
+    if (!th_gradient_begun(root)) /* none, or one that a forward has computed and nobody has asked for yet */
         return;
     if (root->keep_gradient || root->wrt_target || ctx->keep_values) {
+        th_gradient_complete(root); /* nobody has, where the node that made it was not walked */
         if (root->kept)
             th_storage_drop(ctx, root->kept);
         root->kept = root->gradient;
@@ -231,6 +242,8 @@ static th_status stash(th_context *ctx, th_tensor *root)
     *entry = (struct th_stashed){root, root->node < 0 ? root->gradient : root->kept, root->gradient_full,
                                  ctx->tape->stashed};
     ctx->tape->stashed = entry;
+    if (root->node >= 0)
+        give_back(root);
     root->gradient = root->kept = NULL;
     forget(root);
     root->wrt_target = true;
@@ -316,11 +329,8 @@ static void drop_unfinished(th_context *ctx)
         th_node *node = th_node_at(ctx->tape, i);
         for (int j = 0; j < node->n_outputs; j++) {
             th_tensor *output = th_node_output(node, j)->tensor;
-            if (output && output->root == output && output->gradient) {
-                th_storage_drop(ctx, output->gradient);
-                output->gradient = NULL;
-                forget(output);
-            }
+            if (output && output->root == output)
+                give_back(output);
         }
     }
 }

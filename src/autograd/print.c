@@ -4,6 +4,7 @@
 
 #include "autograd/gradient.h"
 #include "autograd/tape.h"
+#include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
 enum { TH_LINE_TEXT = 512 };
@@ -176,7 +177,8 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
         const th_node *node = th_node_at(ctx->tape, i);
         if (print_node_line(ctx, file, i) != TH_OK)
             return ctx->error;
-        work += multiply_adds(ctx, node);
+        if (!th_checked_add(work, multiply_adds(ctx, node), &work))
+            work = INT64_MAX;
         kept += node_own_bytes(ctx->tape, i);
         if (options->formulas && print_formulas(file, node->op) < 0)
             return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");

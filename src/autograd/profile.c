@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tensor/checked.h"
+
 enum { BUCKETS = 256, DEFAULT_EVENTS = 1 << 18 };
 
 /* Bytes that are kept once however often they come: names, paths, files, shapes. */
@@ -31,6 +33,13 @@ typedef struct th_profile {
     th_bump content;
     interned *bucket[BUCKETS];
 } th_profile;
+
+/* Work beyond what can be counted, which shapes alone may have, stays at the largest number. */
+static int64_t sum_of_work(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return th_checked_add(a, b, &sum) ? sum : INT64_MAX;
+}
 
 static const char *const phase_name[TH_PROFILE_PHASE_COUNT] = {"forward", "backward", "again", "step"};
 
@@ -233,7 +242,7 @@ static void add_event(th_context *ctx, th_profile_event *event, const th_profile
     }
     sum->calls++;
     sum->nanoseconds += event->duration;
-    sum->multiply_adds += event->multiply_adds;
+    sum->multiply_adds = sum_of_work(sum->multiply_adds, event->multiply_adds);
     sum->bytes += bytes;
     if (p->events.count < p->max_events)
         keep_event(ctx, event, shape);
@@ -299,7 +308,10 @@ static int64_t multiply_adds_of_call(const th_call *call, bool backward)
     int64_t products = backward ? 0 : 1;
     for (int i = 0; !done && i < 2 && i < call->n_inputs; i++)
         products += call->input_gradient[i].given;
-    return products ? products * call->op->multiply_adds(call) : 0;
+    int64_t work;
+    if (products == 0)
+        return 0;
+    return th_checked_multiply(products, call->op->multiply_adds(call), &work) ? work : INT64_MAX;
 }
 
 void th_profile_call(const th_frame *frame, bool backward, int64_t start)
@@ -377,7 +389,7 @@ th_profile_total th_profile_sum(const th_context *ctx)
         const tally *sum = th_pool_at(&p->tallies, i);
         inside += sum->nanoseconds;
         total.calls += sum->calls;
-        total.multiply_adds += sum->multiply_adds;
+        total.multiply_adds = sum_of_work(total.multiply_adds, sum->multiply_adds);
     }
     const int64_t whole = (ctx->profiling ? th_profile_now() : p->end) - p->begin - p->overhead;
     total.milliseconds = 1e-6 * (double)whole;

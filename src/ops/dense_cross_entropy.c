@@ -1,5 +1,5 @@
-/* dense_cross_entropy: cross_entropy(dense(x, weight), targets) for classifiers over many classes. The logits never
- * exist whole: a chunk of rows at a time is multiplied, turned into its loss, and while it is there into its gradient
+/* dense_cross_entropy: cross_entropy(dense(x, weight), targets) for classifiers over many classes. A chunk of the
+ * logits exists at a time: some rows are multiplied, turned into its loss, and while it is there into its gradient
  * and into what it adds to those of x and weight, so that the logits are computed once. The formulas of the loss are in
  * ops/class_loss.h, the rows that take no part in dW in ops/weight_gradient.h. */
 #include "ops/class_loss.h"
