@@ -1,5 +1,5 @@
 /* Gradients that a forward computes on its way, because its backward would have to compute the same values again: the
- * classifier, whose logits are never whole. They lie where backward wants them, in memory that counts as empty until
+ * classifier, which keeps no logits. They lie where backward wants them, in memory that counts as empty until
  * then. Whoever needs the memory before takes it, and backward computes them as usual. */
 #include "autograd/gradient.h"
 #include "autograd/tape.h"

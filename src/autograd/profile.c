@@ -288,6 +288,8 @@ static int64_t bytes_of(const th_array *array)
 static int64_t bytes_of_call(const th_call *call, bool backward)
 {
     int64_t bytes = 0;
+    if (backward && call->early) /* forward has written all that there is */
+        return 0;
     for (int i = 0; i < call->n_inputs; i++) {
         bytes += bytes_of(&call->input[i]);
         bytes += bytes_of(&call->input_gradient[i]) * (backward && call->add[i] ? 2 : 1);
