@@ -1,14 +1,19 @@
 /* What the drivers of attention share (attention_block.h), and the weights on request. */
 #include "kernels/attention_block.h"
 
+#include <string.h>
+
 #include "kernels/parallel.h"
 #include "kernels/product.h"
 
 enum {
     CHUNK_KEYS =
         128, /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache for all rows */
-    ALIGNMENT = 64,    /* bytes */
-    WEIGHTS_ROWS = 240 /* queries of a task that computes weights: they share packed keys */
+    ALIGNMENT = 64,     /* bytes */
+    WEIGHTS_ROWS = 240, /* queries of a task that computes weights: they share packed keys */
+    TASK = 200000,      /* multiply-adds of a task, if there are enough items: some 5 µs */
+    ITEM = 5000,        /* that what else is done for an item takes as long as */
+    TASKS_PER_THREAD = 4
 };
 
 /* Read where an operand is not given; as float32 and as float64. */
@@ -31,12 +36,27 @@ attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, cons
 
 attention_item th_attention_item(const th_attention *a, int64_t number)
 {
-    attention_item item = {.number = number};
+    attention_item item = {.number = number, .dims = a->dims};
     for (int d = a->dims - 1; d >= 0; d--) {
         item.index[d] = number % a->size[d];
         number /= a->size[d];
     }
     return item;
+}
+
+void th_attention_next_item(const th_attention *a, attention_item *item)
+{
+    item->number++;
+    for (int d = a->dims - 1; d >= 0 && ++item->index[d] == a->size[d]; d--)
+        item->index[d] = 0;
+}
+
+int64_t th_attention_items_of_task(int64_t count, double multiply_adds, int threads)
+{
+    const int64_t enough = multiply_adds < TASK ? (int64_t)(TASK / (multiply_adds + ITEM)) : 1;
+    const int64_t fair = count / ((int64_t)threads * TASKS_PER_THREAD);
+    const int64_t items = threads > 1 ? th_item_min(enough, fair) : enough;
+    return items > 1 ? items : 1;
 }
 
 char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column,
@@ -45,7 +65,7 @@ char *th_attention_at(const th_attention_array *array, const attention_item *ite
     if (!array->data)
         return NULL;
     int64_t offset = row * array->row + column * array->column;
-    for (int d = 0; d < TH_ATTENTION_DIMS; d++)
+    for (int d = 0; d < item->dims; d++)
         offset += item->index[d] * array->item[d];
     return (char *)array->data + offset * size;
 }
@@ -104,46 +124,87 @@ void th_attention_pack(const attention_plan *p, const attention_panels *panels, 
 
 /* -- what a block sees -- */
 
-static int64_t length_at(const th_attention *a, const attention_item *item, int64_t query)
-{
-    if (a->valid_lens_64)
-        return *(const int64_t *)(const void *)th_attention_at(&a->valid_lens, item, query, 0, sizeof(int64_t));
-    return *(const int32_t *)(const void *)th_attention_at(&a->valid_lens, item, query, 0, sizeof(int32_t));
-}
+/* What position, window and lengths leave to consecutive queries of the keys start .. start + count - 1. */
+typedef struct key_ranges {
+    int64_t first, past; /* for the first query, of keys counted from start; both move with the query */
+    int64_t count;
+    const char *length; /* of the first query; NULL: all keys count */
+    int64_t length_bytes, start;
+    bool length_64;
+} key_ranges;
 
-/* The keys *first .. *past - 1 that position, window and length leave to a query. */
-static void visible_range(const th_attention *a, const attention_item *item, int64_t query, int64_t *first,
-                          int64_t *past)
+static key_ranges ranges_from(const th_attention *a, const attention_item *item, int64_t query, int64_t start,
+                              int64_t count)
 {
     const int64_t at = query + a->position, reach = a->queries + a->keys; /* a window beyond that is none */
-    *first = 0;
-    *past = a->keys;
-    if (a->window && a->left >= 0 && a->left < reach && at - a->left > 0)
-        *first = at - a->left;
+    const int64_t size = a->valid_lens_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
+    key_ranges ranges = {.first = -a->queries, /* no limit */
+                         .past = a->keys,
+                         .count = count,
+                         .length = th_attention_at(&a->valid_lens, item, query, 0, size),
+                         .length_bytes = a->valid_lens.row * size,
+                         .start = start,
+                         .length_64 = a->valid_lens_64};
+    if (a->window && a->left >= 0 && a->left < reach)
+        ranges.first = at - a->left - start;
     if (a->window && a->right >= 0 && a->right < reach)
-        *past = th_item_min(*past, at + a->right + 1);
+        ranges.past = th_item_min(ranges.past, at + a->right + 1 - start);
     if (a->causal)
-        *past = th_item_min(*past, at + 1);
-    if (a->valid_lens.data)
-        *past = th_item_min(*past, length_at(a, item, query));
+        ranges.past = th_item_min(ranges.past, at + 1 - start);
+    return ranges;
+}
+
+/* The keys *first .. *past - 1 that query `row` of those may see: both 0 when there are none. */
+static inline void visible_range(const key_ranges *ranges, int64_t row, int64_t *first, int64_t *past)
+{
+    *first = ranges->first + row > 0 ? ranges->first + row : 0;
+    *past = th_item_min(ranges->past + row, ranges->count);
+    if (ranges->length) {
+        const char *length = ranges->length + row * ranges->length_bytes;
+        *past = th_item_min(*past, (ranges->length_64 ? *(const int64_t *)(const void *)length
+                                                      : *(const int32_t *)(const void *)length) -
+                                       ranges->start);
+    }
+    if (*first >= *past)
+        *first = *past = 0;
+}
+
+bool th_attention_seen(const attention_plan *p, const attention_item *item, int64_t query, int64_t rows, int64_t start,
+                       int64_t count, int64_t *least, int64_t *most)
+{
+    const key_ranges ranges = ranges_from(p->a, item, query, start, count);
+    *least = count;
+    *most = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t first, past;
+        visible_range(&ranges, r, &first, &past);
+        if (past == 0)
+            continue;
+        *least = th_item_min(first, *least);
+        *most = past > *most ? past : *most;
+    }
+    return *most > 0;
 }
 
 bool th_attention_block(const attention_plan *p, const attention_item *item, int64_t query, int64_t rows, int64_t start,
                         int64_t count, attention_block *block)
 {
-    *block = (attention_block){.query = query, .rows = rows, .start = start, .least = count, .all_past = count};
-    block->groups = (int)th_item_parts(rows, GROUP);
+    const key_ranges ranges = ranges_from(p->a, item, query, start, count);
+    block->query = query;
+    block->rows = rows;
+    block->start = start;
+    block->groups = (int)th_item_parts(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP);
     block->group_rows = th_item_parts(rows, block->groups);
+    block->least = count;
+    block->most = 0;
+    block->all_first = 0;
+    block->all_past = count;
     for (int g = 0; g < block->groups; g++) {
-        const int64_t row = g * block->group_rows;
+        const int64_t row = g * block->group_rows, row_end = th_item_min(row + block->group_rows, rows);
         int64_t least = count, most = 0;
-        for (int64_t r = row; r < row + block->group_rows && r < rows; r++) {
+        for (int64_t r = row; r < row_end; r++) {
             int64_t first, past;
-            visible_range(p->a, item, query + r, &first, &past);
-            first = first > start ? first - start : 0;
-            past = past < start + count ? past - start : count;
-            if (first >= past)
-                first = past = 0;
+            visible_range(&ranges, r, &first, &past);
             block->first[r] = first;
             block->past[r] = past;
             block->all_first = first > block->all_first ? first : block->all_first;
@@ -252,11 +313,11 @@ void th_attention_scores(const attention_plan *p, const attention_block *block, 
 }
 
 /* One of the other products; B lies in rows. */
-static void multiply(const attention_plan *p, th_product_block *product, bool finite, const void *weights)
+static void multiply(const attention_plan *p, th_product_block *product, bool add, bool finite, const void *weights)
 {
     product->a_panel = p->tile_rows * product->a_row;
     product->b_panel = p->tile_columns;
-    product->init = product->c;
+    product->init = add ? product->c : NULL;
     product->init_row = product->c_row;
     product->n = th_item_parts(product->n, LANES) * LANES;
     if (finite)
@@ -274,10 +335,23 @@ static bool all_groups_see(const attention_block *block, int64_t from, int64_t t
     return true;
 }
 
+/* Whether every row of the block is in one product, and none in two. */
+static bool is_cut_by_rows_only(const attention_block *block)
+{
+    for (int g = 0; g < block->groups; g++)
+        if (block->group_begin[g] >= block->group_end[g])
+            return false;
+    return block->begin / CHUNK_KEYS == (block->end - 1) / CHUNK_KEYS;
+}
+
 void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a,
                                const void *weights, int64_t stride, const attention_copy *b, void *to,
-                               int64_t to_stride)
+                               int64_t to_stride, bool add)
 {
+    if (!add && !is_cut_by_rows_only(block)) {
+        memset(to, 0, (size_t)(block->rows * to_stride * p->size));
+        add = true;
+    }
     for (int64_t chunk = block->begin / CHUNK_KEYS * CHUNK_KEYS; chunk < block->end; chunk += CHUNK_KEYS) {
         const int64_t chunk_end = chunk + CHUNK_KEYS;
         const bool together = all_groups_see(block, chunk, chunk_end);
@@ -299,7 +373,7 @@ void th_attention_rows_product(const attention_plan *p, const attention_block *b
                                         .b_row = b->stride,
                                         .c = (char *)to + row * to_stride * p->size,
                                         .c_row = to_stride};
-            multiply(p, &product, b->finite, (const char *)weights + at);
+            multiply(p, &product, add, b->finite, (const char *)weights + at);
         }
     }
 }
@@ -308,14 +382,16 @@ void th_attention_columns_product(const attention_plan *p, const attention_block
                                   const void *weights, int64_t stride, const attention_copy *b,
                                   const attention_copy *to)
 {
-    const int64_t all_first = th_item_parts(block->all_first, GROUP) * GROUP,
-                  all_past = block->all_past / GROUP * GROUP;
+    const int64_t cut = block->group_rows;
+    const int64_t all_first = th_item_parts(block->all_first, cut) * cut, all_past = block->all_past / cut * cut;
     for (int64_t column = block->begin, stop; column < block->most; column = stop) {
         int64_t row = 0, row_end = block->rows;
-        if (column >= all_first && column < all_past) {
+        if (block->groups == 1) {
+            stop = block->most;
+        } else if (column >= all_first && column < all_past) {
             stop = all_past;
         } else {
-            stop = th_item_min((column / GROUP + 1) * GROUP, block->most);
+            stop = th_item_min((column / cut + 1) * cut, block->most);
             if (!rows_of(block, column, stop, &row, &row_end))
                 continue;
         }
@@ -330,7 +406,7 @@ void th_attention_columns_product(const attention_plan *p, const attention_block
                                     .b_row = b->stride,
                                     .c = to->data + column * to->stride * p->size,
                                     .c_row = to->stride};
-        multiply(p, &product, b->finite, (const char *)weights + at);
+        multiply(p, &product, true, b->finite, (const char *)weights + at);
     }
 }
 

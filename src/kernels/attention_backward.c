@@ -12,10 +12,10 @@
  * stretch needs stays in a cache. For each stretch, and each block of queries that sees some of it, in order: compute P
  * and dz again, add to the stretch's dk and dv, and add its part of dq where that lies.
  *
- * A task is an item (a group of them, where they share k and v) with all its stretches. When there are few items, a few
- * stretches of each are worked on at a time: the first of them adds to dq directly, the others write their parts to the
- * workspace, and these are added in the order of the stretches. Every sum has the same terms in the same order in both
- * cases. */
+ * A task is an item (a group of them, where they share k and v) with all its stretches, or several of those. When there
+ * are few items, a few stretches of each are worked on at a time: the first of them adds to dq directly, the others
+ * write their parts to the workspace, and these are added in the order of the stretches. Every sum has the same terms
+ * in the same order in both cases. */
 #include <string.h>
 
 #include "kernels/attention_block.h"
@@ -46,6 +46,7 @@ typedef struct backward_work {
     char *workspace;
     size_t worker_bytes;
     int64_t group;     /* items that share k and v */
+    int64_t groups;    /* of a task */
     int64_t stretches; /* of the keys */
     int64_t together;  /* worked on at a time */
     int64_t first;     /* of those that are */
@@ -85,6 +86,9 @@ static backward_work make_work(const th_machine *machine, th_dtype dtype, const 
     const int64_t tasks = work.plan.items / work.group, wanted = (int64_t)threads * TASKS_PER_THREAD;
     if (threads > 1 && tasks > 0 && tasks < wanted)
         work.together = th_item_min(th_item_min(th_item_parts(wanted, tasks), work.stretches), MOST_TOGETHER);
+    work.groups = th_attention_items_of_task(
+        tasks, 2.5 * (double)work.group * (double)a->queries * (double)a->keys * (double)(a->width + a->value_width),
+        threads);
     backward_memory m;
     work.worker_bytes = take_memory(&work.plan, NULL, &m);
     return work;
@@ -127,10 +131,13 @@ static void block_gradient(const attention_plan *p, backward_memory *m, const at
     p->kernels->product_copy(count, 1, th_attention_at(lse, item, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
                              0);
     if (wants_logits) {
-        th_attention_load(p, &m->o, 0, &a->o, item, query, count);
-        p->kernels->attention_delta(count, a->value_width, m->o.data, m->o.stride, m->o_gradient.data,
-                                    m->o_gradient.stride, th_attention_at(lse_gradient, item, query, 0, p->size),
-                                    lse_gradient->row, m->delta);
+        const bool in_place = a->o.column == 1 && a->value_width % LANES == 0;
+        if (!in_place)
+            th_attention_load(p, &m->o, 0, &a->o, item, query, count);
+        p->kernels->attention_delta(
+            count, a->value_width, in_place ? th_attention_at(&a->o, item, query, 0, p->size) : m->o.data,
+            in_place ? a->o.row : m->o.stride, m->o_gradient.data, m->o_gradient.stride,
+            th_attention_at(lse_gradient, item, query, 0, p->size), lse_gradient->row, m->delta);
         th_attention_scores(p, block, &m->o_gradient, &m->v_panels, m->gradient, m->stride);
     }
     const th_attention_rows rows = th_attention_block_rows(p, item, block, m->weights, m->stride);
@@ -178,9 +185,8 @@ static void visit_block(const attention_plan *p, backward_memory *m, const atten
     const th_attention *a = p->a;
     block_gradient(p, m, item, block, a->scale, a->q_gradient.data || a->k_gradient.data);
     if (to->data) {
-        memset(m->q_gradient.data, 0, (size_t)(block->rows * m->q_gradient.stride * p->size));
         th_attention_rows_product(p, block, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data,
-                                  m->q_gradient.stride);
+                                  m->q_gradient.stride, false);
         p->kernels->attention_store(block->rows, a->width, m->q_gradient.data, m->q_gradient.stride,
                                     to->data + block->query * to->row * p->size, to->row, to->column, to->add);
     }
@@ -199,25 +205,25 @@ static void put_sums(const attention_plan *p, const attention_copy *sums, const 
                                     th_attention_at(array, item, start, 0, p->size), array->row, array->column, add);
 }
 
-/* One stretch of keys of the items `outer` * group ... */
-static void backward_stretch(const backward_work *work, backward_memory *m, int64_t outer, int64_t stretch)
+/* One stretch of keys of a group of items, of which *owner is the first. */
+static void backward_stretch(const backward_work *work, backward_memory *m, const attention_item *owner,
+                             int64_t stretch)
 {
     const attention_plan *p = &work->plan;
     const th_attention *a = p->a;
     const int64_t start = stretch * STRETCH, count = th_item_min(a->keys - start, STRETCH);
-    const attention_item owner = th_attention_item(a, outer * work->group);
     memset(m->k_gradient.data, 0, (size_t)(count * m->k_gradient.stride * p->size));
     memset(m->v_gradient.data, 0, (size_t)(count * m->v_gradient.stride * p->size));
     bool loaded = false;
-    for (int64_t i = 0; i < work->group; i++) {
-        const attention_item item = th_attention_item(a, outer * work->group + i);
+    const int64_t end = owner->number + work->group;
+    for (attention_item item = *owner; item.number < end; th_attention_next_item(a, &item)) {
         const q_destination to = destination_of(work, &item, stretch);
         for (int64_t query = 0; query < a->queries; query += BLOCK_ROWS) {
             attention_block block;
             const int64_t rows = th_item_min(a->queries - query, BLOCK_ROWS);
             if (th_attention_block(p, &item, query, rows, start, count, &block)) {
                 if (!loaded)
-                    load_keys(p, m, &owner, start, count);
+                    load_keys(p, m, owner, start, count);
                 loaded = true;
                 visit_block(p, m, &item, &block, &to);
             } else if (to.data && !to.add) {
@@ -226,18 +232,25 @@ static void backward_stretch(const backward_work *work, backward_memory *m, int6
             }
         }
     }
-    put_sums(p, &m->k_gradient, &a->k_gradient, &owner, start, count, a->add_k);
-    put_sums(p, &m->v_gradient, &a->v_gradient, &owner, start, count, a->add_v);
+    put_sums(p, &m->k_gradient, &a->k_gradient, owner, start, count, a->add_k);
+    put_sums(p, &m->v_gradient, &a->v_gradient, owner, start, count, a->add_v);
 }
 
-/* All stretches of the items `index` * group ... */
+/* All stretches of some groups of items. */
 static void whole_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
+    const attention_plan *p = &work->plan;
+    const int64_t first = index * work->groups * work->group,
+                  end = th_item_min(first + work->groups * work->group, p->items);
     backward_memory m;
-    take_memory(&work->plan, work->workspace + (size_t)worker * work->worker_bytes, &m);
-    for (int64_t stretch = 0; stretch < work->stretches; stretch++)
-        backward_stretch(work, &m, index, stretch);
+    take_memory(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    for (attention_item owner = th_attention_item(p->a, first); owner.number < end;) {
+        for (int64_t stretch = 0; stretch < work->stretches; stretch++)
+            backward_stretch(work, &m, &owner, stretch);
+        for (int64_t i = 0; i < work->group; i++)
+            th_attention_next_item(p->a, &owner);
+    }
 }
 
 /* One of those worked on together. */
@@ -245,10 +258,11 @@ static void stretch_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
     const int64_t stretch = work->first + index % work->together;
+    const attention_item owner = th_attention_item(work->plan.a, index / work->together * work->group);
     backward_memory m;
     take_memory(&work->plan, work->workspace + (size_t)worker * work->worker_bytes, &m);
     if (stretch < work->stretches)
-        backward_stretch(work, &m, index / work->together, stretch);
+        backward_stretch(work, &m, &owner, stretch);
 }
 
 /* Adds the other parts of a block of dq to the first. */
@@ -291,7 +305,7 @@ static void run_gradients(backward_work *work, int threads)
     if (work->stretches == 0 && a->q_gradient.data && !a->add_q)
         th_parallel(threads, work->plan.items, zero_queries_task, work);
     if (work->together < 2) {
-        th_parallel(threads, outer, whole_task, work);
+        th_parallel(threads, th_item_parts(outer, work->groups), whole_task, work);
         return;
     }
     for (work->first = 0; work->first < work->stretches; work->first += work->together) {
@@ -350,7 +364,7 @@ static void mask_task(void *shared, int64_t index, int worker)
     const int64_t key_end = th_item_min(key + keys, a->keys), query_end = th_item_min(query + queries, a->queries);
 
     /* the owned item, and all that are summed up in it */
-    attention_item item = {0};
+    attention_item item = {.dims = a->dims};
     int64_t summed = 1;
     for (int d = a->dims - 1; d >= 0; d--) {
         if (sums_items(a, d)) {

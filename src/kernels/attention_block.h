@@ -28,9 +28,11 @@
 
 enum {
     BLOCK_ROWS = 48,
-    GROUP = 12,    /* rows or keys that are cut together at a diagonal: a tile, or two */
-    STRIPE = 1024, /* keys between two changes of the running maximum */
-    LANES = 16     /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
+    GROUP = 12,       /* rows or keys that are cut together at a diagonal: a tile, or two; */
+    SMALL = 32,       /* of up to so many queries */
+    SMALL_GROUP = 16, /* are, as another product costs more than it leaves out */
+    STRIPE = 1024,    /* keys between two changes of the running maximum */
+    LANES = 16        /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
 };
 
 typedef struct attention_plan {
@@ -43,6 +45,7 @@ typedef struct attention_plan {
 
 /* One of the N items. */
 typedef struct attention_item {
+    int dims;
     int64_t number, index[TH_ATTENTION_DIMS];
 } attention_item;
 
@@ -67,12 +70,16 @@ typedef struct attention_block {
     int64_t all_first, all_past; /* all rows may see these, if all_first < all_past */
     int64_t begin, end;          /* least and most to whole LANES: what is computed of a row of scores */
     int groups;                  /* of group_rows rows (the last may have less) */
-    int64_t group_rows;
+    int64_t group_rows;          /* and so many keys */
     int64_t group_begin[BLOCK_ROWS / GROUP], group_end[BLOCK_ROWS / GROUP]; /* what some row of each may see */
 } attention_block;
 
 attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a);
 attention_item th_attention_item(const th_attention *a, int64_t number);
+void th_attention_next_item(const th_attention *a, attention_item *item);
+
+/* How many of `count` pieces of work, of so many multiply-adds each, make a task. No bit depends on it. */
+int64_t th_attention_items_of_task(int64_t count, double multiply_adds, int threads);
 
 /* Element (row, column) of an item's operand, whose elements have `size` bytes; NULL when it is not given. */
 char *th_attention_at(const th_attention_array *array, const attention_item *item, int64_t row, int64_t column,
@@ -100,6 +107,11 @@ void th_attention_pack(const attention_plan *p, const attention_panels *panels, 
 
 /* -- a block -- */
 
+/* Whether queries query .. query + rows - 1 see any of the keys start .. start + count - 1; if so, none of them outside
+ * start + *least .. start + *most - 1. */
+bool th_attention_seen(const attention_plan *p, const attention_item *item, int64_t query, int64_t rows, int64_t start,
+                       int64_t count, int64_t *least, int64_t *most);
+
 /* Sets up *block for queries query .. query + rows - 1. Returns false when no row sees any of the keys. */
 bool th_attention_block(const attention_plan *p, const attention_item *item, int64_t query, int64_t rows, int64_t start,
                         int64_t count, attention_block *block);
@@ -112,11 +124,11 @@ th_attention_rows th_attention_block_rows(const attention_plan *p, const attenti
 void th_attention_scores(const attention_plan *p, const attention_block *block, const attention_copy *a,
                          const attention_panels *keys, void *scores, int64_t stride);
 
-/* to (rows, b's width) += a (rows, stride) b; row 0 of b is the key at `start`. weights: what tells hidden pairs,
- * strides as a. */
+/* to (rows, b's width) = a (rows, stride) b, or += that; row 0 of b is the key at `start`. weights: what tells hidden
+ * pairs, strides as a. */
 void th_attention_rows_product(const attention_plan *p, const attention_block *block, const void *a,
                                const void *weights, int64_t stride, const attention_copy *b, void *to,
-                               int64_t to_stride);
+                               int64_t to_stride, bool add);
 
 /* to (keys, b's width) += aᵀ b; b has the block's queries for rows. */
 void th_attention_columns_product(const attention_plan *p, const attention_block *block, const void *a,

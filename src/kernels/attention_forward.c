@@ -1,5 +1,5 @@
-/* The forward of attention (attention.h). A task is a chunk of queries of one item. For each stripe of keys that some
- * of them see, it packs the keys, copies the values, and takes its queries in blocks:
+/* The forward of attention (attention.h). A task is a chunk of queries of one item, or several small items. For each
+ * stripe of keys that some of them see, it packs the keys, copies the values, and takes its queries in blocks:
  *
  *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
  *
@@ -31,7 +31,8 @@ typedef struct forward_work {
     attention_plan plan;
     char *workspace;
     size_t worker_bytes;
-    int64_t chunk, chunks; /* queries of a task, tasks of an item */
+    int64_t chunk, chunks; /* queries that share packed keys; such parts of an item */
+    int64_t together;      /* items of a task where they are not cut */
     bool one_stripe;       /* a block is finished before the next one is begun */
     int64_t kept;          /* queries whose output is kept: a chunk until its last stripe, or a block */
 } forward_work;
@@ -52,8 +53,8 @@ static size_t take_memory(const forward_work *work, void *workspace, forward_mem
     return space.used;
 }
 
-/* Queries of a task: all of an item's, unless that makes too few tasks or there is more than one stripe. No bit depends
- * on it. */
+/* Queries of a chunk: all of an item's, unless that makes too few tasks or there is more than one stripe. No bit
+ * depends on it. */
 static int64_t choose_chunk(const attention_plan *p, int threads, int64_t most)
 {
     const int64_t blocks = th_item_parts(p->a->queries, BLOCK_ROWS);
@@ -71,6 +72,10 @@ static forward_work make_work(const th_machine *machine, th_dtype dtype, const t
     forward_work work = {.plan = th_attention_plan(machine, dtype, a), .one_stripe = a->keys <= STRIPE};
     work.chunk = choose_chunk(&work.plan, threads, work.one_stripe ? INT64_MAX : CHUNK);
     work.chunks = work.chunk > 0 ? th_item_parts(a->queries, work.chunk) : 0;
+    work.together = 1;
+    if (work.chunks == 1)
+        work.together = th_attention_items_of_task(
+            work.plan.items, (double)a->queries * (double)a->keys * (double)(a->width + a->value_width), threads);
     work.kept = work.one_stripe ? th_item_min(a->queries, BLOCK_ROWS) : work.chunk;
     forward_memory m;
     work.worker_bytes = take_memory(&work, NULL, &m);
@@ -96,9 +101,7 @@ static void forward_block(const attention_plan *p, forward_memory *m, const atte
     const th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
     p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width,
                                   output, m->output.stride);
-    if (fresh)
-        memset(output, 0, (size_t)(block->rows * m->output.stride * p->size));
-    th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride);
+    th_attention_rows_product(p, block, m->scores, m->scores, m->stride, &m->v, output, m->output.stride, !fresh);
 }
 
 /* started: it has seen some keys. */
@@ -119,48 +122,51 @@ static void finish_block(const attention_plan *p, const forward_memory *m, const
 static void load_stripe(const attention_plan *p, forward_memory *m, const attention_item *item, int64_t query,
                         int64_t past, int64_t start, int64_t count)
 {
-    int64_t least = count, most = 0;
-    for (int64_t t = query; t < past; t += BLOCK_ROWS) {
-        attention_block block;
-        if (!th_attention_block(p, item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block))
-            continue;
-        least = th_item_min(least, block.begin);
-        most = block.most > most ? block.most : most;
-    }
-    if (least >= most)
+    int64_t least, most;
+    if (!th_attention_seen(p, item, query, past - query, start, count, &least, &most))
         return;
+    least = least / LANES * LANES;
     th_attention_pack(p, &m->k, &p->a->k, item, start, least, most);
     th_attention_load(p, &m->v, least, &p->a->v, item, start + least, most - least);
+}
+
+/* The queries query .. past - 1 of an item. */
+static void forward_chunk(const forward_work *work, forward_memory *m, const attention_item *item, int64_t query,
+                          int64_t past)
+{
+    const attention_plan *p = &work->plan;
+    bool started[CHUNK / BLOCK_ROWS] = {false};
+    int64_t start = 0;
+    do { /* once even if there are no keys: finish_block writes what comes out then */
+        const int64_t count = th_item_min(p->a->keys - start, STRIPE);
+        load_stripe(p, m, item, query, past, start, count);
+        for (int64_t t = query; t < past; t += BLOCK_ROWS) {
+            const int64_t row = work->one_stripe ? 0 : t - query;
+            bool *has_started = &started[row / BLOCK_ROWS];
+            attention_block block;
+            const bool seen = th_attention_block(p, item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block);
+            if (start == 0)
+                *has_started = false;
+            if (seen)
+                forward_block(p, m, item, &block, row, !*has_started);
+            *has_started |= seen;
+            if (start + count == p->a->keys)
+                finish_block(p, m, item, &block, row, *has_started);
+        }
+        start += count;
+    } while (start < p->a->keys);
 }
 
 static void forward_task(void *shared, int64_t index, int worker)
 {
     const forward_work *work = shared;
-    const attention_plan *p = &work->plan;
-    const attention_item item = th_attention_item(p->a, index / work->chunks);
-    const int64_t query = index % work->chunks * work->chunk, past = th_item_min(query + work->chunk, p->a->queries);
+    const th_attention *a = work->plan.a;
+    const int64_t number = index / work->chunks * work->together, query = index % work->chunks * work->chunk;
+    const int64_t end = th_item_min(number + work->together, work->plan.items);
     forward_memory m;
     take_memory(work, work->workspace + (size_t)worker * work->worker_bytes, &m);
-    bool started[CHUNK / BLOCK_ROWS] = {false};
-    int64_t start = 0;
-    do { /* once even if there are no keys: finish_block writes what comes out then */
-        const int64_t count = th_item_min(p->a->keys - start, STRIPE);
-        load_stripe(p, &m, &item, query, past, start, count);
-        for (int64_t t = query; t < past; t += BLOCK_ROWS) {
-            const int64_t row = work->one_stripe ? 0 : t - query;
-            bool *has_started = &started[row / BLOCK_ROWS];
-            attention_block block;
-            const bool seen = th_attention_block(p, &item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block);
-            if (start == 0)
-                *has_started = false;
-            if (seen)
-                forward_block(p, &m, &item, &block, row, !*has_started);
-            *has_started |= seen;
-            if (start + count == p->a->keys)
-                finish_block(p, &m, &item, &block, row, *has_started);
-        }
-        start += count;
-    } while (start < p->a->keys);
+    for (attention_item item = th_attention_item(a, number); item.number < end; th_attention_next_item(a, &item))
+        forward_chunk(work, &m, &item, query, th_item_min(query + work->chunk, a->queries));
 }
 
 void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
@@ -168,5 +174,5 @@ void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_at
 {
     forward_work work = make_work(machine, dtype, a, threads);
     work.workspace = workspace;
-    th_parallel(threads, work.plan.items * work.chunks, forward_task, &work);
+    th_parallel(threads, th_item_parts(work.plan.items, work.together) * work.chunks, forward_task, &work);
 }

@@ -7,7 +7,8 @@
  * on what is hidden. */
 #include "kernels/attention_rows.h"
 #include "kernels/vector/philox.h"
-#include "kernels/vector/product.h"
+#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/row.h"
 
 enum {
     CHAINS = 4,        /* registers of a row worked on in turn, so that they do not wait for each other */
@@ -27,6 +28,41 @@ TH_INLINE vec hidden_weight(void)
 TH_INLINE int64_t lanes_down(int64_t x)
 {
     return x / TH_LANES * TH_LANES;
+}
+
+/* -- 16 rows at a time, so that they do not wait for each other -- */
+
+TH_INLINE vec add_or_max(vec a, vec b, bool add)
+{
+    if (add)
+        return a + b;
+    return vec_max(a, b);
+}
+
+/* Element i of the result is the sum of all lanes of row[i], in the order of lanes_sum, or the largest of them. */
+TH_INLINE lanes reduce_rows(const lanes row[TH_LANES], bool add)
+{
+    lanes reduced;
+    UNROLL
+    for (int g = 0; g < TH_REGISTERS; g++) {
+        vec column[TH_REGISTER_LANES];
+        UNROLL
+        for (int i = 0; i < TH_REGISTER_LANES; i++) {
+            lanes x = row[g * TH_REGISTER_LANES + i];
+            for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
+                for (int r = 0; r < half; r++)
+                    x.part[r] = add_or_max(x.part[r], x.part[r + half], add);
+            column[i] = x.part[0];
+        }
+        transpose_registers(column);
+        UNROLL
+        for (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
+            UNROLL
+        for (int i = 0; i < half; i++)
+            column[i] = add_or_max(column[i], column[i + half], add);
+        reduced.part[g] = column[0];
+    }
+    return reduced;
 }
 
 /* -- masks -- */
@@ -140,18 +176,18 @@ TH_INLINE bool at_edge(const score_row *row, int64_t x)
 /* -- forward -- */
 
 /* Whether any key of the row is visible, one by one. */
-static bool any_visible(const score_row *row)
+static bool any_visible(score_row row)
 {
-    for (int64_t x = row->first; x < row->past; x++)
-        if ((!row->keep || row->keep[x * row->keep_stride]) &&
-            (!row->additive || row->additive[x * row->additive_stride] != (real)-INFINITY))
+    for (int64_t x = row.first; x < row.past; x++)
+        if ((!row.keep || row.keep[x * row.keep_stride]) &&
+            (!row.additive || row.additive[x * row.additive_stride] != (real)-INFINITY))
             return true;
     return false;
 }
 
-/* Replaces the scores of first .. past-1 by logits, and returns the largest that is not NaN: -inf when no key is
- * visible. Where all that is visible is -inf or NaN the answer is NaN, which then is what becomes of the row. */
-TH_INLINE real put_logits(const score_row *row, real *to, bool masked)
+/* Replaces the scores of first .. past-1 by logits. The largest lane of the result is the largest that is not NaN; -inf
+ * when there is none. */
+TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked)
 {
     lanes largest[CHAINS];
     for (int c = 0; c < CHAINS; c++)
@@ -178,19 +214,13 @@ TH_INLINE real put_logits(const score_row *row, real *to, bool masked)
     }
     for (int c = 1; c < CHAINS; c++)
         largest[0] = lanes_max(largest[c], largest[0]);
-    real lane[TH_LANES];
-    lanes_store(lane, largest[0]);
-    for (int width = TH_LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
-    const real most = lane[0];
-    return most == (real)-INFINITY && any_visible(row) ? (real)NAN : most;
+    return largest[0];
 }
 
-/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that. multiplier
- * is that of column begin; NULL: all are 1. */
-TH_INLINE real put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift,
-                           const real *multiplier, bool masked)
+/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that, by lanes.
+ * multiplier is that of column begin; NULL: all are 1. */
+TH_INLINE lanes put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift,
+                            const real *multiplier, bool masked)
 {
     const lanes shifts = lanes_broadcast(shift);
     const vec hidden = hidden_weight();
@@ -211,7 +241,7 @@ TH_INLINE real put_weights(const th_attention_rows *b, const score_row *row, rea
         }
         lanes_store(to + x, weight);
     }
-    return lanes_sum(sum);
+    return sum;
 }
 
 /* What attention_softmax goes on with from stripe to stripe. */
@@ -237,47 +267,63 @@ TH_INLINE void rescale(const running *state, int64_t r, real most)
         lanes_store(output + i, lanes_mul(lanes_load(output + i), factors));
 }
 
-/* The weights of a row whose largest logit is known. */
-TH_INLINE void softmax_row(const th_attention_rows *b, const running *state, int64_t r, real largest,
-                           const real *multiplier, bool masked)
-{
-    const score_row row = row_of(b, r);
-    real *to = (real *)b->scores + r * b->stride;
-    if (state->fresh) {
-        state->maximum[r] = largest;
-        state->sum[r] = put_weights(b, &row, to, largest, multiplier, masked);
-        return;
-    }
-    const real was = state->maximum[r];
-    rescale(state, r, was > largest || was != was ? was : largest);
-    const real sum = put_weights(b, &row, to, state->maximum[r], multiplier, masked);
-    state->sum[r] += sum;
-}
-
-/* The dropout multipliers of columns begin .. end-1 of a few rows from r on, into multiplier; returns how many rows. */
-static int64_t make_multipliers(const th_attention_rows *b, int64_t r, real *multiplier)
+/* The dropout multipliers of columns begin .. end-1 of at most `most` rows from r on, into multiplier; returns of how
+ * many rows. */
+static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t most, real *multiplier)
 {
     const int64_t columns = b->end - b->begin, together = columns < MULTIPLIERS ? MULTIPLIERS / columns : 1;
-    const int64_t rows = b->rows - r < together ? b->rows - r : together;
+    const int64_t rows = most < together ? most : together;
     dropout_multipliers(b->dropout, b->dropout_row + r, rows, b->dropout_column + b->begin, columns, multiplier,
                         columns);
     return rows;
 }
 
-/* A few rows at a time, so that they do not wait for each other's largest logit. */
-TH_INLINE void softmax_rows(const th_attention_rows *b, const running *state, bool masked)
+/* Brings maximum and output of some rows up to date with their largest logits. Where all that is visible is -inf or
+ * NaN, NaN is what becomes of the row. */
+TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, int64_t r, int64_t rows, lanes largest)
 {
-    real multiplier[MULTIPLIERS], largest[TH_LANES];
-    for (int64_t r = 0, together; r < b->rows; r += together) {
-        together = b->dropout ? make_multipliers(b, r, multiplier) : b->rows - r;
-        together = together < TH_LANES ? together : TH_LANES;
-        for (int64_t i = 0; i < together; i++) {
-            const score_row row = row_of(b, r + i);
-            real *to = (real *)b->scores + (r + i) * b->stride;
-            largest[i] = row.first < row.past ? put_logits(&row, to, masked) : (real)-INFINITY;
+    real most[TH_LANES];
+    lanes_store(most, largest);
+    for (int64_t i = 0; i < rows; i++) {
+        if (most[i] == (real)-INFINITY && any_visible(row_of(b, r + i)))
+            most[i] = (real)NAN;
+        if (state->fresh) {
+            state->maximum[r + i] = most[i];
+            continue;
         }
-        for (int64_t i = 0; i < together; i++)
-            softmax_row(b, state, r + i, largest[i], b->dropout ? multiplier + i * (b->end - b->begin) : NULL, masked);
+        const real was = state->maximum[r + i];
+        rescale(state, r + i, was > most[i] || was != was ? was : most[i]);
+    }
+}
+
+/* shared: what *b is a copy of, so that the compiler may keep that in registers. masked: there are masks to read;
+ * drops: there is dropout. */
+TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows *shared, const running *state,
+                            bool masked, bool drops)
+{
+    real multiplier[MULTIPLIERS];
+    for (int64_t r = 0; r < b->rows; r += TH_LANES) {
+        const int64_t rows = b->rows - r < TH_LANES ? b->rows - r : TH_LANES;
+        lanes part[TH_LANES]; /* of each row, before its lanes are reduced */
+        for (int64_t i = 0; i < rows; i++) {
+            const score_row row = row_of(b, r + i);
+            part[i] = put_logits(&row, (real *)b->scores + (r + i) * b->stride, masked);
+        }
+        for (int64_t i = rows; i < TH_LANES; i++)
+            part[i] = lanes_broadcast(0);
+        raise_maximum(b, state, r, rows, reduce_rows(part, false));
+        int64_t made = 0, made_from = 0; /* rows that there are multipliers of */
+        for (int64_t i = 0; i < rows; i++) {
+            if (drops && i == made_from + made) {
+                made_from = i;
+                made = make_multipliers(shared, r + i, rows - i, multiplier);
+            }
+            const score_row row = row_of(b, r + i);
+            part[i] = put_weights(b, &row, (real *)b->scores + (r + i) * b->stride, state->maximum[r + i],
+                                  drops ? multiplier + (i - made_from) * (b->end - b->begin) : NULL, masked);
+        }
+        const lanes sum = reduce_rows(part, true);
+        row_put(state->sum, r, b->rows, sum, !state->fresh);
     }
 }
 
@@ -287,10 +333,13 @@ void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *
                                   void *output, int64_t output_row)
 {
     const running state = {maximum, sum, output, width, output_row, fresh};
+    const th_attention_rows own = *b;
     if (b->keep || b->additive)
-        softmax_rows(b, &state, true);
+        softmax_rows(&own, b, &state, true, b->dropout != NULL);
+    else if (b->dropout)
+        softmax_rows(&own, b, &state, false, true);
     else
-        softmax_rows(b, &state, false);
+        softmax_rows(&own, b, &state, false, false);
 }
 
 /* -- backward -- */
@@ -347,19 +396,19 @@ TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, re
     }
 }
 
-TH_INLINE void gradient_rows(const th_attention_rows *b, const real *log_sum_exp, const real *delta, real factor,
-                             real *gradient, bool masked)
+TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows *shared, const real *log_sum_exp,
+                             const real *delta, real factor, real *gradient, bool masked, bool drops)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0, together; r < b->rows; r += together) {
-        together = b->dropout ? make_multipliers(b, r, multiplier) : b->rows;
+        together = drops ? make_multipliers(shared, r, b->rows - r, multiplier) : b->rows;
         for (int64_t i = 0; i < together; i++) {
             const score_row row = row_of(b, r + i);
             const gradient_row g = {.log_sum_exp = log_sum_exp[r + i],
                                     .delta = gradient ? delta[r + i] : 0,
                                     .factor = factor,
                                     .gradient = gradient ? gradient + (r + i) * b->stride : NULL,
-                                    .multiplier = b->dropout ? multiplier + i * (b->end - b->begin) : NULL};
+                                    .multiplier = drops ? multiplier + i * (b->end - b->begin) : NULL};
             put_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, masked);
         }
     }
@@ -370,8 +419,11 @@ TH_INLINE void gradient_rows(const th_attention_rows *b, const real *log_sum_exp
 void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta,
                                    double factor, void *gradient)
 {
+    const th_attention_rows own = *b;
     if (b->keep || b->additive)
-        gradient_rows(b, log_sum_exp, delta, (real)factor, gradient, true);
+        gradient_rows(&own, b, log_sum_exp, delta, (real)factor, gradient, true, b->dropout != NULL);
+    else if (b->dropout || !gradient) /* (apart, so that what is most common takes the fewest steps) */
+        gradient_rows(&own, b, log_sum_exp, delta, (real)factor, gradient, false, b->dropout != NULL);
     else
-        gradient_rows(b, log_sum_exp, delta, (real)factor, gradient, false);
+        gradient_rows(&own, b, log_sum_exp, delta, (real)factor, gradient, false, false);
 }

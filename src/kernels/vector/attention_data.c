@@ -3,9 +3,17 @@
 #include "kernels/vector/product.h"
 #include "kernels/vector/row.h"
 
-/* Elements i .. i + 15 of a row of n that lie `stride` apart; past the end 0. */
-TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n)
+/* Whether rows are whole lanes of elements that follow each other. Short rows are cheap if the compiler knows. */
+static bool is_whole(int64_t columns, int64_t stride)
 {
+    return stride == 1 && columns % TH_LANES == 0;
+}
+
+/* Elements i .. i + 15 of a row of n that lie `stride` apart; past the end 0. */
+TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n, bool whole)
+{
+    if (whole)
+        return lanes_load(x + i);
     if (stride == 1)
         return row_load(x, i, n, 0);
     real part[TH_LANES];
@@ -14,8 +22,12 @@ TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n)
     return lanes_load(part);
 }
 
-TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes value)
+TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes value, bool whole)
 {
+    if (whole) {
+        lanes_store(x + i, value);
+        return;
+    }
     if (stride == 1) {
         row_store(x, i, n, value);
         return;
@@ -27,12 +39,12 @@ TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes valu
 }
 
 TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column,
-                         real *to, int64_t to_row)
+                         real *to, int64_t to_row, bool whole)
 {
     vec_int bad = {0}; /* x - x is 0, or NaN, which has bits set */
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i += TH_LANES) {
-            const lanes x = gather(from + r * from_row, from_column, i, columns);
+            const lanes x = gather(from + r * from_row, from_column, i, columns, whole);
             lanes_store(to + r * to_row + i, x);
             for (int part = 0; part < TH_REGISTERS; part++)
                 bad |= (vec_int)(x.part[part] - x.part[part]);
@@ -44,21 +56,22 @@ TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_
 void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column,
                                void *to, int64_t to_row, bool *finite)
 {
-    if (from_column == 1 && columns % TH_LANES == 0)
-        *finite = load_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, 1, to, to_row);
+    if (is_whole(columns, from_column))
+        *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, true);
     else
-        *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row);
+        *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, false);
 }
 
 TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, real *to, int64_t to_row,
-                          int64_t to_column, bool add)
+                          int64_t to_column, bool add, bool whole)
 {
     const lanes zero = lanes_broadcast(0);
     for (int64_t r = 0; r < rows; r++) {
         real *x = to + r * to_row;
         for (int64_t i = 0; i < columns; i += TH_LANES) {
             const lanes value = lanes_add(lanes_load(from + r * from_row + i), zero);
-            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns), value) : value);
+            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns, whole), value) : value,
+                    whole);
         }
     }
 }
@@ -68,12 +81,24 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
 void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
                                 int64_t to_row, int64_t to_column, bool add)
 {
-    if (to_column == 1 && columns % TH_LANES == 0 && add)
-        store_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, to, to_row, 1, true);
-    else if (to_column == 1 && columns % TH_LANES == 0)
-        store_rows(rows, columns / TH_LANES * TH_LANES, from, from_row, to, to_row, 1, false);
+    if (!is_whole(columns, to_column))
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, add, false);
+    else if (add)
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, true, true);
     else
-        store_rows(rows, columns, from, from_row, to, to_row, to_column, add);
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, false, true);
+}
+
+TH_INLINE void divide_rows(int64_t rows, int64_t width, const real *from, int64_t from_row, const real *factor, real *o,
+                           int64_t o_row, int64_t o_column, bool whole)
+{
+    const lanes zero = lanes_broadcast(0);
+    for (int64_t r = 0; r < rows; r++) {
+        const lanes f = lanes_broadcast(factor[r]);
+        for (int64_t i = 0; i < width; i += TH_LANES) /* (0 is added as in attention_store) */
+            scatter(o + r * o_row, o_column, i, width,
+                    factor[r] == 0 ? zero : lanes_mul_add(lanes_load(from + r * from_row + i), f, zero), whole);
+    }
 }
 
 /* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without
@@ -82,7 +107,6 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
                                  int64_t output_row, void *o, int64_t o_row, int64_t o_column, void *log_sum_exp,
                                  int64_t log_sum_exp_row)
 {
-    const lanes zero = lanes_broadcast(0);
     for (int64_t first = 0; first < rows; first += TH_LANES) {
         const lanes sums = row_load(sum, first, rows, 1), largest = row_load(maximum, first, rows, 0);
         lanes factors, logs;
@@ -93,16 +117,16 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
             factors.part[part] = vec_select(without_keys, vec_broadcast(0), (real)1 / sums.part[part]);
         }
         if (log_sum_exp)
-            scatter(log_sum_exp, log_sum_exp_row, first, rows, logs);
+            scatter(log_sum_exp, log_sum_exp_row, first, rows, logs, false);
         real factor[TH_LANES];
         lanes_store(factor, factors);
-        for (int64_t r = first; r < rows && r < first + TH_LANES; r++) {
-            const lanes f = lanes_broadcast(factor[r - first]);
-            const real *from = (const real *)output + r * output_row;
-            for (int64_t i = 0; i < width; i += TH_LANES) /* (not -0, as above) */
-                scatter((real *)o + r * o_row, o_column, i, width,
-                        factor[r - first] == 0 ? zero : lanes_mul_add(lanes_load(from + i), f, zero));
-        }
+        const int64_t count = rows - first < TH_LANES ? rows - first : TH_LANES;
+        const real *from = (const real *)output + first * output_row;
+        real *to = (real *)o + first * o_row;
+        if (is_whole(width, o_column))
+            divide_rows(count, width, from, output_row, factor, to, o_row, o_column, true);
+        else
+            divide_rows(count, width, from, output_row, factor, to, o_row, o_column, false);
     }
 }
 
