@@ -154,7 +154,21 @@ static void beside_another_result(bool fused)
     ck_assert_int_eq(th_backward(loss), TH_OK);
 }
 
-static scenario *const scenarios[] = {plain,
+/* Through a handle that is older than the gradient. */
+static void written_to_from_outside(bool fused)
+{
+    plain(fused);
+    th_tensor *handle = th_gradient(weight);
+    th_empty_gradient(weight);
+    th_empty_gradient(x);
+    th_tape_clear(ctx);
+    th_tensor *loss = classify(fused, x, NULL);
+    ck_assert_int_eq(th_fill(handle, 7), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+}
+
+static scenario *const scenarios[] = {written_to_from_outside,
+                                      plain,
                                       scaled,
                                       accumulated,
                                       both_losses_before_backward,

@@ -49,8 +49,10 @@ th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs)
 void th_early_claim(const th_frame *frame, int n, th_tensor *const *inputs, int64_t node)
 {
     for (int i = 0; i < n && frame->call.early; i++)
-        if (frame->call.input_gradient[i].given)
+        if (frame->call.input_gradient[i].given) {
             inputs[i]->early = 1 + node;
+            inputs[i]->early_version = inputs[i]->gradient->version;
+        }
 }
 
 bool th_early_stands(const th_context *ctx, const th_node *node)
@@ -61,8 +63,10 @@ bool th_early_stands(const th_context *ctx, const th_node *node)
     const int64_t index = th_node_output(node, 0)->tensor->node;
     for (int i = 0; i < node->n_inputs; i++) {
         const th_tensor *input = th_node_input(node, i)->tensor;
-        if (is_early(op, i) && th_gradient_wanted(ctx, input) && input->early != 1 + index)
-            return false;
+        if (!is_early(op, i) || !th_gradient_wanted(ctx, input))
+            continue;
+        if (input->early != 1 + index || input->early_version != input->gradient->version)
+            return false; /* taken, or written to through a handle from before */
     }
     return true;
 }

@@ -62,6 +62,7 @@ struct th_tensor {
     /* Of a root only: */
     int64_t node;                /* the node that made it, -1 for a leaf */
     int64_t early;               /* 1 + the node whose forward has written its empty gradient; 0: none */
+    uint32_t early_version;      /* of that gradient's memory then */
     int output;                  /* which of its outputs */
     th_storage *gradient;        /* NULL or without data: empty */
     th_storage gradient_storage; /* what `gradient` points to unless it is shared with another root */
