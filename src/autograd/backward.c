@@ -37,15 +37,20 @@ static bool shares_destination(const destination *all, int i)
     return false;
 }
 
+/* The gradients of both lie in memory alike, and nothing has begun that of input, which is a result. */
+static bool can_share_gradient(const th_tensor *input, const th_tensor *output)
+{
+    return input == input->root && input->node >= 0 && !th_gradient_begun(input) && input->dtype == output->dtype &&
+           input->ndim == output->ndim &&
+           memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
+           memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
+}
+
 /* dx may take over the memory of dy: same layout, nobody else reads it, nothing else to write. */
 static bool takes_over(const th_node *node, const th_tensor *input, const th_tensor *output)
 {
-    const th_tensor *root = input->root;
-    return root->node >= 0 && !th_gradient_begun(root) && input == root && output->gradient->holds == 1 &&
-           !output->keep_gradient && !output->wrt_target && !root->ctx->keep_values && input->dtype == output->dtype &&
-           input->ndim == output->ndim && node->n_outputs == 1 &&
-           memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
-           memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0;
+    return can_share_gradient(input, output) && output->gradient->holds == 1 && !output->keep_gradient &&
+           !output->wrt_target && !input->ctx->keep_values && node->n_outputs == 1;
 }
 
 /* Another operand of the node lies in the memory of input i. */
@@ -165,12 +170,8 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
     th_context *ctx = frame->call.ctx;
     th_tensor *input = th_node_input(node, i)->tensor;
     th_tensor *output = th_node_output(node, 0)->tensor;
-    th_tensor *root = input->root;
-    if (root->node >= 0 && input == root && !th_gradient_begun(root) && input->dtype == output->dtype &&
-        input->ndim == output->ndim &&
-        memcmp(input->size, output->size, (size_t)input->ndim * sizeof input->size[0]) == 0 &&
-        memcmp(input->gradient_stride, output->gradient_stride, (size_t)input->ndim * sizeof input->size[0]) == 0) {
-        th_gradient_share(root, output->gradient);
+    if (can_share_gradient(input, output)) {
+        th_gradient_share(input, output->gradient);
         return TH_OK;
     }
     bool add;

@@ -9,6 +9,12 @@ static bool is_early(const th_op *op, int i)
     return i < TH_MAX_INPUTS && (op->early & TH_SAVE_INPUT(i));
 }
 
+/* What a recording wants an early gradient of. */
+static bool is_wanted(const th_op *op, int i, const th_tensor *input)
+{
+    return is_early(op, i) && input && input->requires_gradient;
+}
+
 static bool can_be_offered(const th_tensor *t)
 {
     return t == t->root && !th_gradient_begun(t) && !t->early &&
@@ -18,7 +24,7 @@ static bool can_be_offered(const th_tensor *t)
 static bool all_can_be_offered(const th_op *op, int n, th_tensor *const *inputs)
 {
     for (int i = 0; i < n; i++)
-        if (is_early(op, i) && inputs[i] && inputs[i]->requires_gradient) {
+        if (is_wanted(op, i, inputs[i])) {
             if (!can_be_offered(inputs[i]))
                 return false;
             for (int j = 0; j < i; j++)
@@ -35,7 +41,7 @@ th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs)
     if (op->early == 0 || ctx->keep_values || !all_can_be_offered(op, n, inputs))
         return TH_OK;
     for (int i = 0; i < n; i++) {
-        if (!is_early(op, i) || inputs[i] == NULL || !inputs[i]->requires_gradient)
+        if (!is_wanted(op, i, inputs[i]))
             continue;
         if (th_gradient_reserve(ctx, inputs[i]) != TH_OK)
             return ctx->error;

@@ -22,7 +22,7 @@ static const double zero = 0;
 attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
     const int64_t size = th_item_size(dtype);
-    const int vector_bytes = machine->isa == TH_ISA_AVX512 ? 64 : machine->isa == TH_ISA_AVX2 ? 32 : 16;
+    const int vector_bytes = th_vector_bytes(machine);
     attention_plan p = {.a = a,
                         .kernels = th_kernels_for(machine, dtype),
                         .size = size,

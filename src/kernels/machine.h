@@ -36,4 +36,10 @@ static inline const struct th_kernels *th_kernels_for(const th_machine *machine,
     return machine->kernels[dtype == TH_FLOAT64];
 }
 
+/* Bytes of a vector register of the instruction set. */
+static inline int th_vector_bytes(const th_machine *machine)
+{
+    return 16 << machine->isa; /* each set doubles the one before */
+}
+
 #endif

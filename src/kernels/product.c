@@ -200,9 +200,8 @@ static void fill_items(const th_machine *machine, th_dtype dtype, const th_produ
 /* C = residual + bias, to which the product is then added. */
 static th_product begin_with_residual(const th_machine *machine, th_dtype dtype, const th_product *given)
 {
-    const th_product p = *given;
-    th_product_residual(th_kernels_for(machine, dtype), th_item_size(dtype), &p, 0, p.m, 0, p.n);
-    th_product rest = p;
+    th_product_residual(th_kernels_for(machine, dtype), th_item_size(dtype), given, 0, given->m, 0, given->n);
+    th_product rest = *given;
     rest.add = true;
     rest.bias = rest.residual = NULL;
     return rest;
@@ -215,7 +214,7 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
     const int64_t items = count_items(&p);
     if (items == 0)
         return;
-    if (p.residual && (p.k == 0 || machine->gemm == TH_GEMM_OPENBLAS)) {
+    if (p.residual && (p.k == 0 || is_for_openblas(machine, dtype, &p))) {
         p = begin_with_residual(machine, dtype, &p);
         if (p.k == 0)
             return;

@@ -114,7 +114,7 @@ product_plan th_product_plan(const th_machine *machine, th_dtype dtype, const th
     product_plan p = {.kernels = th_kernels_for(machine, dtype), .item = *item, .size = th_item_size(dtype)};
     p.rounded = th_item_is_rounded(machine, dtype, item);
     p.multiply = choose_kernels(machine, dtype, p.rounded);
-    p.vector_bytes = 16 << machine->isa;
+    p.vector_bytes = th_vector_bytes(machine);
     p.tile_columns = TH_TILE_COLUMNS(p.vector_bytes, p.size);
     p.own_columns = OWN_PANELS * p.tile_columns;
     p.c_buffer = item->c_col != 1;

@@ -18,13 +18,18 @@ bool th_class_loss_fits(const th_array *rows, const th_array *targets)
     return true;
 }
 
-th_status th_class_loss_check_options(th_call *call, const th_cross_entropy_options *options)
+th_status th_class_loss_outputs(th_call *call, const th_array *rows, const th_cross_entropy_options *options)
 {
     if (!(options->label_smoothing >= 0 && options->label_smoothing <= 1))
         return th_call_fail(call, TH_ERROR_ARGUMENT, "label_smoothing is %g, outside [0, 1]", options->label_smoothing);
     if (!(options->normalizer >= 0) || !isfinite(options->normalizer))
         return th_call_fail(call, TH_ERROR_ARGUMENT, "normalizer is %g, but it must be a positive number",
                             options->normalizer);
+    th_call_output(call, 0, rows->dtype, 0, NULL, NULL);
+    int64_t size[TH_MAX_DIMS];
+    for (int i = 0; i < rows->ndim; i++)
+        size[i] = i < rows->ndim - 1 ? rows->size[i] : 2;
+    th_call_output(call, 1, rows->dtype, rows->ndim, size, NULL);
     return TH_OK;
 }
 

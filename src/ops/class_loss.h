@@ -15,7 +15,9 @@
 /* -- shape rules -- */
 /* rows (N, any), targets (N). */
 bool th_class_loss_fits(const th_array *rows, const th_array *targets);
-th_status th_class_loss_check_options(th_call *call, const th_cross_entropy_options *options);
+/* Checks the options and declares what comes out: output 0 the loss, output 1 (N, 2) what is kept of each row (see
+ * th_class_loss.kept). rows (N, any). */
+th_status th_class_loss_outputs(th_call *call, const th_array *rows, const th_cross_entropy_options *options);
 
 /* -- targets -- */
 /* Those of input `input`, -1 where they do not count, into target (N); returns how many count, or -1 with the error

@@ -7,7 +7,6 @@
 
 enum { LOGITS, TARGETS };
 
-/* Output 1 keeps two numbers of each row: the largest logit m and 1 / sum exp(logit - m). */
 static th_status cross_entropy_shape(th_call *c)
 {
     const th_array *logits = &c->input[LOGITS], *targets = &c->input[TARGETS];
@@ -18,14 +17,7 @@ static th_status cross_entropy_shape(th_call *c)
                             TH_TEXT(logits), TH_TEXT(targets));
     if (logits->size[logits->ndim - 1] == 0)
         return th_call_fail(c, TH_ERROR_SHAPE, "logits %s have no classes", TH_TEXT(logits));
-    if (th_class_loss_check_options(c, c->attributes) != TH_OK)
-        return TH_ERROR_ARGUMENT;
-    th_call_output(c, 0, logits->dtype, 0, NULL, NULL);
-    int64_t size[TH_MAX_DIMS];
-    for (int i = 0; i < logits->ndim; i++)
-        size[i] = i < targets->ndim ? logits->size[i] : 2;
-    th_call_output(c, 1, logits->dtype, logits->ndim, size, NULL);
-    return TH_OK;
+    return th_class_loss_outputs(c, logits, c->attributes);
 }
 
 static th_class_loss loss_of(const th_call *c, const int64_t *target)

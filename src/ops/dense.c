@@ -117,8 +117,7 @@ static size_t dense_scratch(const th_call *call, bool backward)
     }
     if (call->input_gradient[WEIGHT].given) {
         const th_product_call dw = dw_product(call);
-        const size_t for_weight = th_weight_gradient_workspace(ctx, &dw);
-        workspace = workspace > for_weight ? workspace : for_weight;
+        workspace = th_scratch_larger(workspace, th_weight_gradient_workspace(ctx, &dw));
         copied = th_weight_gradient_copy(&dw);
     }
     return th_scratch_add(workspace, copied, element);

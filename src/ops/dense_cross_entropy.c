@@ -17,7 +17,6 @@ enum {
     CHUNK_LOGITS = 2 << 20 /* of a chunk about, but at least TH_PRODUCT_BLOCK rows: dW is read and written once each */
 };
 
-/* Output 1 keeps two numbers of each row: the largest logit m and 1 / sum exp(logit - m). */
 static th_status dense_cross_entropy_shape(th_call *c)
 {
     const th_array *x = &c->input[X], *weight = &c->input[WEIGHT], *targets = &c->input[TARGETS];
@@ -31,24 +30,12 @@ static th_status dense_cross_entropy_shape(th_call *c)
                             TH_TEXT(targets));
     if (weight->size[0] == 0)
         return th_call_fail(c, TH_ERROR_SHAPE, "the weight %s has no classes", TH_TEXT(weight));
-    if (th_class_loss_check_options(c, c->attributes) != TH_OK)
-        return TH_ERROR_ARGUMENT;
-    th_call_output(c, 0, x->dtype, 0, NULL, NULL);
-    int64_t size[TH_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++)
-        size[i] = i < targets->ndim ? x->size[i] : 2;
-    th_call_output(c, 1, x->dtype, x->ndim, size, NULL);
-    return TH_OK;
+    return th_class_loss_outputs(c, x, c->attributes);
 }
 
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Whole blocks of dW's sum, so that chunks add up to the bits of one product. */
@@ -132,12 +119,12 @@ static layout lay_out(const th_call *c)
 static size_t workspace_of(const th_call *c, int64_t rows)
 {
     const chunk k = chunk_at(c, 0, rows, NULL);
-    size_t most =
-        larger(th_product_call_workspace(c->ctx, &k.product), th_class_loss_scratch(c->ctx, &k.logits, &k.logits));
+    size_t most = th_scratch_larger(th_product_call_workspace(c->ctx, &k.product),
+                                    th_class_loss_scratch(c->ctx, &k.logits, &k.logits));
     if (c->input_gradient[X].given)
-        most = larger(most, th_product_call_workspace(c->ctx, &k.dx));
+        most = th_scratch_larger(most, th_product_call_workspace(c->ctx, &k.dx));
     if (c->input_gradient[WEIGHT].given)
-        most = larger(most, th_weight_gradient_workspace(c->ctx, &k.dw));
+        most = th_scratch_larger(most, th_weight_gradient_workspace(c->ctx, &k.dw));
     return most;
 }
 
@@ -153,7 +140,7 @@ static size_t dense_cross_entropy_scratch(const th_call *c, bool backward)
     const chunk k = chunk_at(c, 0, rows, NULL);
     size_t bytes = workspace_of(c, rows);
     if (rows > 0 && count % rows)
-        bytes = larger(bytes, workspace_of(c, count % rows));
+        bytes = th_scratch_larger(bytes, workspace_of(c, count % rows));
     bytes = th_scratch_add(bytes, count, sizeof(int64_t));
     bytes = th_scratch_add(bytes, count, sizeof(double));
     bytes = th_scratch_add(bytes, logits, element);
@@ -170,11 +157,12 @@ static void add_gradients(const th_call *c, const chunk *k, const th_class_loss 
         th_weight_gradient_run(c->ctx, &k->dw, l->copy, l->workspace);
 }
 
-/* All chunks in order; forward: their losses; with a factor, gradients. */
+/* All chunks in order, an empty one where there are no rows: it clears dW. forward: their losses. */
 static void run_chunks(const th_call *c, const layout *l, bool forward, bool gradients, double factor)
 {
     const int64_t count = th_array_numel(&c->input[TARGETS]), rows = chunk_rows(c);
-    for (int64_t first = 0; first < count; first += rows) {
+    int64_t first = 0;
+    do {
         const chunk k = chunk_at(c, first, least(rows, count - first), l->logits);
         const th_class_loss loss = {.options = c->attributes,
                                     .logits = &k.logits,
@@ -185,14 +173,8 @@ static void run_chunks(const th_call *c, const layout *l, bool forward, bool gra
             th_class_loss_forward(c->ctx, &loss, l->loss + first, l->workspace);
         if (gradients)
             add_gradients(c, &k, &loss, factor, l);
-    }
-}
-
-/* dW of no rows at all. */
-static void clear_weight_gradient(const th_call *c)
-{
-    if (c->input_gradient[WEIGHT].given && !c->add[WEIGHT] && th_array_numel(&c->input[TARGETS]) == 0)
-        th_fill_array(c->ctx, &c->input_gradient[WEIGHT], 0);
+        first += rows;
+    } while (first < count);
 }
 
 static void dense_cross_entropy_forward(const th_call *c)
@@ -204,8 +186,6 @@ static void dense_cross_entropy_forward(const th_call *c)
         return;
     const double n = th_class_loss_normalizer(c->attributes, counted);
     run_chunks(c, &l, true, c->early, counted > 0 ? 1 / n : 0);
-    if (c->early)
-        clear_weight_gradient(c);
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
         sum += l.loss[i];
@@ -230,7 +210,6 @@ static void dense_cross_entropy_backward(const th_call *c)
     if (counted < 0)
         return;
     run_chunks(c, &l, false, true, counted > 0 ? dloss / th_class_loss_normalizer(c->attributes, counted) : 0);
-    clear_weight_gradient(c);
 }
 
 /* Of the logits, and of early gradients. */

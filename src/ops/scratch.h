@@ -16,6 +16,12 @@ static inline size_t th_scratch_add(size_t bytes, int64_t numel, size_t element)
     return bytes + more;
 }
 
+/* For steps that use the same memory one after the other. */
+static inline size_t th_scratch_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Takes room for that many elements from the front of what is left, 64-byte aligned. */
 static inline void *th_scratch_take(char **left, int64_t numel, size_t element)
 {

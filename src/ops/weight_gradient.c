@@ -1,6 +1,8 @@
 /* The gradient of a dense layer's weight: see weight_gradient.h. */
 #include "ops/weight_gradient.h"
 
+#include "ops/scratch.h"
+
 /* The block of rows from `first` on of one term of dW, as a product of its own. */
 static th_product block_at(const th_product *term, int64_t first, size_t element)
 {
@@ -75,11 +77,6 @@ void th_weight_gradient_run(const th_context *ctx, const th_product_call *dw, vo
     }
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* For whole terms, and for full and last blocks, as they lie or copied. */
 size_t th_weight_gradient_workspace(const th_context *ctx, const th_product_call *dw)
 {
@@ -89,8 +86,8 @@ size_t th_weight_gradient_workspace(const th_context *ctx, const th_product_call
         th_product block = block_at(&dw->product, 0, 0);
         block.k = i == 0 ? block.k : last;
         const th_product copied = with_copied_rows(&block, NULL);
-        most = larger(most, th_product_workspace(&ctx->machine, dw->dtype, &block, ctx->threads));
-        most = larger(most, th_product_workspace(&ctx->machine, dw->dtype, &copied, ctx->threads));
+        most = th_scratch_larger(most, th_product_workspace(&ctx->machine, dw->dtype, &block, ctx->threads));
+        most = th_scratch_larger(most, th_product_workspace(&ctx->machine, dw->dtype, &copied, ctx->threads));
     }
     return most;
 }
