@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "kernels/parallel.h"
+#include "kernels/team.h"
 
 enum { MOST_TASKS = 1000 };
 
@@ -43,8 +44,8 @@ END_TEST
 START_TEST(test_the_team_is_the_one_asked_for)
 {
     for (int threads = 1; threads <= 4; threads++)
-        ck_assert_int_eq(th_parallel_team(threads), threads);
-    ck_assert_int_eq(th_parallel_team(0), 1);
+        ck_assert_int_eq(th_team_threads(threads), threads);
+    ck_assert_int_eq(th_team_threads(0), 1);
 }
 END_TEST
 
@@ -90,10 +91,9 @@ static void ask_inside(void *shared, int64_t index, int worker)
 {
     (void)index;
     (void)worker;
-    static record inner;
-    if (th_parallel_team(4) != 1)
+    record inner = {.threads = 1}; /* the inner tasks run here, as worker 0 */
+    if (th_team_threads(4) != 1)
         atomic_fetch_add((atomic_int *)shared, 1);
-    inner.threads = 1; /* the inner tasks run here, as worker 0 */
     th_parallel(4, MOST_TASKS, note, &inner);
     atomic_fetch_add((atomic_int *)shared, atomic_load(&inner.wrong_workers));
 }
@@ -117,7 +117,7 @@ static int team_in_child(void)
         int right = 1;
         for (int i = 0; i < MOST_TASKS; i++)
             right = right && atomic_load(&r.runs[i]) == 1;
-        _exit(right ? th_parallel_team(2) : 99);
+        _exit(right ? th_team_threads(2) : 99);
     }
     int status = 0;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -128,9 +128,9 @@ static int team_in_child(void)
 START_TEST(test_forked_process)
 {
     ck_assert_int_eq(team_in_child(), 2);
-    ck_assert_int_eq(th_parallel_team(2), 2);
+    ck_assert_int_eq(th_team_threads(2), 2);
     ck_assert_int_eq(team_in_child(), 1);
-    ck_assert_int_eq(th_parallel_team(2), 2);
+    ck_assert_int_eq(th_team_threads(2), 2);
 }
 END_TEST
 

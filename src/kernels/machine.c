@@ -1,12 +1,12 @@
 /* What computes: read from the processor and the environment, once per context. */
 #include "kernels/machine.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
+#include "kernels/processors.h"
 #include "kernels/product_block.h"
 
 #define INSTANCES(isa)                                                                                                 \
@@ -95,26 +95,9 @@ static const char *detect_gemm(th_machine *machine)
     return NULL;
 }
 
-/* The number of processors in the affinity mask. */
-static int count_processors(void)
-{
-    for (int room = 1024; room <= 1 << 20; room *= 4) {
-        cpu_set_t *set = CPU_ALLOC((size_t)room);
-        if (!set)
-            return 1;
-        const size_t size = CPU_ALLOC_SIZE((size_t)room);
-        const bool known = sched_getaffinity(0, size, set) == 0;
-        const int count = known ? CPU_COUNT_S(size, set) : 0;
-        CPU_FREE(set);
-        if (known)
-            return count;
-    }
-    return 1;
-}
-
 const char *th_machine_detect(th_machine *machine)
 {
-    *machine = (th_machine){.threads = count_processors()};
+    *machine = (th_machine){.threads = th_processors_default_team()};
     const char *sentence = detect_isa(machine);
     return sentence ? sentence : detect_gemm(machine);
 }

@@ -1,12 +1,11 @@
-/* Teams of threads, over OpenMP. Each worker starts with its own stretch of the tasks, so that the same rows stay in
+/* Tasks, shared out among a team. Each worker starts with its own stretch of the tasks, so that the same rows stay in
  * the same cache from one call to the next, and then helps the others: which worker runs a task is never seen in its
  * result. */
 #include "kernels/parallel.h"
 
-#include <omp.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+
+#include "kernels/team.h"
 
 /* The next task of one worker's stretch; a cache line each. */
 typedef struct stretch {
@@ -16,69 +15,43 @@ typedef struct stretch {
 
 enum { STRETCHES = 64 }; /* workers beyond these share */
 
-static pthread_once_t watching = PTHREAD_ONCE_INIT;
-static atomic_bool has_no_team; /* this process was forked from one that had a team: there are no threads behind it */
+/* The tasks of one th_parallel. */
+typedef struct work {
+    stretch stretch[STRETCHES];
+    int parts;
+    th_task *task;
+    void *shared;
+} work;
 
-static void in_forked_child(void)
-{
-    atomic_store_explicit(&has_no_team, true, memory_order_relaxed);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, in_forked_child);
-}
-
-static bool runs_serially(int threads)
-{
-    if (threads < 2 || omp_in_parallel() || atomic_load_explicit(&has_no_team, memory_order_relaxed))
-        return true;
-    pthread_once(&watching, watch_forks);
-    return false;
-}
-
-static void run_stretch(stretch *mine, th_task *task, void *shared, int worker)
+static void run_stretch(const work *w, stretch *mine, int worker)
 {
     while (atomic_load_explicit(&mine->next, memory_order_relaxed) < mine->end) {
         const int64_t index = atomic_fetch_add_explicit(&mine->next, 1, memory_order_relaxed);
         if (index < mine->end)
-            task(shared, index, worker);
+            w->task(w->shared, index, worker);
     }
+}
+
+static void run_stretches(void *shared, int worker)
+{
+    work *w = shared;
+    for (int i = 0; i < w->parts; i++)
+        run_stretch(w, &w->stretch[(worker + i) % w->parts], worker);
 }
 
 void th_parallel(int threads, int64_t count, th_task *task, void *shared)
 {
-    if (count < 2 || runs_serially(threads)) {
+    if (count < 2 || threads < 2) {
         for (int64_t index = 0; index < count; index++)
             task(shared, index, 0);
         return;
     }
-    stretch stretches[STRETCHES];
-    const int parts = threads < STRETCHES ? threads : STRETCHES;
-    const int64_t each = count / parts, longer = count % parts;
-    for (int64_t part = 0, start = 0; part < parts; part++) {
-        atomic_init(&stretches[part].next, start);
+    work w = {.parts = threads < STRETCHES ? threads : STRETCHES, .task = task, .shared = shared};
+    const int64_t each = count / w.parts, longer = count % w.parts;
+    for (int64_t part = 0, start = 0; part < w.parts; part++) {
+        atomic_init(&w.stretch[part].next, start);
         start += each + (part < longer);
-        stretches[part].end = start;
+        w.stretch[part].end = start;
     }
-    /* always the whole team: libgomp ends the threads that a smaller one does not need */
-#pragma omp parallel num_threads(threads)
-    {
-        const int worker = omp_get_thread_num();
-        for (int i = 0; i < parts; i++)
-            run_stretch(&stretches[(worker + i) % parts], task, shared, worker);
-    }
-}
-
-int th_parallel_team(int threads)
-{
-    if (runs_serially(threads))
-        return 1;
-    int team = 1;
-#pragma omp parallel num_threads(threads)
-    {
-#pragma omp single
-        team = omp_get_num_threads();
-    }
-    return team;
+    th_team_run(threads, run_stretches, &w);
 }

@@ -1,5 +1,5 @@
-/* The one place that starts threads. Work is cut by size before it comes here, never by the number of threads,
- * so that the same tasks run, with the same bits, whatever the team. */
+/* Tasks on several threads. Work is cut by size before it comes here, never by the number of threads, so that the same
+ * tasks run, with the same bits, whatever the team. */
 #ifndef TH_KERNELS_PARALLEL_H
 #define TH_KERNELS_PARALLEL_H
 
@@ -8,11 +8,8 @@
 /* One task: index in [0, count), worker in [0, threads) for scratch memory. */
 typedef void th_task(void *shared, int64_t index, int worker);
 
-/* Runs task 0 .. count-1 on a team of `threads`; serially when threads < 2, count < 2, inside another team,
- * or in a process forked from one that had a team (libgomp would hang there). */
+/* Runs task 0 .. count-1 on a team of `threads` (team.h), each once; in order on this thread when threads < 2 or
+ * count < 2. */
 void th_parallel(int threads, int64_t count, th_task *task, void *shared);
-
-/* The team that th_parallel would really get for `threads` here: 1 after a fork. Starts it to find out. */
-int th_parallel_team(int threads);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/parallel.h"
+#include "kernels/team.h"
 #include "tensor/parameter.h"
 #include "tensor/tensor.h"
 
@@ -243,7 +243,7 @@ th_status th_set_threads(th_context *ctx, int threads)
 
 int th_team_size(const th_context *ctx)
 {
-    return ctx ? th_parallel_team(ctx->threads) : 0;
+    return ctx ? th_team_threads(ctx->threads) : 0;
 }
 
 const char *th_version(void)
