@@ -16,7 +16,8 @@ typedef struct th_allocator {
 
 typedef struct th_context_options {
     uint64_t seed;
-    int threads;            /* team size; 0: the affinity mask */
+    int threads; /* team size; 0: the processors of the affinity mask, or fewer where the control group's CPU quota
+                    (rounded up), OMP_NUM_THREADS or OMP_THREAD_LIMIT say so */
     size_t memory_limit;    /* bytes taken from the allocator at most; 0: no limit */
     th_allocator allocator; /* all zero: aligned memory from the C library */
     th_dtype
@@ -77,7 +78,10 @@ TH_API void th_set_step(th_context *ctx, int64_t step);
 /* -- what runs -- */
 TH_API int th_threads(const th_context *ctx);
 TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK; /* 1 .. 1024 */
-/* The team that a parallel kernel really gets (1 in a process forked from one that had a team). */
+/* The team that a parallel kernel has: what th_threads asks for, or what OpenMP gave; 1 in a process forked from one
+ * that had a team. Its threads sleep when there is no work. In one kernel more of them than there are processors take
+ * part only where it runs long, and fewer while other threads of the process compute: several contexts share the
+ * processors. */
 TH_API int th_team_size(const th_context *ctx);
 /* "tapehead 0.1.0 compiler=gcc 12.2.0 isa=avx512 gemm=native threads=2", then " openblas=0.3.21 (Zen)" where it
  * multiplies and " bfloat16=hardware" or " bfloat16=emulated" where products are rounded: written into the context,

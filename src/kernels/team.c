@@ -30,9 +30,14 @@
 
 #include "kernels/processors.h"
 
-/* Nanoseconds: before a waiting thread sleeps; that a caller waits for a helper before it is held up; that a helper
- * which held it up rests, the first time and at most. */
-enum { SPIN = 50000, HELD_UP = 1000000, SHORT_REST = 4000000, LONG_REST = 128000000 };
+/* In nanoseconds. */
+enum {
+    SPIN = 50000,         /* before a waiting thread sleeps */
+    LONG_RUN = 500000,    /* from where on a run is worth waking more threads than there are processors */
+    HELD_UP = 1000000,    /* that a caller waits for a helper from where on it was held up */
+    SHORT_REST = 4000000, /* of a helper that held it up, the first time */
+    LONG_REST = 128000000 /* and at most */
+};
 
 /* The state of a run, in one word: how many helpers are inside, whether more may enter, and which run it is. */
 #define INSIDE ((uint64_t)0xFFFF)
@@ -54,6 +59,7 @@ typedef struct team {
     int size;    /* threads there are, the caller among them */
     int asked;   /* threads asked of OpenMP, which may give less */
     int processors;
+    int64_t lasted;                /* the last run, where threads outnumber processors */
     _Atomic int64_t waiting_since; /* the caller, for who is inside */
     pthread_t host;                /* is OpenMP's first thread in the caller's place, and sleeps */
     sem_t started, ended;
@@ -322,21 +328,27 @@ static team *own_team(int threads)
 
 /* -- the caller -- */
 
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 static bool runs_alone(int threads)
 {
     return threads < 2 || in_team || omp_in_parallel() || atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
 /* How many threads a run gets, at least its caller: what other callers' runs leave of the processors, or of `threads`
- * where that is more. */
+ * where that is more. To wake more threads than there are processors pays only where runs are long. */
 static int claim(const team *t, int threads)
 {
     const int all = atomic_load_explicit(&processors, memory_order_relaxed);
-    const int left = (threads > all ? threads : all) - atomic_load_explicit(&computing, memory_order_relaxed);
-    int claimed = threads < t->size ? threads : t->size;
-    claimed = claimed < left ? claimed : left;
-    claimed = claimed > 1 ? claimed : 1;
-    atomic_fetch_add_explicit(&computing, claimed, memory_order_relaxed);
+    const int wanted = lesser(lesser(threads, t->size), t->lasted < LONG_RUN ? t->processors : threads);
+    const int left =
+        (threads > all ? threads : all) - atomic_fetch_add_explicit(&computing, wanted, memory_order_relaxed);
+    const int claimed = left < 1 ? 1 : lesser(wanted, left);
+    if (claimed < wanted)
+        atomic_fetch_sub_explicit(&computing, wanted - claimed, memory_order_relaxed);
     return claimed;
 }
 
@@ -358,12 +370,16 @@ void th_team_run(int threads, th_job *job, void *shared)
     }
     team *t = own_team(threads);
     const int claimed = claim(t, threads);
+    const bool crowded = threads > t->processors;
+    const int64_t start = crowded ? now() : 0;
     in_team = true;
     if (claimed > 1)
         run(t, claimed, job, shared);
     else
         job(shared, 0);
     in_team = false;
+    if (crowded)
+        t->lasted = now() - start;
     atomic_fetch_sub_explicit(&computing, claimed, memory_order_relaxed);
 }
 
@@ -372,5 +388,5 @@ int th_team_threads(int threads)
     if (runs_alone(threads))
         return 1;
     const team *t = own_team(threads);
-    return threads < t->size ? threads : t->size;
+    return lesser(threads, t->size);
 }

@@ -35,7 +35,7 @@ static void check_options(th_context *ctx)
     if (machine)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", machine);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for the affinity mask; it is %d",
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for the processors there are; it is %d",
                 (int)TH_MAX_THREADS, options->threads);
     if (!th_is_floating(options->default_dtype))
         th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s",
