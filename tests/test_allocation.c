@@ -231,7 +231,6 @@ int main(void)
 {
     Suite *suite = suite_create("allocation");
     TCase *tcase = tcase_create("allocation");
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, a_step_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_loop_test(tcase, making_a_model_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_loop_test(tcase, no_step_after_the_first_allocates, 1, 3);

@@ -950,7 +950,6 @@ int main(void)
 {
     Suite *suite = suite_create("attention kernels");
     TCase *tests = tcase_create("attention");
-    tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_instruction_set, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_batch, 0, CASES);

@@ -160,7 +160,6 @@ static Suite *copy_task_suite(void)
 {
     Suite *suite = suite_create("copy_task");
     TCase *runs = tcase_create("runs");
-    tcase_set_timeout(runs, 60);
     tcase_add_test(runs, what_is_shown_changes_nothing);
     tcase_add_test(runs, nonsense_is_refused);
     tcase_add_test(runs, help_lists_the_options);

@@ -422,7 +422,6 @@ int main(void)
     Suite *suite = suite_create("gradients");
     TCase *tcase = tcase_create("gradients");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
     const int count = th_op_count();
     tcase_add_loop_test(tcase, every_operation_has_the_right_gradient, 0, count);
     tcase_add_loop_test(tcase, every_operation_says_what_it_computes, 0, count);

@@ -340,7 +340,6 @@ static Suite *layers_suite(void)
     Suite *suite = suite_create("layers");
     TCase *layers = tcase_create("layers");
     tcase_add_checked_fixture(layers, setup, teardown);
-    tcase_set_timeout(layers, 60);
     tcase_add_test(layers, dense);
     tcase_add_test(layers, the_same_seed_draws_the_same_layer);
     tcase_add_test(layers, embedding);

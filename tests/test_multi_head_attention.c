@@ -886,7 +886,6 @@ static Suite *attention_suite(void)
     Suite *suite = suite_create("multi_head_attention");
     TCase *rows = tcase_create("rows");
     tcase_add_checked_fixture(rows, setup, teardown);
-    tcase_set_timeout(rows, 120);
     tcase_add_loop_test(rows, row_lens, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query_one_to_T_is_causal, 0, 2);

@@ -649,7 +649,6 @@ static Suite *optimizer_suite(void)
     Suite *suite = suite_create("optimizer");
     TCase *steps = tcase_create("steps");
     tcase_add_checked_fixture(steps, setup, teardown);
-    tcase_set_timeout(steps, 60);
     tcase_add_loop_test(steps, a_thousand_steps_agree_with_float64, 0, RULES);
     tcase_add_test(steps, a_moment_without_memory_forgets_a_large_gradient);
     tcase_add_test(steps, moments_follow_a_conversion);

@@ -185,7 +185,6 @@ int main(void)
 {
     Suite *suite = suite_create("philox");
     TCase *tests = tcase_create("philox");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_known_answers);
     tcase_add_test(tests, test_uniform);
     tcase_add_test(tests, test_normal);

@@ -630,7 +630,6 @@ Suite *product_suite(void)
 {
     Suite *suite = suite_create("product");
     TCase *bits = tcase_create("bits");
-    tcase_set_timeout(bits, 60);
     tcase_add_test(bits, test_random_float32);
     tcase_add_test(bits, test_random_float64);
     tcase_add_loop_test(bits, test_every_edge, 0, 2);
@@ -641,7 +640,6 @@ Suite *product_suite(void)
     tcase_add_test(bits, test_not_finite);
     suite_add_tcase(suite, bits);
     TCase *openblas = tcase_create("openblas");
-    tcase_set_timeout(openblas, 60);
     tcase_add_loop_test(openblas, test_openblas, 0, 2);
     tcase_add_loop_test(openblas, test_openblas_does_not_depend_on_the_team, 0, 3);
     suite_add_tcase(suite, openblas);

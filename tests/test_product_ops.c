@@ -744,7 +744,6 @@ int main(void)
     Suite *suite = suite_create("products");
     TCase *tests = tcase_create("products");
     tcase_add_checked_fixture(tests, open_context, close_context);
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_matmul, 0, (int)(sizeof product_shapes / sizeof *product_shapes));
     tcase_add_test(tests, test_matmul_expanded);
     tcase_add_test(tests, test_matmul_shapes);

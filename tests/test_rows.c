@@ -1071,7 +1071,6 @@ static Suite *rows_suite(void)
 {
     Suite *suite = suite_create("rows");
     TCase *values_case = tcase_create("values");
-    tcase_set_timeout(values_case, 60);
     tcase_add_test(values_case, test_softmax_values);
     tcase_add_test(values_case, test_reduction_values);
     tcase_add_test(values_case, test_huge_logits);
@@ -1080,7 +1079,6 @@ static Suite *rows_suite(void)
     tcase_add_test(values_case, test_nothing);
     suite_add_tcase(suite, values_case);
     TCase *norms = tcase_create("norms");
-    tcase_set_timeout(norms, 60);
     tcase_add_test(norms, test_norm_values);
     tcase_add_test(norms, test_norms_of_large_numbers);
     tcase_add_test(norms, test_norm_rows_without_gradient);
@@ -1088,7 +1086,6 @@ static Suite *rows_suite(void)
     tcase_add_test(norms, test_norm_errors);
     suite_add_tcase(suite, norms);
     TCase *losses = tcase_create("losses");
-    tcase_set_timeout(losses, 60);
     tcase_add_test(losses, test_cross_entropy_values);
     tcase_add_test(losses, test_ignored_rows_reach_nothing);
     tcase_add_test(losses, test_normalizer_accumulates);
@@ -1096,7 +1093,6 @@ static Suite *rows_suite(void)
     tcase_add_test(losses, test_mse_values);
     suite_add_tcase(suite, losses);
     TCase *masks = tcase_create("masks");
-    tcase_set_timeout(masks, 60);
     tcase_add_loop_test(masks, test_masked_softmax, 0, MASKS);
     tcase_add_loop_test(masks, test_nothing_passes_a_mask, 0, MASKS);
     tcase_add_test(masks, test_forms_of_a_mask);
@@ -1105,7 +1101,6 @@ static Suite *rows_suite(void)
     tcase_add_test(masks, test_mask_errors);
     suite_add_tcase(suite, masks);
     TCase *bits = tcase_create("bits");
-    tcase_set_timeout(bits, 60);
     tcase_add_test(bits, test_bits_do_not_depend_on_team_or_instruction_set);
     tcase_add_test(bits, test_row_does_not_depend_on_its_batch);
     suite_add_tcase(suite, bits);

@@ -504,7 +504,6 @@ int main(void)
 {
     Suite *suite = suite_create("vector_math");
     TCase *tests = tcase_create("vector_math");
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
     tcase_add_test(tests, test_pow_accuracy);
     tcase_add_test(tests, test_special_values);
