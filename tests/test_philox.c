@@ -1,5 +1,5 @@
-/* Philox: the vector kernels against Random123, word by word; fills and dropout against their definition and their
- * statistics. */
+/* Philox: the plain path and the vector kernels against Random123, word by word; fills and dropout against their
+ * definition and their statistics. */
 #include <check.h>
 #include <math.h>
 #include <Random123/philox.h>
@@ -45,6 +45,25 @@ START_TEST(test_known_answers)
     ck_assert(words[0] == 0x408f276d && words[1] == 0x41c83b0e && words[2] == 0xa20bc7c6 && words[3] == 0x6d5451fd);
     th_philox_block(&random_numbers, 0x243f6a88, 0x85a308d3, words);
     ck_assert(words[0] == 0xd16cfe09 && words[1] == 0x94fdcceb && words[2] == 0x5001e420 && words[3] == 0x24126ea1);
+}
+END_TEST
+
+/* One counter at a time against Random123: each bit of key and counter by itself, and the words mixed. */
+START_TEST(test_block)
+{
+    uint32_t mixed[6] = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0};
+    for (int i = 0; i < 1000; i++) {
+        uint32_t in[6] = {0};
+        if (i < 6 * 32)
+            in[i / 32] = UINT32_C(1) << i % 32;
+        for (int j = 0; j < 6 && i >= 6 * 32; j++)
+            in[j] = mixed[j] = mixed[j] * 1664525 + 1013904223;
+        const th_philox random = {.key = {in[4], in[5]}, .call = in[2], .step = in[3]};
+        uint32_t words[4];
+        th_philox_block(&random, in[0], in[1], words);
+        for (int word = 0; word < 4; word++)
+            ck_assert_uint_eq(words[word], reference(&random, in[0], in[1], word));
+    }
 }
 END_TEST
 
@@ -186,6 +205,7 @@ int main(void)
     Suite *suite = suite_create("philox");
     TCase *tests = tcase_create("philox");
     tcase_add_test(tests, test_known_answers);
+    tcase_add_test(tests, test_block);
     tcase_add_test(tests, test_uniform);
     tcase_add_test(tests, test_normal);
     tcase_add_test(tests, test_dropout);

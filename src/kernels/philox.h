@@ -6,6 +6,13 @@
 
 #include <stdint.h>
 
+/* In each round two words of the counter are multiplied, and the key goes on by a step. */
+enum { TH_PHILOX_ROUNDS = 10 };
+#define TH_PHILOX_MULTIPLIER_0 UINT32_C(0xd2511f53)
+#define TH_PHILOX_MULTIPLIER_1 UINT32_C(0xcd9e8d57)
+#define TH_PHILOX_KEY_STEP_0 UINT32_C(0x9e3779b9)
+#define TH_PHILOX_KEY_STEP_1 UINT32_C(0xbb67ae85)
+
 /* The key and the half of the counter that stays the same within a call. */
 typedef struct th_philox {
     uint32_t key[2];

@@ -52,17 +52,17 @@ TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGE
     }
     uint32_t key0 = random->key[0], key1 = random->key[1];
 #pragma GCC unroll 10
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < TH_PHILOX_ROUNDS; round++) {
         for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
-            const vec_word p0 = words_multiply(x0[k], words_broadcast(0xd2511f53));
-            const vec_word p1 = words_multiply(x2[k], words_broadcast(0xcd9e8d57));
+            const vec_word p0 = words_multiply(x0[k], words_broadcast(TH_PHILOX_MULTIPLIER_0));
+            const vec_word p1 = words_multiply(x2[k], words_broadcast(TH_PHILOX_MULTIPLIER_1));
             x0[k] = (p1 >> 32) ^ x1[k] ^ words_broadcast(key0);
             x1[k] = p1;
             x2[k] = (p0 >> 32) ^ x3[k] ^ words_broadcast(key1);
             x3[k] = p0;
         }
-        key0 += 0x9e3779b9;
-        key1 += 0xbb67ae85;
+        key0 += TH_PHILOX_KEY_STEP_0;
+        key1 += TH_PHILOX_KEY_STEP_1;
     }
     for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
         const vec_word first = (x0[k] & 0xffffffff) | (x1[k] << 32), second = (x2[k] & 0xffffffff) | (x3[k] << 32);
