@@ -12,6 +12,9 @@ set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 function(tapehead_kernel_instance bits isa)
     set(name tapehead_f${bits}_${isa})
     add_library(${name} OBJECT ${ARGN})
+    # Several files at a time: reading the compiler's header of intrinsics takes longer than most of them. (What is static must
+    # have a name of its own in the whole folder.)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
     # -Wno-psabi: vectors are passed between functions of one file only.
     tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} -ffp-contract=fast -Wno-psabi
         ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})

@@ -40,7 +40,7 @@ TH_INLINE vec add_or_max(vec a, vec b, bool add)
 }
 
 /* Element i of the result is the sum of all lanes of row[i], in the order of lanes_sum, or the largest of them. */
-TH_INLINE lanes reduce_rows(const lanes row[TH_LANES], bool add)
+static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bool add)
 {
     lanes reduced;
     UNROLL
@@ -81,6 +81,24 @@ TH_INLINE lanes_int in_range(int64_t x, int64_t first, int64_t past)
     return mask;
 }
 
+/* 16 numbers of a row of a mask one by one, 0 outside first .. past-1. (Functions of their own: inlined they would be
+ * most of the code around them.) */
+static __attribute__((noinline)) lanes additive_gathered(const real *row, int64_t stride, int64_t x, int64_t first,
+                                                         int64_t past)
+{
+    real part[TH_LANES];
+    for (int i = 0; i < TH_LANES; i++)
+        part[i] = x + i >= first && x + i < past ? row[(x + i) * stride] : 0;
+    return lanes_load(part);
+}
+
+static __attribute__((noinline)) void keep_gathered(const bool *row, int64_t stride, int64_t x, int64_t first,
+                                                    int64_t past, bool part[TH_LANES])
+{
+    for (int i = 0; i < TH_LANES; i++)
+        part[i] = x + i >= first && x + i < past && row[(x + i) * stride];
+}
+
 /* 16 numbers of a row of the additive mask from x on. edge: those outside first .. past-1 are not read. */
 TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t first, int64_t past, bool edge)
 {
@@ -88,10 +106,7 @@ TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t 
         return lanes_broadcast(*row);
     if (stride == 1 && !edge)
         return lanes_load(row + x);
-    real part[TH_LANES];
-    for (int i = 0; i < TH_LANES; i++)
-        part[i] = x + i >= first && x + i < past ? row[(x + i) * stride] : 0;
-    return lanes_load(part);
+    return additive_gathered(row, stride, x, first, past);
 }
 
 /* The same for the boolean mask. */
@@ -103,8 +118,7 @@ TH_INLINE lanes_int keep_at(const bool *row, int64_t stride, int64_t x, int64_t 
     if (stride == 1 && !edge)
         from = row + x;
     else
-        for (int i = 0; i < TH_LANES; i++)
-            part[i] = x + i >= first && x + i < past && row[(x + i) * stride];
+        keep_gathered(row, stride, x, first, past, part);
     lanes_int mask;
     for (int r = 0; r < TH_REGISTERS; r++)
         mask.part[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;

@@ -3,7 +3,7 @@
  * micro-kernel's: one fused multiply-add per element and step of k, from 0, in order. */
 #include "kernels/vector/product_transpose.h"
 
-enum { GROUPS = 2, AHEAD = 256 / (int)sizeof(real) /* elements: four cache lines */ };
+enum { GROUPS = 2, FEW_AHEAD = 256 / (int)sizeof(real) /* elements: four cache lines */ };
 
 /* sum[i] += a[i][step] * column[step] for `steps` steps. */
 TH_INLINE void add_steps(int rows, int steps, const real *a, int64_t a_row, int64_t a_col, const vec *column, vec *sum)
@@ -24,7 +24,7 @@ TH_INLINE void multiply_square(int rows, const real *a, int64_t a_row, int64_t a
     UNROLL
     for (int j = 0; j < TH_REGISTER_LANES; j++) {
         const real *source = b + (j < columns ? j : columns - 1) * b_column;
-        __builtin_prefetch(source + AHEAD);
+        __builtin_prefetch(source + FEW_AHEAD);
         square[j] = *(const vec *)source;
     }
     transpose_registers(square);

@@ -2,7 +2,7 @@
  * blocks of C that it cannot write directly. Nothing here computes. */
 #include "kernels/vector/product_transpose.h"
 
-enum { AHEAD = 8 }; /* steps that the next lines are asked for in advance: each step may be on another page */
+enum { PACK_AHEAD = 8 }; /* steps that the next lines are asked for in advance: each step may be on another page */
 
 /* panel[step * width + i] = source[i * stride + step] for `count` rows i, at most a register of them, of k contiguous
  * elements. Always writes whole registers: what goes too far is written again by the next step, and past the end there
@@ -50,7 +50,7 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
     const int64_t full = row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
     for (int64_t step = 0; step < k; step++) { /* in the order of memory: a page per step, not one per step and panel */
         for (int64_t i = 0; i < full; i += TILE_ROWS) {
-            __builtin_prefetch(a + i + (step + AHEAD) * column);
+            __builtin_prefetch(a + i + (step + PACK_AHEAD) * column);
             memcpy(panels + i * k + step * TILE_ROWS, a + i + step * column, TILE_ROWS * sizeof(real));
         }
         for (int64_t i = full; i < m; i++)
@@ -75,8 +75,8 @@ void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t
     const int64_t full = column == 1 ? n / TILE_COLUMNS * TILE_COLUMNS : 0;
     for (int64_t step = 0; step < k; step++) {
         for (int64_t j = 0; j < full; j += TILE_COLUMNS) {
-            __builtin_prefetch(b + (step + AHEAD) * row + j);
-            __builtin_prefetch(b + (step + AHEAD) * row + j + TH_REGISTER_LANES);
+            __builtin_prefetch(b + (step + PACK_AHEAD) * row + j);
+            __builtin_prefetch(b + (step + PACK_AHEAD) * row + j + TH_REGISTER_LANES);
             memcpy(panels + j / TILE_COLUMNS * stride + step * TILE_COLUMNS, b + step * row + j,
                    TILE_COLUMNS * sizeof(real));
         }

@@ -7,15 +7,15 @@
 enum { WIDE_ROWS = 3 };
 
 enum {
-    AHEAD = 16, /* steps that B is asked for in advance: a panel does not stay in the L1 cache */
+    TILE_AHEAD = 16, /* steps that B is asked for in advance: a panel does not stay in the L1 cache */
     LINE = 64 / sizeof(real)
 };
 
 typedef void tile_function(const tile_operands *operands);
 
 /* sum = A B. A row is reached from the first of its group of three, so that addresses take few registers. */
-TH_INLINE void multiply(int rows, int registers, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
-                        int64_t b_row, vec sum[TILE_ROWS][4])
+TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, int64_t a_row, int64_t a_col,
+                             const real *b, int64_t b_row, vec sum[TILE_ROWS][4])
 {
     const real *group[4] = {a, a + 3 * a_row, a + 6 * a_row, a + 9 * a_row};
     UNROLL
@@ -30,7 +30,7 @@ TH_INLINE void multiply(int rows, int registers, int64_t k, const real *a, int64
             columns[j] = *(const vec *)(b + j * TH_REGISTER_LANES);
         UNROLL
         for (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
-            __builtin_prefetch(b + AHEAD * b_row + j);
+            __builtin_prefetch(b + TILE_AHEAD * b_row + j);
         UNROLL
         for (int i = 0; i < rows; i++) {
             const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would stay an addition) */
@@ -49,7 +49,7 @@ TH_INLINE void multiply(int rows, int registers, int64_t k, const real *a, int64
 TH_INLINE void tile(int rows, int registers, const tile_operands *t)
 {
     vec sum[TILE_ROWS][4];
-    multiply(rows, registers, t->k, t->a, t->a_row, t->a_col, t->b, t->b_row, sum);
+    multiply_tile(rows, registers, t->k, t->a, t->a_row, t->a_col, t->b, t->b_row, sum);
     store(rows, registers, sum, t);
 }
 
@@ -62,7 +62,7 @@ static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands
         __builtin_prefetch(t->c + i * t->c_row + TH_REGISTER_LANES, 1);
     }
     vec sum[TILE_ROWS][4];
-    multiply(TILE_ROWS, 2, t->k, t->a, 1, TILE_ROWS, t->b, TILE_COLUMNS, sum);
+    multiply_tile(TILE_ROWS, 2, t->k, t->a, 1, TILE_ROWS, t->b, TILE_COLUMNS, sum);
     store(TILE_ROWS, 2, sum, t);
 }
 

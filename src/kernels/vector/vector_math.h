@@ -583,8 +583,16 @@ TH_INLINE void lanes_store(real *p, lanes x)
         vec_store(p + r * TH_REGISTER_LANES, x.part[r]);
 }
 
+/* The ends of rows. Where lanes are many registers, these are functions of their own: inlined at each end of each row
+ * they would be most of the code, and most of the time that compiling it takes. */
+#if TH_VECTOR_BYTES * 8 < 8 * TH_REAL_BITS
+#define TH_ROW_END __attribute__((unused, noinline)) static
+#else
+#define TH_ROW_END TH_INLINE
+#endif
+
 /* The first n elements of p, then `fill`; 0 <= n <= TH_LANES. */
-TH_INLINE lanes lanes_load_part(const real *p, int64_t n, real fill)
+TH_ROW_END lanes lanes_load_part(const real *p, int64_t n, real fill)
 {
     lanes x = lanes_broadcast(fill);
     for (int r = 0; r < TH_REGISTERS; r++) {
@@ -597,7 +605,7 @@ TH_INLINE lanes lanes_load_part(const real *p, int64_t n, real fill)
     return x;
 }
 
-TH_INLINE void lanes_store_part(real *p, int64_t n, lanes x)
+TH_ROW_END void lanes_store_part(real *p, int64_t n, lanes x)
 {
     for (int r = 0; r < TH_REGISTERS; r++) {
         const int64_t rest = n - r * TH_REGISTER_LANES;
