@@ -12,7 +12,10 @@ set(TAPEHEAD_COMMON_FLAGS -fno-math-errno -fno-trapping-math)
 # there gcc fuses multiply-add only with -fexpensive-optimizations.
 set(TAPEHEAD_OPTIMIZE_FLAGS $<$<CONFIG:Release,RelWithDebInfo>:-O2>)
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)
-if(TAPEHEAD_SANITIZE)
+if(TAPEHEAD_SANITIZE STREQUAL "thread")
+    add_compile_options(-fsanitize=thread -g)
+    add_link_options(-fsanitize=thread)
+elseif(TAPEHEAD_SANITIZE)
     set(TAPEHEAD_OPTIMIZE_FLAGS -O1)
     set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O1 $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
     # Around every vector load these checks of pointers cost minutes of compilation; AddressSanitizer sees what they would.

@@ -56,6 +56,9 @@ has_clang_openmp() {
     echo '#include <omp.h>
           int main(void) { return omp_get_max_threads() < 1; }' | compiles clang c -fopenmp
 }
+has_thread_sanitizer() {
+    echo 'int main(void) { return 0; }' | compiles clang c -fsanitize=thread
+}
 has_python() {
     python3 --version
 }
@@ -97,6 +100,7 @@ missing() {
         need librandom123-dev has_random123
         need clang has_clang
         need libomp-dev has_clang_openmp
+        need libclang-rt-dev has_thread_sanitizer
         need clang-format has_clang_format
         need valgrind has_valgrind
     fi

@@ -17,8 +17,8 @@ struct th_product_kernels; /* product_block.h */
 typedef struct th_machine {
     th_isa isa;
     th_gemm gemm;
-    int threads;                         /* the team a context uses unless it asks for another (processors.h) */
-    const struct th_kernels *kernels[2]; /* [0] float32, [1] float64, of this instruction set */
+    int threads;                               /* the team a context uses unless it asks for another (processors.h) */
+    const struct th_kernels *kernels[2];       /* [0] float32, [1] float64, of this instruction set */
     const struct th_product_kernels *bfloat16; /* products of operands rounded to bfloat16, in hardware or emulated */
     bool bfloat16_products; /* whether float32 products round their operands so; off after th_machine_detect */
 } th_machine;

@@ -1,0 +1,25 @@
+/* A race made on purpose: two tasks write one number. ThreadSanitizer must say so; if it does not, its silence about
+ * the library means nothing. The tasks wait for each other, so that two threads run them, in a way that orders nothing.
+ */
+#include <stdatomic.h>
+
+#include "kernels/parallel.h"
+
+static _Atomic int arrived;
+static int number;
+
+static void write_number(void *shared, int64_t index, int worker)
+{
+    (void)shared;
+    (void)worker;
+    atomic_fetch_add_explicit(&arrived, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&arrived, memory_order_relaxed) < 2)
+        ;
+    number = (int)index;
+}
+
+int main(void)
+{
+    th_parallel(2, 2, write_number, 0);
+    return number;
+}
