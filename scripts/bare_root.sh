@@ -1,0 +1,238 @@
+#!/bin/sh
+# bare_root.sh [OPTION...] [12|13] [demo|test|install|all]: tries README's commands where nothing is installed yet.
+#
+# Makes a minimal root of Debian 12 (the default) or 13 with debootstrap, nothing but its variant minbase, and in a fresh copy of
+# it for each, with a clean checkout:
+#   demo     (the default) scripts/demo.sh as root, and again as a user with sudo
+#   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
+#   install  README's section "Installing", and its programs compiled against what was installed
+#   all      all three
+# --commit REV     this commit instead of HEAD
+# --tests          in "test": runs the tests too
+# --fresh          makes the root anew; otherwise it is kept, with the packages downloaded, in $XDG_CACHE_HOME/tapehead
+# Exits with 77, saying why, where no root can be made: without root's rights or namespaces, without debootstrap (and no
+# way to install it), or without a Debian mirror. The mirror and the way to it are those of this machine's apt; DEBIAN_MIRROR in
+# the environment goes before them.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+longest=3600 # seconds that a step may take: guards against hangs only
+release=12 what=demo commit=HEAD fresh= ctest_options=-N
+
+usage() {
+    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    12 | 13) release=$1 ;;
+    demo | test | install | all) what=$1 ;;
+    --tests) ctest_options= ;;
+    --fresh) fresh=yes ;;
+    --commit)
+        [ $# -gt 1 ] || usage
+        commit=$2
+        shift
+        ;;
+    *) usage ;;
+    esac
+    shift
+done
+case $release in
+12) name=bookworm ;;
+13) name=trixie ;;
+esac
+
+say() {
+    printf '== bare Debian %s: %s\n' "$release" "$*"
+}
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+
+# -- what it takes --
+
+[ "$(id -u)" -eq 0 ] || skip "a bare root of Debian can only be made by root"
+unshare --mount --pid --fork true 2>/dev/null || skip "this machine does not allow mounts in a namespace of their own"
+revision=$(git -C "$here" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
+    skip "$here is no git checkout with a commit $commit"
+if ! command -v debootstrap >/dev/null; then
+    { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
+        skip "there is no debootstrap here, and apt-get could not install it"
+fi
+# The first archive that apt knows which is not the one of security updates.
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
+    awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
+[ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+
+# -- working space, and nothing left of it in the end --
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/bare-debian-$release
+packages=$cache/packages # downloaded by earlier runs
+mkdir -p "$packages"
+work=$(mktemp -d "$cache/work.XXXXXX")
+child=
+clean_up() {
+    # Mounts belong to the child's namespace and end with its last process.
+    [ -z "$child" ] || { kill -KILL "-$child" && wait "$child"; } 2>/dev/null || true
+    rm -rf --one-file-system "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# bounded COMMAND...: ends with this script, and after the longest time that a step may take.
+bounded() {
+    timeout --signal=KILL "$longest" "$@" </dev/null &
+    child=$!
+    status=0
+    wait "$child" || status=$?
+    child=
+    return $status
+}
+
+# -- the root --
+
+# What apt is told here about how to reach its mirrors (proxies, certificates), for the apt inside.
+apt_settings() {
+    apt-config dump | grep -E '^Acquire::(http|https|Check-Valid-Until|Check-Date|Retries|ForceIPv[46])[:" ]' | grep -v ' "";$' ||
+        true
+    for scheme in http https; do
+        proxy=$(printenv "${scheme}_proxy" || true)
+        [ -z "$proxy" ] || printf 'Acquire::%s::Proxy "%s";\n' "$scheme" "$proxy"
+    done
+}
+
+make_base() {
+    say "making the root"
+    rm -f "$packages"/*.deb
+    bounded debootstrap --variant=minbase "$name" "$work/base" "$mirror" >"$work/log" 2>&1 || {
+        tail -n 5 "$work/log"
+        skip "debootstrap could not make a root of $name from this machine's mirror"
+    }
+    rm -rf "$work/base/var/cache/apt/archives"/*.deb
+    apt_settings >"$work/base/etc/apt/apt.conf.d/90host"
+    # Certificates that apt trusts here, and those of https mirrors, which minbase has not got.
+    { sed -n 's/.*CaInfo "\(.*\)";/\1/p' "$work/base/etc/apt/apt.conf.d/90host"; echo /etc/ssl/certs/ca-certificates.crt; } |
+        while read -r file; do
+            [ ! -e "$file" ] || install -D -m 644 "$file" "$work/base$file"
+        done
+    tar -C "$work/base" --one-file-system -cf "$work/base.tar" .
+    mv "$work/base.tar" "$cache/base.tar"
+    rm -rf --one-file-system "$work/base"
+}
+
+# A fresh copy in $work/root, with a user and the checkout in their home.
+fresh_copy() {
+    rm -rf --one-file-system "$work/root"
+    mkdir "$work/root"
+    tar -C "$work/root" -xf "$cache/base.tar"
+    cp /etc/resolv.conf /etc/hosts "$work/root/etc/"
+    cp -l "$packages"/*.deb "$work/root/var/cache/apt/archives/" 2>/dev/null || true
+    chroot "$work/root" useradd --create-home --shell /bin/sh user
+    mkdir "$work/root/home/user/tapehead" "$work/root/root/tapehead"
+    git -C "$here" archive "$commit" | tee "$work/checkout.tar" | tar -x -C "$work/root/home/user/tapehead"
+    tar -x -C "$work/root/root/tapehead" -f "$work/checkout.tar"
+    chroot "$work/root" chown -R user:user /home/user/tapehead
+}
+
+# inside USER COMMAND...: runs it in the copy, in the user's checkout, without terminal, locale or anything else of this machine.
+inside() {
+    user=$1
+    shift
+    case $user in
+    root) home=/root ;;
+    *) home=/home/$user ;;
+    esac
+    # shellcheck disable=SC2016 # the inner shell's variables
+    bounded unshare --mount --pid --fork --kill-child --propagation private sh -c '
+        root=$1 user=$2 home=$3
+        shift 3
+        mount --rbind /dev "$root/dev" && mount -t proc proc "$root/proc" && mount -t sysfs -o ro sysfs "$root/sys" &&
+            exec chroot --userspec="$user" "$root" env -i HOME="$home" USER="$user" LOGNAME="$user" \
+                PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+                sh -c "cd ~/tapehead && \"\$@\"" sh "$@"
+    ' sh "$work/root" "$user" "$home" "$@"
+}
+
+# Keeps what was downloaded.
+keep_packages() {
+    cp -ln "$work/root/var/cache/apt/archives"/*.deb "$packages/" 2>/dev/null || true
+}
+
+give_sudo() {
+    inside root sh -c 'apt-get -q update && apt-get -q install -y --no-install-recommends sudo &&
+        echo "user ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/user' >"$work/log" 2>&1 || {
+        tail -n 20 "$work/log"
+        skip "sudo could not be installed: no package is to be had from this machine's mirror"
+    }
+}
+
+# -- what is tried --
+
+failed=
+# try WHAT USER COMMAND...: the outcome in a line, the last of its output where it failed.
+try() {
+    title=$1
+    shift
+    start=$(date +%s)
+    if inside "$@" >"$work/log" 2>&1; then
+        say "$title: passed, $(($(date +%s) - start)) s"
+        ! grep -E '^copy_task: ' "$work/log" || true
+    else
+        tail -n 40 "$work/log"
+        say "$title: FAILED"
+        failed=yes
+    fi
+    keep_packages
+}
+
+# The demo as README starts it, from another directory; it has learnt, and left two pictures there.
+demo='mkdir ~/elsewhere && cd ~/elsewhere && ~/tapehead/scripts/demo.sh >output || exit 1
+    tail -n 1 output
+    tail -n 1 output | grep "sequence_accuracy=1.0000" || exit 1
+    for picture in copy_task_out/*.svg; do
+        tail -n 1 "$picture" | grep "</svg>" >/dev/null || exit 1
+        echo "$picture"
+    done | grep -c . | grep -x 2 >/dev/null'
+
+try_demo() {
+    fresh_copy
+    try "demo as root" root sh -c "$demo"
+    fresh_copy
+    give_sudo
+    try "demo as a user with sudo" user sh -c "$demo"
+}
+
+try_test() {
+    fresh_copy
+    give_sudo
+    # shellcheck disable=SC2086 # an option or none
+    try "test.sh $ctest_options" user scripts/test.sh $ctest_options
+}
+
+# README's commands as they stand there, and its programs found by pkg-config and by CMake, as it says there.
+install='commands=$(sed -n "/^## Installing/,/^Then/s/^    //p" README.md) && test -n "$commands" && sh -ec "$commands" &&
+    sudo apt-get -q install -y --no-install-recommends pkg-config check &&
+    tests/readme_program.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
+    tests/readme_program.sh README.md find_package'
+
+try_install() {
+    fresh_copy
+    give_sudo
+    try "installing" user sh -c "$install"
+}
+
+say "commit $revision"
+[ -z "$fresh" ] || rm -f "$cache/base.tar"
+[ -e "$cache/base.tar" ] || make_base
+case $what in
+all)
+    try_demo
+    try_test
+    try_install
+    ;;
+*) "try_$what" ;;
+esac
+[ -z "$failed" ]
