@@ -4,8 +4,8 @@
  *
  *     caller                            helper
  *     opens a run        word           sees a new run in the word: enters it, works, leaves
- *     wakes who sleeps   asleep         wakes others, so that the caller need not
- *     works              ...            sees none for SPIN nanoseconds: sleeps
+ *     wakes two          beds           wakes two more, so that the caller need not
+ *     works                             sees none for SPIN nanoseconds: sleeps
  *     closes the run     word           comes too late: goes on waiting
  *     waits for who is inside
  *
@@ -68,8 +68,8 @@ typedef struct team {
 
 static _Thread_local team *own; /* this thread's, once it asked for one */
 static _Thread_local bool in_team;
-static team nobody = {.size = 1, .asked = INT_MAX}; /* instead of one that could not be made */
-static pthread_key_t key;                           /* ends a thread's team with it */
+static team nobody = {.size = 1, .asked = INT_MAX, .processors = INT_MAX}; /* when a team could not be made */
+static pthread_key_t key;                                                  /* ends a thread's team with it */
 static bool keyed;
 static atomic_bool forked; /* this process was forked from one that had a team: there are no threads behind it */
 
@@ -171,9 +171,10 @@ static bool enter(team *t, uint64_t *word)
 /* Leaves a run; true when that woke a caller who had been held up. */
 static bool leave(team *t)
 {
-    const int64_t since = atomic_load_explicit(&t->waiting_since, memory_order_relaxed);
     const uint64_t before = atomic_fetch_sub(&t->word, 1);
-    return !(before & OPEN) && (before & INSIDE) == 1 && wake_from(&t->bed[0], ASLEEP) && now() - since > HELD_UP;
+    if ((before & OPEN) || (before & INSIDE) > 1 || !wake_from(&t->bed[0], ASLEEP))
+        return false;
+    return now() - atomic_load_explicit(&t->waiting_since, memory_order_relaxed) > HELD_UP;
 }
 
 /* How often the system has taken the processor from this thread. */
@@ -256,10 +257,11 @@ static void open_run(team *t, int threads, th_job *job, void *shared)
     wake_next(t, 0);
 }
 
-/* A run that stays open until every helper has left for good. */
+/* Ends this thread's team, by a run that stays open until every helper has left for good. */
 static void end(void *argument)
 {
     team *t = argument;
+    own = NULL;
     if (t == &nobody || atomic_load(&forked))
         return;
     open_run(t, t->size, NULL, NULL);
@@ -277,7 +279,6 @@ __attribute__((destructor)) static void end_with_process(void)
 {
     if (own && !in_team)
         end(own);
-    own = NULL;
 }
 
 static void in_forked_child(void)
