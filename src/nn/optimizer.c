@@ -9,6 +9,7 @@
 #include "autograd/profile.h"
 #include "kernels/optimizer_kernels.h"
 #include "kernels/parallel.h"
+#include "kernels/scalar.h"
 #include "tapehead/tape.h"
 #include "tensor/elementwise.h"
 
@@ -663,8 +664,8 @@ static void set_rule(const th_optimizer *o, const record *r, double gradient_sca
         .beta1 = o->adam.beta1,
         .beta2 = o->adam.beta2,
         .shrink = o->decoupled ? rate * g->weight_decay : 0,
-        .step_size = rate / (1 - pow(o->adam.beta1, t)),
-        .second_scale = 1 / (1 - pow(o->adam.beta2, t)),
+        .step_size = rate / (1 - th_scalar_pow(o->adam.beta1, t)),
+        .second_scale = 1 / (1 - th_scalar_pow(o->adam.beta2, t)),
         .eps_inside = o->adam.eps_inside ? o->adam.eps : 0,
         .eps_outside = o->adam.eps_inside ? 0 : o->adam.eps,
     };

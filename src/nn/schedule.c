@@ -2,6 +2,7 @@
  * result. */
 #include <math.h>
 
+#include "kernels/scalar.h"
 #include "tapehead/optimizer.h"
 
 double th_schedule_constant(int64_t step, double rate)
@@ -19,7 +20,7 @@ double th_schedule_cosine(int64_t step, const th_cosine_schedule *schedule)
         return schedule->final_rate;
     const double pi = 3.14159265358979323846;
     const double progress = (n - warmup) / (total - warmup);
-    return schedule->final_rate + (schedule->peak - schedule->final_rate) * 0.5 * (1 + cos(pi * progress));
+    return schedule->final_rate + (schedule->peak - schedule->final_rate) * 0.5 * (1 + th_scalar_cos(pi * progress));
 }
 
 double th_schedule_noam(int64_t step, const th_noam_schedule *schedule)
