@@ -1,7 +1,8 @@
-/* small_step STEPS THREADS: trains a small language model for so many steps and prints what became of it. What
- * instructions.sh counts the instructions of, and same_bits.sh compares. */
+/* small_step STEPS [float64] THREADS: trains a small language model for so many steps and prints what became of it.
+ * What instructions.sh counts the instructions of, and same_bits.sh compares. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tapehead/tapehead.h"
 
@@ -9,12 +10,14 @@ enum { VOCABULARY = 64, BATCH = 4, LENGTH = 16 };
 
 int main(int argc, char **argv)
 {
-    const int steps = argc == 3 ? atoi(argv[1]) : 0, threads = argc == 3 ? atoi(argv[2]) : 0;
+    const bool float64 = argc == 4 && strcmp(argv[2], "float64") == 0;
+    const int steps = argc > 1 ? atoi(argv[1]) : 0, threads = argc == 3 + float64 ? atoi(argv[argc - 1]) : 0;
     if (steps < 1 || threads < 1) {
-        fprintf(stderr, "usage: small_step STEPS THREADS\n");
+        fprintf(stderr, "usage: small_step STEPS [float64] THREADS\n");
         return 2;
     }
-    th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = threads});
+    th_context *ctx = th_context_new(
+        &(th_context_options){.seed = 1, .threads = threads, .default_dtype = float64 ? TH_FLOAT64 : TH_FLOAT32});
     th_module *model = th_language_model_new(
         ctx, &(th_language_model_options){VOCABULARY, LENGTH, .width = 32, .heads = 2, .layers = 2, .dropout = 0.1});
     th_optimizer *adam =
