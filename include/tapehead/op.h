@@ -2,7 +2,13 @@
  *
  * An operation is a descriptor (th_op): a shape rule, which is the only place that checks anything, a forward, a
  * backward, what is saved, samples. Recording, skipping what needs no gradient, broadcasting back, accumulating and
- * memory are the driver's work. */
+ * memory are the driver's work.
+ *
+ * A descriptor, and what its shape rule declares, are checked at every call: numbers of operands outside their limits,
+ * bits that name what is not there, combinations that mean nothing, shapes that do not fit are TH_ERROR_ARGUMENT or
+ * TH_ERROR_SHAPE with a sentence. A descriptor must live and stay as it is until th_tape_clear, since the tape refers
+ * to it. Its functions compute on the arrays that they are given: a call of another operation, of backward or of
+ * th_tape_clear in them is TH_ERROR_STATE. */
 #ifndef TAPEHEAD_OP_H
 #define TAPEHEAD_OP_H
 
@@ -13,6 +19,7 @@ TH_BEGIN_DECLS
 enum {
     TH_MAX_INPUTS = 8, /* of an operation with a fixed number of inputs */
     TH_MAX_OUTPUTS = 4,
+    TH_MAX_SAMPLE_INPUTS = 32,
     TH_ANY_INPUTS = -1, /* concat, stack: any number of inputs */
     TH_SHAPE_TEXT = 160
 };
@@ -57,7 +64,8 @@ typedef struct th_call {
 } th_call;
 
 /* -- for shape rules -- */
-/* Declares output i: contiguous, row-major. axes may be NULL. */
+/* Declares output i: contiguous, row-major. axes may be NULL. Output 0 must be declared, and every other one that is
+ * asked for or saved. */
 TH_API void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes);
 /* After th_call_output: lays the output in memory in this order of its axes (outermost first) instead. */
 TH_API void th_call_output_order(th_call *call, int i, const int *order);
@@ -85,15 +93,17 @@ TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_ar
 /* Ready-made shape rules: all floating inputs of one type, broadcast together into output 0. */
 TH_API th_status th_shape_elementwise(th_call *call);
 
-/* This call draws random numbers: gives it call->random, the same ones whenever it is replayed. */
+/* This call draws random numbers: gives it call->random, the same ones whenever it is replayed. Once: a second time
+ * changes nothing. */
 TH_API void th_call_draw(th_call *call);
 
 /* -- reading arrays, for any operation -- */
 TH_API int64_t th_array_numel(const th_array *array);
 TH_API bool th_array_contiguous(const th_array *array);
 
-/* What must be kept for backward. */
-#define TH_SAVE_INPUT(i) (1u << (i))
+/* What must be kept for backward, which finds data NULL in every other operand. In an operation of any number of inputs
+ * all are alike: each TH_SAVE_INPUT bit names every one of them, in all masks of th_op. */
+#define TH_SAVE_INPUT(i) (1u << ((i) < 8 ? (i) : 7))
 #define TH_SAVE_OUTPUT(i) (1u << (8 + (i)))
 
 enum {
@@ -103,8 +113,9 @@ enum {
         1 << 1, /* wants contiguous inputs, output gradients and destinations: the driver copies where they are not */
     TH_OP_CANNOT_ADD = 1 << 2, /* backward always overwrites: the driver adds */
     TH_OP_CHEAP = 1 << 3,      /* cheap to recompute: its results are not kept for backward but computed again */
-    TH_OP_VIEW = 1 << 4, /* output 0 shares input 0's memory: the shape rule sets its strides, th_call_view the offset;
-                            no kernel runs */
+    TH_OP_VIEW = 1 << 4, /* the output shares the memory of the one input: the shape rule calls th_call_view, no kernel
+                            runs. Its gradient is the same view of the input's; where elements lie on one another, they
+                            are added up there */
     TH_OP_IN_PLACE = 1 << 5,   /* an input gradient may lie in the memory of output gradient 0 (same element read before
                                   it is written) */
     TH_OP_ANY_LAYOUT = 1 << 6, /* output 0 lies in memory as input 0 does when their shapes agree (elementwise) */
@@ -112,8 +123,9 @@ enum {
                                   before it writes there */
 };
 
-/* In the shape rule of a view: output 0 has these strides (elements) and starts `offset` elements after input 0's
- * first. */
+/* In the shape rule of a view: output 0 has these strides (elements, of any sign) and starts `offset` elements after
+ * input 0's first. They must come from input 0's strides: where its gradient lies otherwise than its value, the rule is
+ * asked again with the gradient's. TH_ERROR_SHAPE when the view leaves the memory that input 0's elements span. */
 TH_API void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset,
                          const char *axes);
 
@@ -137,11 +149,11 @@ typedef struct th_sample_input {
 } th_sample_input;
 
 typedef struct th_sample {
-    const char *name;       /* what it covers: "broadcast", "causal"; NULL ends a list of samples */
-    const void *attributes; /* NULL when the operation has none */
-    int n_inputs;
-    th_sample_input input[TH_MAX_INPUTS];
-    double tolerance; /* 0: the checker's default */
+    const char *name;                     /* what it covers: "broadcast", "causal"; NULL ends a list of samples */
+    const void *attributes;               /* NULL when the operation has none */
+    int n_inputs;                         /* at most TH_MAX_SAMPLE_INPUTS */
+    th_sample_input input[TH_MAX_INPUTS]; /* the ninth is described as the first is, and so on */
+    double tolerance;                     /* 0: the checker's default */
 } th_sample;
 
 struct th_op {
@@ -160,8 +172,8 @@ struct th_op {
     uint32_t saves;                    /* TH_SAVE_* bits that every backward reads */
     uint32_t saves_for[TH_MAX_INPUTS]; /* what the gradient of input i reads besides (any number of inputs: entry 0
                                           counts for all) */
-    uint32_t passes; /* inputs whose gradient is output gradient 0 itself: the driver hands it on, backward is not asked
-                        for them */
+    uint32_t passes; /* inputs whose gradient is output gradient 0 itself, summed where they broadcast to it: the driver
+                        hands it on, backward is not asked for them */
     th_status (*shape)(th_call *call);
     void (*forward)(const th_call *call);
     void (*backward)(const th_call *call);                 /* NULL: not differentiable, or a view, or all inputs pass */

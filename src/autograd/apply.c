@@ -38,7 +38,7 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
 /* The context of a call: that of its first operand, else the one this thread used last. */
 static th_context *context_of_inputs(int n, th_tensor *const *inputs)
 {
-    for (int i = 0; i < n; i++)
+    for (int i = 0; inputs && i < n; i++)
         if (inputs[i])
             return inputs[i]->ctx;
     return th_last_context();
@@ -51,12 +51,21 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
 {
     if (ctx->error != TH_OK)
         return false;
+    if (ctx->running) {
+        th_fail(ctx, TH_ERROR_STATE, op->name, "is run within %s, whose own functions may run no operation",
+                ctx->running->name);
+        return false;
+    }
+    if (n < 0 || (n > 0 && inputs == NULL)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "%d inputs at %s", n, inputs ? "an address" : "NULL");
+        return false;
+    }
     if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n) {
         th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "takes %d inputs, not %d", op->n_inputs, n);
         return false;
     }
     for (int i = 0; i < n; i++) {
-        const bool optional = i < TH_MAX_INPUTS && (op->optional & TH_SAVE_INPUT(i));
+        const bool optional = th_op_names(op, op->optional, i);
         if (!(inputs[i] == NULL && optional) &&
             !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
             return false;
@@ -71,13 +80,25 @@ static bool differentiable(const th_op *op)
     return op->backward || op->passes || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
 }
 
-static bool wants_recording(const th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+/* Without a backward no gradient reaches an input to which the output's does not pass. */
+static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+{
+    for (int i = 0; i < n; i++)
+        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->passes, i)) {
+            th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
+                    "input %d requires a gradient, which does not pass to it, and there is no backward", i);
+            return false;
+        }
+    return true;
+}
+
+static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
 {
     if (ctx->no_grad_depth > 0 || !differentiable(op))
         return false;
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient)
-            return true;
+            return op->backward || op->passes == 0 || reaches_all(ctx, op, n, inputs);
     return false;
 }
 
@@ -166,11 +187,30 @@ static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const 
         return TH_OK;
     }
     memcpy(frame->call.input[0].stride, base->gradient_stride, sizeof base->gradient_stride);
-    const th_status status = frame->call.op->shape(&frame->call);
-    if (status != TH_OK)
-        return status;
+    if (th_frame_shape(frame) != TH_OK)
+        return frame->call.ctx->error;
+    if (frame->output[0].ndim != view->ndim ||
+        memcmp(frame->output[0].size, view->size, (size_t)view->ndim * sizeof view->size[0]) != 0)
+        return th_call_fail(&frame->call, TH_ERROR_STATE, "the shape rule declares another shape for other strides");
     memcpy(view->gradient_stride, frame->output[0].stride, sizeof view->gradient_stride);
     view->gradient_offset = base->gradient_offset + frame->view_offset;
+    return TH_OK;
+}
+
+/* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
+ * overwrite each other. */
+static th_status note_repeats(th_frame *frame, th_tape *tape, const th_tensor *view, const th_places **places)
+{
+    *places = NULL;
+    if (th_strides_distinct(view->ndim, view->size, view->gradient_stride))
+        return TH_OK;
+    th_context *ctx = frame->call.ctx;
+    th_places *kept = th_bump_take(ctx, &tape->bytes, sizeof *kept);
+    if (kept == NULL)
+        return th_fail_memory(ctx, frame->call.op->name, sizeof *kept);
+    memcpy(kept->stride, view->gradient_stride, sizeof kept->stride);
+    kept->offset = view->gradient_offset;
+    *places = kept;
     return TH_OK;
 }
 
@@ -211,8 +251,10 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
-    const bool view = op->flags & TH_OP_VIEW;
-    if (view && !op->passes && view_gradient_geometry(frame, outputs[0], inputs[0]) != TH_OK)
+    const bool view = (op->flags & TH_OP_VIEW) && !op->passes;
+    const th_places *places = NULL;
+    if (view && (view_gradient_geometry(frame, outputs[0], inputs[0]) != TH_OK ||
+                 note_repeats(frame, tape, outputs[0], &places) != TH_OK))
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
     th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
@@ -226,7 +268,9 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
                       .n_outputs = n_outputs,
                       .operand = operand,
                       .random = frame->call.random,
+                      .places = places,
                       .training = frame->call.training,
+                      .bfloat16 = ctx->machine.bfloat16_products,
                       .path = ctx->path};
     th_location(&node->file, &node->line);
 
@@ -237,7 +281,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
             continue;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
-        if (cheap || (i < TH_MAX_INPUTS && (saved & TH_SAVE_INPUT(i))))
+        if (cheap || th_op_names(op, saved, i))
             save_operand(ctx, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
@@ -246,7 +290,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
         if (t == NULL)
             continue;
         const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
-        if (th_is_floating(t->dtype) && (differentiable_outputs & (1u << i)) && (!view || op->passes))
+        if (th_is_floating(t->dtype) && (differentiable_outputs & (1u << i)) && (!view || places))
             become_root(t, index, i);
         if (cheap && i == 0)
             t->storage->producer = index;
@@ -277,8 +321,11 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
         adopt_layout(&frame->output[0], &frame->call.input[0]);
     for (int i = 0; i < frame->call.n_outputs; i++) {
         const bool asked = i == 0 || (extra && extra[i - 1]) || (recording && (saved & TH_SAVE_OUTPUT(i)));
-        if (!asked || !(frame->declared & (1u << i)))
+        if (!asked)
             continue;
+        if (!(frame->declared & (1u << i)))
+            return th_call_fail(&frame->call, TH_ERROR_STATE,
+                                "output %d is asked for or saved, but the shape rule does not declare it", i);
         outputs[i] = output_new(ctx, op, &frame->output[i]);
         if (outputs[i] == NULL)
             return ctx->error;
@@ -294,6 +341,8 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const bool recording = wants_recording(ctx, op, n, inputs);
+    if (ctx->error)
+        return ctx->error;
     const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
@@ -318,7 +367,8 @@ static th_status begin(th_frame *frame, const th_op *op, const void *attributes,
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     th_use_context(ctx);
-    if (!inputs_usable(ctx, op, n, inputs))
+    if (th_check_descriptor(ctx, op) != TH_OK || !inputs_usable(ctx, op, n, inputs) ||
+        th_check_attributes(ctx, op, attributes) != TH_OK)
         return ctx->error;
     th_tape *tape = th_tape_of(ctx, op->name);
     if (tape == NULL)
@@ -335,10 +385,7 @@ static th_status begin(th_frame *frame, const th_op *op, const void *attributes,
     for (int i = 0; i < n; i++)
         if (inputs[i])
             frame->call.input[i] = th_tensor_array(inputs[i]);
-    const th_status shape = op->shape(&frame->call);
-    if (shape != TH_OK && !ctx->error)
-        th_fail(ctx, shape, op->name, "the shape rule refused its inputs");
-    return ctx->error;
+    return th_frame_shape(frame);
 }
 
 th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)

@@ -184,6 +184,31 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
     return ctx->error;
 }
 
+/* The gradient of a view that repeats elements: each is added where it lies in the root's, of which the base may be a
+ * part and the view another. */
+static th_status add_up(th_frame *frame, const th_node *node)
+{
+    th_context *ctx = frame->call.ctx;
+    th_tensor *root = th_node_input(node, 0)->tensor->root;
+    bool add;
+    if (th_gradient_open(ctx, root, &add) != TH_OK)
+        return ctx->error;
+    const th_array whole = th_gradient_array(root);
+    frame->call.input_gradient[0] = whole;
+    if (ctx->options.shapes_only)
+        return TH_OK;
+    const int64_t start = th_profile_start(ctx);
+    if (!add)
+        th_fill_array(ctx, &whole, 0);
+    th_array target = frame->call.output_gradient[0];
+    memcpy(target.stride, node->places->stride, sizeof target.stride);
+    target.data = (char *)root->gradient->data + (size_t)node->places->offset * th_dtype_size(root->dtype);
+    th_add_at_places(&target, &frame->call.output_gradient[0]);
+    if (start)
+        th_profile_sum_of(frame, &frame->call.output_gradient[0], &whole, add, start);
+    return TH_OK;
+}
+
 /* Fills in what the operation may read: gradients of outputs, saved operands. */
 static th_status load(th_frame *frame, const th_node *node)
 {
@@ -214,7 +239,7 @@ static th_status load(th_frame *frame, const th_node *node)
 
 static bool passes(const th_node *node, int i)
 {
-    return i < TH_MAX_INPUTS && (node->op->passes & TH_SAVE_INPUT(i));
+    return th_op_names(node->op, node->op->passes, i);
 }
 
 static th_status run_backward(th_frame *frame, const th_node *node, destination *dest, bool keep_tape)
@@ -248,7 +273,10 @@ static th_status backward_node(th_context *ctx, const th_node *node, bool keep_t
         dest[i].input = NULL;
         dest[i].temporary = NULL;
     }
-    run_backward(&frame, node, dest, keep_tape);
+    if (node->places)
+        add_up(&frame, node);
+    else
+        run_backward(&frame, node, dest, keep_tape);
     for (int i = 0; i < node->n_inputs; i++)
         finish(&frame, &dest[i], i);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
@@ -272,7 +300,7 @@ static bool has_gradient(const th_node *node)
 /* A view that only renames its root's gradient: nothing to do backward. */
 static bool is_plain_view(const th_node *node)
 {
-    return (node->op->flags & TH_OP_VIEW) && !node->op->passes;
+    return (node->op->flags & TH_OP_VIEW) && !node->op->passes && !node->places;
 }
 
 static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
@@ -386,6 +414,12 @@ th_status(th_backward_with)(th_tensor *t, const th_backward_options *options)
     th_context *ctx = t->ctx;
     const th_backward_options defaults = {0};
     options = options ? options : &defaults;
+    if (ctx->running)
+        return th_fail(ctx, TH_ERROR_STATE, "backward", "is called within %s, whose own functions may run no operation",
+                       ctx->running->name);
+    if (options->n_wrt < 0 || (options->n_wrt > 0 && options->wrt == NULL))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "n_wrt is %d, and wrt is %s", options->n_wrt,
+                       options->wrt ? "given" : "NULL");
     if (check_start(ctx, t, options) != TH_OK || th_tape_of(ctx, "backward") == NULL)
         return ctx->error;
     if (th_gradients_begin(ctx, options) != TH_OK)

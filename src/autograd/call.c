@@ -10,6 +10,14 @@
 
 void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes)
 {
+    if (i < 0 || i >= call->n_outputs || ndim < 0 || ndim > TH_MAX_DIMS || (ndim > 0 && size == NULL)) {
+        th_call_fail(
+            call, TH_ERROR_SHAPE,
+            "the shape rule declares output %d with %d dimensions and %s sizes; there are %d outputs of at most "
+            "%d dimensions",
+            i, ndim, size ? "its" : "no", call->n_outputs, TH_MAX_DIMS);
+        return;
+    }
     th_array *output = &call->output[i];
     output->dtype = dtype;
     output->ndim = ndim;
@@ -26,7 +34,16 @@ void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_
 
 void th_call_output_order(th_call *call, int i, const int *order)
 {
-    th_array *output = &call->output[i];
+    const bool declared = i >= 0 && i < call->n_outputs && (((th_frame *)call)->declared & 1u << i);
+    th_array *output = declared ? &call->output[i] : NULL;
+    uint32_t seen = 0;
+    for (int d = 0; declared && order && d < output->ndim; d++)
+        seen |= order[d] >= 0 && order[d] < output->ndim ? 1u << order[d] : 0;
+    if (!declared || seen != (1u << output->ndim) - 1) {
+        th_call_fail(call, TH_ERROR_SHAPE, "the shape rule orders the axes of output %d, %s", i,
+                     declared ? "but not each of them once" : "which it has not declared");
+        return;
+    }
     int64_t stride = 1;
     for (int d = output->ndim - 1; d >= 0; d--) {
         output->stride[order[d]] = stride;
@@ -36,8 +53,13 @@ void th_call_output_order(th_call *call, int i, const int *order)
 
 void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, const char *axes)
 {
+    if (!(call->op->flags & TH_OP_VIEW) || (ndim > 0 && stride == NULL)) {
+        th_call_fail(call, TH_ERROR_ARGUMENT, "the shape rule declares a view without %s",
+                     call->op->flags & TH_OP_VIEW ? "strides" : "TH_OP_VIEW among the flags");
+        return;
+    }
     th_call_output(call, 0, call->input[0].dtype, ndim, size, axes);
-    if (ndim > 0)
+    if (ndim > 0 && ndim <= TH_MAX_DIMS)
         memcpy(call->output[0].stride, stride, (size_t)ndim * sizeof *stride);
     ((th_frame *)call)->view_offset = offset;
 }
@@ -49,11 +71,15 @@ void *th_call_attributes(th_call *call)
 
 void th_call_draw(th_call *call)
 {
-    call->random = th_random_next(call->ctx, TH_STREAM_DROPOUT);
+    th_frame *frame = (th_frame *)call;
+    if (!frame->drawn)
+        call->random = th_random_next(call->ctx, TH_STREAM_DROPOUT);
+    frame->drawn = true;
 }
 
 th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
 {
+    code = code == TH_OK ? TH_ERROR_ARGUMENT : code; /* it is an error that was called for */
     va_list arguments;
     va_start(arguments, format);
     th_fail_arguments(call->ctx, code, call->op->name, format, arguments);
@@ -171,6 +197,8 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
     frame->node = NULL;
     frame->view_offset = 0;
     frame->declared = 0;
+    frame->drawn = false;
+    frame->input[0].given = false; /* may be looked at where there are no inputs */
     if (n_inputs > TH_MAX_INPUTS) {
         const size_t n = (size_t)n_inputs;
         char *room = th_bump_take(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
@@ -183,6 +211,8 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
     for (int i = 0; i < n_inputs; i++) {
         frame->call.input[i].given = frame->call.input_gradient[i].given = frame->call.add[i] = false;
         frame->call.input[i].data = frame->call.input_gradient[i].data = NULL;
+        frame->call.input[i].ndim = 0;
+        frame->call.input[i].axes[0] = 0;
     }
     for (int i = 0; i < n_outputs; i++) {
         frame->output[i].given = frame->output_gradient[i].given = false;
@@ -235,9 +265,22 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* Copies of operands for an operation that wants contiguous memory. */
 typedef struct copies {
-    th_block *block[2 * TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS];
+    th_block *fixed[TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS], **block;
     int count;
 } copies;
+
+/* Room for a copy of every operand. */
+static th_status make_room(const th_frame *frame, copies *made)
+{
+    th_context *ctx = frame->call.ctx;
+    made->block = made->fixed;
+    made->count = 0;
+    if (frame->call.n_inputs <= TH_MAX_INPUTS)
+        return TH_OK;
+    const size_t bytes = (size_t)(frame->call.n_inputs + 2 * TH_MAX_OUTPUTS) * sizeof *made->block;
+    made->block = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+    return made->block ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
+}
 
 /* Whether the call reads the array; without data, geometry alone does not tell. */
 static bool is_read(const th_frame *frame, const th_array *array, bool saved)
@@ -261,19 +304,22 @@ static th_status make_contiguous(const th_frame *frame, th_array *array, bool sa
     return TH_OK;
 }
 
+/* Within a recorded call products are rounded as they were when it was recorded. */
 static th_status run_kernel(th_frame *frame, bool backward)
 {
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;
     th_block *scratch = NULL;
+    const bool bfloat16 = ctx->machine.bfloat16_products;
+    if (frame->node)
+        ctx->machine.bfloat16_products = frame->node->bfloat16;
+    ctx->running = call->op;
     const size_t bytes = call->op->scratch ? call->op->scratch(call, backward) : 0;
     if (bytes) {
         scratch = th_take_block(ctx, &ctx->step_arena, bytes, call->op->name);
-        if (scratch == NULL)
-            return TH_ERROR_MEMORY;
-        call->scratch = th_block_data(scratch);
+        call->scratch = scratch ? th_block_data(scratch) : NULL;
     }
-    if (!ctx->options.shapes_only) {
+    if (!ctx->error && !ctx->options.shapes_only) {
         if (backward)
             call->op->backward(call);
         else
@@ -282,6 +328,8 @@ static th_status run_kernel(th_frame *frame, bool backward)
     if (scratch)
         th_arena_give(&ctx->step_arena, scratch);
     call->scratch = NULL;
+    ctx->running = NULL;
+    ctx->machine.bfloat16_products = bfloat16;
     return ctx->error;
 }
 
@@ -289,11 +337,13 @@ th_status th_frame_run(th_frame *frame, bool backward)
 {
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;
-    copies made = {.count = 0};
+    copies made;
+    made.count = 0;
     th_status status = TH_OK;
     const int64_t start = th_profile_start(ctx);
-    if ((call->op->flags & TH_OP_CONTIGUOUS) && call->n_inputs <= TH_MAX_INPUTS) {
+    if (call->op->flags & TH_OP_CONTIGUOUS) {
         const th_node *node = backward ? frame->node : NULL;
+        status = make_room(frame, &made);
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
             status = make_contiguous(frame, &call->input[i],
                                      node == NULL || (th_node_input(node, i)->saved && !call->early), &made);

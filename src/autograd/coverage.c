@@ -34,10 +34,17 @@ static void merge_dimensions(th_region *region)
 th_region th_region_of(const th_tensor *t)
 {
     th_region region = {.offset = t->gradient_offset, .numel = 1};
-    for (int d = 0; d < t->ndim; d++) {
+    for (int d = 0; d < t->ndim; d++)
         region.numel *= t->size[d];
-        if (t->size[d] != 1)
-            insert_dimension(&region, t->size[d], t->gradient_stride[d]);
+    for (int d = 0; d < t->ndim && region.numel > 0; d++) {
+        int64_t stride = t->gradient_stride[d];
+        if (t->size[d] == 1)
+            continue;
+        if (stride < 0) { /* the same elements from the other end */
+            region.offset += (t->size[d] - 1) * stride;
+            stride = -stride;
+        }
+        insert_dimension(&region, t->size[d], stride);
     }
     merge_dimensions(&region);
     return region;

@@ -5,8 +5,8 @@
 
 #include "tensor/tensor.h"
 
-/* A set of elements of a dense memory: offset + sum of i_d stride_d, i_d < size_d; strides fall, dimensions that
- * continue each other are one. */
+/* A set of elements of a dense memory: offset + sum of i_d stride_d, i_d < size_d; strides are positive and fall, each
+ * leads past all that those behind it reach, dimensions that continue each other are one. */
 typedef struct th_region {
     struct th_region *next;
     int ndim;

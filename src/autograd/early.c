@@ -6,7 +6,7 @@
 
 static bool is_early(const th_op *op, int i)
 {
-    return i < TH_MAX_INPUTS && (op->early & TH_SAVE_INPUT(i));
+    return th_op_names(op, op->early, i);
 }
 
 /* What a recording wants an early gradient of. */
@@ -38,6 +38,9 @@ th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
+    if (op->early && th_array_numel(&frame->output[0]) != 1)
+        return th_call_fail(&frame->call, TH_ERROR_SHAPE, "early gradients are those of one number, but output 0 is %s",
+                            TH_TEXT(&frame->output[0]));
     if (op->early == 0 || ctx->keep_values || !all_can_be_offered(op, n, inputs))
         return TH_OK;
     for (int i = 0; i < n; i++) {

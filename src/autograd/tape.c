@@ -168,6 +168,10 @@ void th_tape_clear(th_context *ctx)
 {
     if (ctx == NULL)
         return;
+    if (ctx->running) { /* what it reads and writes would be gone */
+        th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called within %s, which is still computing", ctx->running->name);
+        return;
+    }
     if (ctx->error)
         ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;
     else

@@ -20,13 +20,20 @@ typedef struct th_operand_record {
     uint32_t version; /* of the storage, when recorded */
 } th_operand_record;
 
+/* Where the elements of a view lie in the gradient of its base's root, when some lie on one another. */
+typedef struct th_places {
+    int64_t stride[TH_MAX_DIMS], offset; /* elements */
+} th_places;
+
 typedef struct th_node {
     const th_op *op;
     void *attributes;
     int n_inputs, n_outputs;
     th_operand_record *operand; /* inputs, then outputs */
     th_random_call random;
+    const th_places *places; /* of a view that repeats elements: its gradient has memory of its own, and is added up */
     bool training;
+    bool bfloat16; /* products were rounded when it was recorded: they are in its backward, too */
     bool consumed; /* backward has been through and its saved values are given back */
     bool restored; /* output 0 was computed again and waits for this node's own backward */
     bool wanted;   /* in the current backward: a gradient is wanted of something below */
@@ -76,10 +83,22 @@ typedef struct th_frame {
     const th_node *node; /* that the call comes from; NULL while it is being made */
     int64_t view_offset;
     uint32_t declared; /* outputs that the shape rule declared */
+    bool drawn;        /* it has drawn its random numbers */
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
     bool add[TH_MAX_INPUTS];
 } th_frame;
+
+/* -- what every operation must keep to (autograd/descriptor.c); a sentence for each breach -- */
+th_status th_check_descriptor(th_context *ctx, const th_op *op);
+th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes);
+/* Runs the shape rule and checks what it declares. */
+th_status th_frame_shape(th_frame *frame);
+/* Whether a mask of TH_SAVE_INPUT bits names input i of an operation. */
+static inline bool th_op_names(const th_op *op, uint32_t mask, int i)
+{
+    return op->n_inputs == TH_ANY_INPUTS ? (mask & ((1u << TH_MAX_INPUTS) - 1)) != 0 : mask >> i & 1;
+}
 
 /* A frame for an operation with n inputs, nothing given yet. */
 th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs,

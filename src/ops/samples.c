@@ -3,10 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/ops.h"
-#include "tapehead/tape.h"
-#include "tensor/tensor.h"
 
 /* splitmix64: uniform on [0, 1). The context's own streams stay where they are. */
 static double next_uniform(uint64_t *state)
@@ -106,15 +105,25 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
     return narrowed;
 }
 
+static const th_sample_input *input_of(const th_sample *sample, int i)
+{
+    return &sample->input[i % TH_MAX_INPUTS];
+}
+
 th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed, th_tensor **inputs)
 {
+    if (ctx == NULL || sample == NULL || sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS ||
+        (inputs == NULL && sample->n_inputs > 0))
+        return th_fail(ctx ? ctx : th_last_context(), TH_ERROR_ARGUMENT, "sample_inputs",
+                       "a context, a sample of 0 to %d inputs and room for them must be given", TH_MAX_SAMPLE_INPUTS);
     uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
     for (int i = 0; i < sample->n_inputs; i++)
         inputs[i] = NULL;
     for (int i = 0; i < sample->n_inputs; i++) {
-        if (sample->input[i].kind == TH_SAMPLE_ABSENT)
+        const th_sample_input *input = input_of(sample, i);
+        if (input->kind == TH_SAMPLE_ABSENT)
             continue;
-        inputs[i] = sample_input(ctx, &sample->input[i], dtype, &state);
+        inputs[i] = sample_input(ctx, input, dtype, &state);
         if (inputs[i] == NULL)
             return ctx->error;
     }
@@ -127,9 +136,9 @@ typedef struct trial {
     const th_op *op;
     const th_sample *sample;
     bool strided;
-    int output;                       /* which of the operation's outputs */
-    th_tensor *inputs[TH_MAX_INPUTS]; /* all; those that are checked come from the checker */
-    bool checked[TH_MAX_INPUTS];
+    int output;                              /* which of the operation's outputs */
+    th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all; those that are checked come from the checker */
+    bool checked[TH_MAX_SAMPLE_INPUTS];
 } trial;
 
 /* A base such that strided_view(base) has x's values: the last two axes exchanged, the last one with gaps. Takes x
@@ -170,7 +179,7 @@ static th_tensor *strided_view(th_tensor *base)
 static th_tensor *apply_trial(void *user, th_tensor *const *inputs)
 {
     const trial *t = user;
-    th_tensor *operands[TH_MAX_INPUTS];
+    th_tensor *operands[TH_MAX_SAMPLE_INPUTS];
     for (int i = 0, next = 0; i < t->sample->n_inputs; i++) {
         operands[i] = t->checked[i] ? inputs[next++] : t->inputs[i];
         if (operands[i] && t->strided)
@@ -186,9 +195,9 @@ static th_tensor *apply_trial(void *user, th_tensor *const *inputs)
 static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
     th_gradient_options own = *options;
-    char name[128], names[TH_MAX_INPUTS][16];
-    const char *name_list[TH_MAX_INPUTS];
-    th_tensor *checked[TH_MAX_INPUTS];
+    char name[128], names[TH_MAX_SAMPLE_INPUTS][16];
+    const char *name_list[TH_MAX_SAMPLE_INPUTS];
+    th_tensor *checked[TH_MAX_SAMPLE_INPUTS];
     int n = 0;
     for (int i = 0; i < t->sample->n_inputs; i++) {
         if (!t->checked[i])
@@ -215,7 +224,7 @@ static th_status check_sample(th_context *ctx, trial *t, const th_gradient_optio
             t->inputs[i] = strided_base(t->inputs[i]);
             status = t->inputs[i] ? TH_OK : ctx->error;
         }
-        t->checked[i] = t->inputs[i] && th_is_floating(t->inputs[i]->dtype) && !t->sample->input[i].constant;
+        t->checked[i] = t->inputs[i] && th_is_floating(t->inputs[i]->dtype) && !input_of(t->sample, i)->constant;
     }
     const uint32_t outputs = t->op->differentiable_outputs ? t->op->differentiable_outputs : 1;
     for (t->output = 0; t->output < TH_MAX_OUTPUTS && status == TH_OK; t->output++)
@@ -241,6 +250,10 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     *report = (th_gradient_report){.ok = true, .input = -1};
     if (ctx == NULL || op == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_op", "the operation is NULL") : TH_ERROR_ARGUMENT;
+    if (th_check_descriptor(ctx, op) != TH_OK) {
+        report->ok = false;
+        return ctx->error;
+    }
     if (op->not_differentiable)
         return TH_OK;
     if (op->backward == NULL && op->passes == 0 && !(op->flags & TH_OP_VIEW))
@@ -249,6 +262,8 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
         return refuse(op, report, "has no samples to check its gradient on");
     int64_t checked = 0;
     for (const th_sample *sample = op->samples; sample->name; sample++) {
+        if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
+            return refuse(op, report, "has a sample with a number of inputs that no sample can have");
         for (int strided = 0; strided < 2; strided++) {
             trial t = {.op = op, .sample = sample, .strided = strided};
             const th_status status = check_sample(ctx, &t, options ? options : &defaults, report);

@@ -65,6 +65,8 @@ struct th_context {
     th_tensor *free_at_clear; /* owned tensors that were freed while the tape used them */
     int step_pool;            /* which of the two is in use; they take turns at every clear */
 
+    const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
+
     int scope_depth;  /* open scopes; 0: what is created is the user's */
     const char *path; /* dotted names of the open scopes; "" outside */
     /* The gradient checker's: called with every owned floating tensor before an operation reads it; NULL otherwise. */

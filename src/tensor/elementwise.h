@@ -34,6 +34,10 @@ void th_fill_array(const th_context *ctx, const th_array *destination, double va
  * In fixed blocks of rows, combined in order. */
 void th_sum_to_array(const th_context *ctx, const th_array *destination, const th_array *source, bool add);
 
+/* target += source, element by element in order: for a target some of whose elements lie on one another. Of one shape
+ * and floating type. */
+void th_add_at_places(const th_array *target, const th_array *source);
+
 /* Runs body for rows 0 .. rows-1 in fixed chunks of about `cost_per_row` element visits each, threaded; worker <
  * th_threads for scratch. */
 typedef void th_rows_task(void *shared, int64_t first, int64_t end, int worker);

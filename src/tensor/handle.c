@@ -160,7 +160,7 @@ void th_tensor_free(th_tensor *t)
     if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter || gradient)
         return;
     th_context *ctx = t->ctx;
-    const bool in_use = t->tape_uses > 0 || t->own_storage.holds > 1 ||
+    const bool in_use = ctx->running || t->tape_uses > 0 || t->own_storage.holds > 1 ||
                         (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL));
     if (!in_use) {
         free_now(t);

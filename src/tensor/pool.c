@@ -79,6 +79,8 @@ struct th_bump_page {
 void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
 {
     const size_t header = (sizeof(struct th_bump_page) + 15) / 16 * 16;
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
     const size_t need = (bytes + 15) / 16 * 16;
     struct th_bump_page *last = bump->current;
     for (struct th_bump_page *page = last ? last : bump->pages; page; page = page->next) {

@@ -58,6 +58,33 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
     return dense;
 }
 
+/* From the smallest stride on, each must lead past all that the ones before reach. */
+bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
+{
+    int64_t steps[TH_MAX_DIMS], counts[TH_MAX_DIMS], reach = 0;
+    int n = 0;
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (size[d] == 0)
+            return true;
+        if (size[d] == 1)
+            continue;
+        const int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
+        int at = n++;
+        for (; at > 0 && steps[at - 1] > step; at--) {
+            steps[at] = steps[at - 1];
+            counts[at] = counts[at - 1];
+        }
+        steps[at] = step;
+        counts[at] = size[d];
+    }
+    for (int i = 0; i < n; i++) {
+        if (steps[i] <= reach)
+            return false;
+        reach += (counts[i] - 1) * steps[i];
+    }
+    return true;
+}
+
 /* Sizes whose product overflows occur only beside a size of 0, where no stride is ever used: there the strides wrap
  * around. */
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)

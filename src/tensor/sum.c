@@ -279,3 +279,30 @@ void th_sum_to_array(const th_context *ctx, const th_array *destination, const t
     if (held)
         th_arena_give(&owner->step_arena, held);
 }
+
+/* -- onto elements that lie on one another -- */
+
+void th_add_at_places(const th_array *target, const th_array *source)
+{
+    const int last = target->ndim - 1;
+    const int64_t numel = th_array_numel(target), run = last >= 0 ? target->size[last] : 1;
+    const int64_t to_step = last >= 0 ? target->stride[last] : 0, from_step = last >= 0 ? source->stride[last] : 0;
+    int64_t index[TH_MAX_DIMS] = {0}, to = 0, from = 0;
+    for (int64_t done = 0; done < numel; done += run) {
+        if (target->dtype == TH_FLOAT64)
+            for (int64_t i = 0; i < run; i++)
+                ((double *)target->data)[to + i * to_step] += ((const double *)source->data)[from + i * from_step];
+        else
+            for (int64_t i = 0; i < run; i++)
+                ((float *)target->data)[to + i * to_step] += ((const float *)source->data)[from + i * from_step];
+        for (int d = last - 1; d >= 0; d--) {
+            to += target->stride[d];
+            from += source->stride[d];
+            if (++index[d] < target->size[d])
+                break;
+            to -= target->stride[d] * target->size[d];
+            from -= source->stride[d] * target->size[d];
+            index[d] = 0;
+        }
+    }
+}

@@ -106,6 +106,8 @@ static inline void *th_tensor_data(const th_tensor *t)
 }
 int64_t th_tensor_numel(const th_tensor *t);
 bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
+/* No two elements lie on one another. (Of some layouts that nobody makes, interleaved ones, false is said as well.) */
+bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 /* The tensor as an operation sees it. */
 th_array th_tensor_array(const th_tensor *t);
