@@ -571,6 +571,50 @@ START_TEST(test_what_it_changes)
 }
 END_TEST
 
+/* One operation of each kind that multiplies, recorded in one mode; then the switch is thrown before backward. */
+enum { TOKENS = 70, WIDTH_OF_X = 24, CLASSES = 50, GRADIENT = TOKENS * WIDTH_OF_X + CLASSES * WIDTH_OF_X };
+
+static th_tensor *recorded(th_context *ctx, int kind, th_tensor *x, th_tensor *w)
+{
+    th_tensor *targets = th_random_integers(ctx, TH_INT64, TH_SHAPE(TOKENS), 0, CLASSES);
+    switch (kind) {
+    case 0:
+        return th_mse(th_dense(x, w, NULL), th_zeros(ctx, TH_FLOAT32, TH_SHAPE(TOKENS, CLASSES)));
+    case 1:
+        return th_mse(th_matmul(x, th_swap_axes(w, 0, 1)), th_zeros(ctx, TH_FLOAT32, TH_SHAPE(TOKENS, CLASSES)));
+    case 2: /* with early gradients */
+        return th_dense_cross_entropy(x, w, targets, NULL);
+    default: /* the second finds their memory taken: its logits are computed again */
+        return th_add(th_dense_cross_entropy(x, w, targets, NULL), th_dense_cross_entropy(x, w, targets, NULL));
+    }
+}
+
+static void gradients_of(int kind, bool forward, bool backward, float *gradients /* (GRADIENT) */)
+{
+    th_context *ctx = open_context(forward);
+    th_tensor *x = operand(ctx, TH_FLOAT32, TOKENS, WIDTH_OF_X), *w = operand(ctx, TH_FLOAT32, CLASSES, WIDTH_OF_X);
+    th_tensor *loss = recorded(ctx, kind, x, w);
+    th_set_bfloat16_products(ctx, backward);
+    RUNS(th_backward(loss));
+    ck_assert(th_has_bfloat16_products(ctx) == backward);
+    RUNS(th_copy_out(th_gradient(x), gradients, TOKENS * WIDTH_OF_X * sizeof(float)));
+    RUNS(th_copy_out(th_gradient(w), gradients + TOKENS * WIDTH_OF_X, CLASSES * WIDTH_OF_X * sizeof(float)));
+    th_context_free(ctx);
+}
+
+START_TEST(test_backward_rounds_as_its_forward_did)
+{
+    float expected[GRADIENT], other[GRADIENT], switched[GRADIENT];
+    for (int forward = 0; forward < 2; forward++) {
+        gradients_of(_i, forward, forward, expected);
+        gradients_of(_i, forward, !forward, switched);
+        ck_assert_mem_eq(switched, expected, sizeof expected);
+        gradients_of(_i, !forward, !forward, other);
+        ck_assert_mem_ne(other, expected, sizeof expected);
+    }
+}
+END_TEST
+
 /* A row that nothing came back to takes no part in dW, whatever it holds: not even a number that only rounding makes
  * infinite. */
 START_TEST(test_hidden_rows)
@@ -657,6 +701,7 @@ int main(void)
     TCase *context = tcase_create("context");
     tcase_add_test(context, test_switch);
     tcase_add_test(context, test_what_it_changes);
+    tcase_add_loop_test(context, test_backward_rounds_as_its_forward_did, 0, 4);
     tcase_add_test(context, test_hidden_rows);
     tcase_add_test(context, test_training);
     suite_add_tcase(suite, context);

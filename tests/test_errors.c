@@ -112,6 +112,82 @@ static void concat_sizes(void)
 {
     th_concat((th_tensor *[]){x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4))}, 2, 0);
 }
+static void concat_null(void)
+{
+    th_concat(NULL, 2, 0);
+}
+static void stack_negative(void)
+{
+    th_stack(&x, -2, 0);
+}
+static void split_null(void)
+{
+    RUN(th_split(x, 0, 2, NULL, NULL));
+}
+static void split_negative(void)
+{
+    th_tensor *parts[2];
+    RUN(th_split(x, 0, -1, (int64_t[]){1, 1}, parts));
+}
+static void wrt_null(void)
+{
+    RUN(th_backward_with(th_sum(x, TH_ALL_AXES, NULL), &(th_backward_options){.n_wrt = 1}));
+}
+static void wrt_negative(void)
+{
+    RUN(th_backward_with(th_sum(x, TH_ALL_AXES, NULL), &(th_backward_options){.wrt = &x, .n_wrt = -1}));
+}
+static void wrt_of_null(void)
+{
+    th_tensor *wrt[] = {x, NULL}, *gradients[2];
+    RUN(th_backward_with(th_sum(x, TH_ALL_AXES, NULL),
+                         &(th_backward_options){.wrt = wrt, .n_wrt = 2, .gradients = gradients}));
+}
+static void apply_null(void)
+{
+    th_apply_n(th_op_find("add"), NULL, 2, NULL, NULL);
+}
+static void apply_negative(void)
+{
+    th_apply_n(th_op_find("concat"), (int32_t[]){0}, -1, &x, NULL);
+}
+static void apply_without_attributes(void)
+{
+    th_apply_n(th_op_find("softmax"), NULL, 1, &x, NULL);
+}
+static void scope_results_null(void)
+{
+    th_scope_begin(ctx, "open");
+    th_scale(x, 2);
+    th_scope_end_all(ctx, NULL, 2);
+}
+static void scope_results_negative(void)
+{
+    th_scope_begin(ctx, "open");
+    th_scope_end_all(ctx, &x, -2);
+}
+static th_tensor *doubled(void *user, th_tensor *const *inputs)
+{
+    (void)user;
+    return th_scale(inputs[0], 2);
+}
+static void checked_inputs_null(void)
+{
+    RUN(th_check_gradient(ctx, doubled, NULL, 1, NULL, NULL, NULL));
+}
+static void sample_null(void)
+{
+    RUN(th_sample_inputs(ctx, NULL, TH_FLOAT32, 1, NULL));
+}
+static void sample_of_integers(void)
+{
+    th_tensor *inputs[TH_MAX_INPUTS];
+    RUN(th_sample_inputs(ctx, th_op_find("add")->samples, TH_INT32, 1, inputs));
+}
+static void groups_null(void)
+{
+    th_sgd_new(th_dense_new(ctx, 1, 1, NULL), &(th_sgd_options){.learning_rate = 1, .n_groups = 2});
+}
 static void concat_none(void)
 {
     th_concat(NULL, 0, 0);
@@ -443,6 +519,22 @@ static const misuse misuses[] = {
     {unsqueeze_axis, TH_ERROR_SHAPE, "unsqueeze|4"},
     {repeat_negative, TH_ERROR_SHAPE, "repeat"},
     {concat_sizes, TH_ERROR_SHAPE, "concat"},
+    {concat_null, TH_ERROR_ARGUMENT, "concat"},
+    {stack_negative, TH_ERROR_ARGUMENT, "stack|-2"},
+    {split_null, TH_ERROR_ARGUMENT, "split"},
+    {split_negative, TH_ERROR_ARGUMENT, "split"},
+    {wrt_null, TH_ERROR_ARGUMENT, "backward|n_wrt is 1|NULL"},
+    {wrt_negative, TH_ERROR_ARGUMENT, "backward|n_wrt is -1"},
+    {wrt_of_null, TH_ERROR_ARGUMENT, "backward|wrt is NULL"},
+    {apply_null, TH_ERROR_ARGUMENT, "add|2 inputs at NULL"},
+    {apply_negative, TH_ERROR_ARGUMENT, "concat|-1 inputs"},
+    {apply_without_attributes, TH_ERROR_ARGUMENT, "softmax|attributes"},
+    {scope_results_null, TH_ERROR_ARGUMENT, "scope_end|2 results at NULL"},
+    {scope_results_negative, TH_ERROR_ARGUMENT, "scope_end|-2 results"},
+    {checked_inputs_null, TH_ERROR_ARGUMENT, "check_gradient|inputs"},
+    {sample_null, TH_ERROR_ARGUMENT, "sample_inputs"},
+    {sample_of_integers, TH_ERROR_ARGUMENT, "sample_inputs|floating"},
+    {groups_null, TH_ERROR_ARGUMENT, "sgd|n_groups"},
     {concat_none, TH_ERROR_ARGUMENT, "concat"},
     {concat_types, TH_ERROR_TYPE, "concat|float32|float64"},
     {stack_sizes, TH_ERROR_SHAPE, "stack"},
@@ -589,6 +681,11 @@ START_TEST(functions_that_end_a_chain_return_non_zero_for_null)
     th_context_free(NULL);
     th_tape_clear(NULL);
     th_error_clear(NULL);
+    th_parameter_iterator *const no_iterator = NULL;
+    ck_assert(!th_parameter_next(no_iterator));
+    ck_assert_str_eq(th_module_full_name(NULL, NULL), "");
+    ck_assert_str_eq(th_array_text(NULL, NULL), "");
+    ck_assert(isnan(th_schedule_cosine(1, NULL)) && isnan(th_schedule_noam(1, NULL)));
     ck_assert_int_eq(th_error_code(ctx), TH_OK);
 }
 END_TEST

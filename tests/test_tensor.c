@@ -311,6 +311,31 @@ START_TEST(test_copy_into)
 }
 END_TEST
 
+/* In an expanded view many elements are one: written by several threads at once, it would hold any of them. */
+START_TEST(test_writing_to_repeated_elements)
+{
+    th_tensor *row = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 50)), *many = th_expand(row, TH_SHAPE(1000, 50));
+    th_tensor *different = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1000, 50));
+    static const float numbers[1000 * 50];
+    const char *const sentence = ": elements of (1000, 50) lie on one another in memory, as in an expanded view";
+    ASSERT_FAILS(th_copy_into(many, different), TH_ERROR_STATE, sentence);
+    ASSERT_FAILS(th_copy_into(th_swap_axes(many, 0, 1), th_swap_axes(different, 0, 1)), TH_ERROR_STATE,
+                 "copy_into: elements of (50, 1000) lie on one another");
+    ASSERT_FAILS(th_copy_into(many, many), TH_ERROR_STATE, sentence);
+    ASSERT_FAILS(th_copy_in(many, numbers, sizeof numbers), TH_ERROR_STATE, sentence);
+    ASSERT_FAILS(th_fill(many, 1), TH_ERROR_STATE, sentence);
+    ASSERT_FAILS(th_fill_uniform(many, 0, 1), TH_ERROR_STATE, sentence);
+    ASSERT_FAILS(th_fill_xavier_normal(many, 1), TH_ERROR_STATE, sentence);
+    assert_all(row, 0);
+    /* Expanded by 1, or to nothing, it is what it was. */
+    ck_assert_int_eq(th_fill(th_expand(row, TH_SHAPE(1, 50)), 3), TH_OK);
+    ck_assert_int_eq(th_fill(th_expand(row, TH_SHAPE(2, 0, 1, 50)), 4), TH_OK);
+    assert_all(row, 3);
+    ck_assert_int_eq(th_set(many, TH_INDEX(999, 7), 5), TH_OK);
+    ck_assert_double_eq(th_get(many, TH_INDEX(0, 7)), 5);
+}
+END_TEST
+
 START_TEST(test_fill)
 {
     for (int i = 0; i < 5; i++) {
@@ -429,6 +454,7 @@ int main(void)
     tcase_add_test(tests, test_data_in_and_out);
     tcase_add_test(tests, test_copy_into);
     tcase_add_test(tests, test_fill);
+    tcase_add_test(tests, test_writing_to_repeated_elements);
     tcase_add_test(tests, test_changes_are_counted);
     tcase_add_test(tests, test_keep);
     tcase_add_test(tests, test_ownership);

@@ -933,9 +933,12 @@ START_TEST(a_descriptor_that_makes_no_sense_is_refused)
     ck_assert_ptr_null(th_apply_n(&op, NULL, n, inputs, (th_tensor * *[8]){&second}));
     expect_error(TH_ERROR_ARGUMENT, descriptors[_i].words);
     th_gradient_report report;
-    ck_assert_int_eq(th_check_op(ctx, &op, NULL, &report), TH_ERROR_ARGUMENT);
+    const th_status checked = th_check_op(ctx, &op, NULL, &report);
     ck_assert(!report.ok);
-    expect_error(TH_ERROR_ARGUMENT, descriptors[_i].words);
+    if (checked == TH_ERROR_VALUE) /* said before: there is nothing to check */
+        ck_assert_ptr_nonnull(strstr(report.text, "neither a backward nor a reason"));
+    else
+        expect_error(TH_ERROR_ARGUMENT, descriptors[_i].words);
     op = square;
     ck_assert_ptr_nonnull(th_apply(&op, NULL, x));
 }

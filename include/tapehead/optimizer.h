@@ -94,7 +94,7 @@ TH_API th_status th_clip_gradients(th_module *m, double max_norm, double *norm) 
 /* The rate itself: what a program writes that chooses its schedule at run time. */
 TH_API double th_schedule_constant(int64_t step, double rate);
 /* Linear warm-up peak (step + 1) / warmup_steps, then half a cosine (Loshchilov & Hutter 2017) down to final_rate at
- * total_steps, which stays. */
+ * total_steps, which stays. NULL gives NaN here and below, which th_optimizer_set_learning_rate refuses. */
 typedef struct th_cosine_schedule {
     double peak;
     int64_t warmup_steps, total_steps;

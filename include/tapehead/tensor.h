@@ -74,7 +74,8 @@ TH_API const void *th_data_const(const th_tensor *t);
 /* Copies all elements, row-major, of the tensor's own type; bytes must be exactly th_numel * size of an element. */
 TH_API th_status th_copy_out(th_tensor *t, void *data, size_t bytes) TH_MUST_CHECK;
 TH_API th_status th_copy_in(th_tensor *t, const void *data, size_t bytes) TH_MUST_CHECK;
-/* destination = source, broadcast and converted, in place and unrecorded. */
+/* destination = source, broadcast and converted, in place and unrecorded. Here, in th_copy_in, th_fill and th_fill_...:
+ * TH_ERROR_STATE for a destination some of whose elements are one in memory (an expanded view). */
 TH_API th_status th_copy_into(th_tensor *destination, th_tensor *source) TH_MUST_CHECK;
 TH_API th_status th_fill(th_tensor *t, double value) TH_MUST_CHECK;
 

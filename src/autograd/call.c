@@ -198,7 +198,8 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
     frame->view_offset = 0;
     frame->declared = 0;
     frame->drawn = false;
-    frame->input[0].given = false; /* may be looked at where there are no inputs */
+    if (n_inputs == 0) /* it may be looked at all the same */
+        frame->input[0] = (th_array){.given = false};
     if (n_inputs > TH_MAX_INPUTS) {
         const size_t n = (size_t)n_inputs;
         char *room = th_bump_take(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));

@@ -327,7 +327,8 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     }
     th_checker checker = {.ctx = ctx, .function = function, .user = user, .n_inputs = n_inputs, .report = report};
-    if (function == NULL || n_inputs < 0 || n_inputs > (int)(sizeof checker.inputs / sizeof checker.inputs[0]))
+    if (function == NULL || n_inputs < 0 || (n_inputs > 0 && inputs == NULL) ||
+        n_inputs > (int)(sizeof checker.inputs / sizeof checker.inputs[0]))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "a function and 0 to %d inputs are needed",
                        (int)(sizeof checker.inputs / sizeof checker.inputs[0]));
     if (ctx->options.shapes_only)

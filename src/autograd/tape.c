@@ -121,6 +121,10 @@ void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
 {
     if (ctx == NULL || ctx->scope_depth == 0)
         return;
+    if (count < 0 || (count > 0 && results == NULL)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "scope_end", "%d results at %s", count, results ? "an address" : "NULL");
+        count = 0;
+    }
     const int depth = --ctx->scope_depth;
     if (ctx->tape == NULL || depth >= TH_MAX_SCOPES)
         return;

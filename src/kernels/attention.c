@@ -16,9 +16,6 @@ enum {
     TASKS_PER_THREAD = 4
 };
 
-/* Read where an operand is not given; as float32 and as float64. */
-static const double zero = 0;
-
 attention_plan th_attention_plan(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
     const int64_t size = th_item_size(dtype);
@@ -108,8 +105,9 @@ void th_attention_load(const attention_plan *p, attention_copy *copy, int64_t to
                        const attention_item *item, int64_t row, int64_t rows)
 {
     const void *from = th_attention_at(array, item, row, 0, p->size);
-    p->kernels->attention_load(rows, copy->width, from ? from : &zero, from ? array->row : 0, from ? array->column : 0,
-                               copy->data + to * copy->stride * p->size, copy->stride, &copy->finite);
+    p->kernels->attention_load(rows, copy->width, from ? from : th_zero(p->size), from ? array->row : 0,
+                               from ? array->column : 0, copy->data + to * copy->stride * p->size, copy->stride,
+                               &copy->finite);
 }
 
 void th_attention_pack(const attention_plan *p, const attention_panels *panels, const th_attention_array *array,
@@ -455,7 +453,7 @@ static void block_weights(const weights_work *work, weights_memory *m, const att
     const attention_plan *p = &work->plan;
     const th_attention_array *lse = &p->a->log_sum_exp, *weights = work->weights;
     char *to = th_attention_at(weights, item, block->query, block->start, p->size);
-    p->kernels->product_copy(block->rows, count, &zero, 0, 0, to, weights->row, weights->column);
+    p->kernels->product_copy(block->rows, count, th_zero(p->size), 0, 0, to, weights->row, weights->column);
     if (!seen)
         return;
     th_attention_load(p, &m->q, 0, &p->a->q, item, block->query, block->rows);

@@ -28,8 +28,6 @@ enum {
     MASK_CHUNK = 240      /* queries of a task of the additive mask's gradient */
 };
 
-static const double zero = 0;
-
 typedef struct backward_memory {
     attention_copy q, o, o_gradient; /* (BLOCK_ROWS, D), (BLOCK_ROWS, Dv) twice */
     attention_copy k;                /* (STRETCH, D) */
@@ -227,8 +225,8 @@ static void backward_stretch(const backward_work *work, backward_memory *m, cons
                 loaded = true;
                 visit_block(p, m, &item, &block, &to);
             } else if (to.data && !to.add) {
-                p->kernels->product_copy(rows, a->width, &zero, 0, 0, to.data + query * to.row * p->size, to.row,
-                                         to.column);
+                p->kernels->product_copy(rows, a->width, th_zero(p->size), 0, 0, to.data + query * to.row * p->size,
+                                         to.row, to.column);
             }
         }
     }
@@ -294,8 +292,8 @@ static void zero_queries_task(void *shared, int64_t index, int worker)
     const attention_plan *p = &((const backward_work *)shared)->plan;
     const th_attention_array *to = &p->a->q_gradient;
     const attention_item item = th_attention_item(p->a, index);
-    p->kernels->product_copy(p->a->queries, p->a->width, &zero, 0, 0, th_attention_at(to, &item, 0, 0, p->size),
-                             to->row, to->column);
+    p->kernels->product_copy(p->a->queries, p->a->width, th_zero(p->size), 0, 0,
+                             th_attention_at(to, &item, 0, 0, p->size), to->row, to->column);
 }
 
 static void run_gradients(backward_work *work, int threads)
@@ -375,8 +373,8 @@ static void mask_task(void *shared, int64_t index, int worker)
         index /= a->size[d];
     }
     if (!a->add_additive)
-        p->kernels->product_copy(to->row ? query_end - query : 1, to->column ? key_end - key : 1, &zero, 0, 0,
-                                 th_attention_at(to, &item, query, key, p->size), to->row, to->column);
+        p->kernels->product_copy(to->row ? query_end - query : 1, to->column ? key_end - key : 1, th_zero(p->size), 0,
+                                 0, th_attention_at(to, &item, query, key, p->size), to->row, to->column);
     for (int64_t i = 0; i < summed; i++) {
         int64_t rest = i, number = 0, step = 1;
         for (int d = a->dims - 1; d >= 0; d--) {

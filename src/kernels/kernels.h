@@ -27,4 +27,12 @@ typedef struct th_kernels {
 #undef KERNEL
 } th_kernels;
 
+/* A zero of the floating type with elements of so many bytes, for kernels that spread one number. */
+static inline const void *th_zero(int64_t element)
+{
+    static const float single = 0;
+    static const double full = 0;
+    return element == (int64_t)sizeof full ? (const void *)&full : &single;
+}
+
 #endif

@@ -188,8 +188,7 @@ void th_product_residual(const th_kernels *kernels, int64_t size, const th_produ
 /* C of every item = its bias, or 0. */
 static void fill_items(const th_machine *machine, th_dtype dtype, const th_product *p)
 {
-    static const double zero = 0; /* as a float, too */
-    const void *from = p->bias ? p->bias : &zero;
+    const void *from = p->bias ? p->bias : th_zero(th_item_size(dtype));
     const int64_t items = count_items(p);
     for (int64_t i = 0; i < items; i++) {
         const th_product item = item_at(p, th_item_size(dtype), i);

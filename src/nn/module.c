@@ -319,6 +319,8 @@ static const char *name_below(const th_module *m, const th_module *above, char *
 
 const char *th_module_full_name(const th_module *m, char *name)
 {
+    if (name == NULL)
+        return "";
     name[0] = 0;
     return m ? name_below(m, NULL, name) : name;
 }
@@ -501,7 +503,7 @@ static bool comes_first(const th_module *root, const th_parameter *p)
 
 bool th_parameter_next(th_parameter_iterator *it)
 {
-    while (it->module) {
+    while (it && it->module) {
         const th_parameter *p = it->parameter;
         if (p == NULL) {
             it->module = following(it->module, it->root);

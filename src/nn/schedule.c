@@ -13,6 +13,8 @@ double th_schedule_constant(int64_t step, double rate)
 
 double th_schedule_cosine(int64_t step, const th_cosine_schedule *schedule)
 {
+    if (schedule == NULL)
+        return NAN;
     const double n = (double)step, warmup = (double)schedule->warmup_steps, total = (double)schedule->total_steps;
     if (n < warmup)
         return schedule->peak * (n + 1) / warmup;
@@ -25,6 +27,8 @@ double th_schedule_cosine(int64_t step, const th_cosine_schedule *schedule)
 
 double th_schedule_noam(int64_t step, const th_noam_schedule *schedule)
 {
+    if (schedule == NULL)
+        return NAN;
     const double n = (double)step + 1, warmup = (double)(schedule->warmup_steps > 0 ? schedule->warmup_steps : 1);
     const double factor = schedule->factor == 0 ? 1 : schedule->factor;
     return factor / sqrt((double)schedule->width) * fmin(1 / sqrt(n), n / (warmup * sqrt(warmup)));

@@ -112,10 +112,11 @@ static const th_sample_input *input_of(const th_sample *sample, int i)
 
 th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed, th_tensor **inputs)
 {
-    if (ctx == NULL || sample == NULL || sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS ||
-        (inputs == NULL && sample->n_inputs > 0))
+    if (ctx == NULL || sample == NULL || !th_is_floating(dtype) || sample->n_inputs < 0 ||
+        sample->n_inputs > TH_MAX_SAMPLE_INPUTS || (inputs == NULL && sample->n_inputs > 0))
         return th_fail(ctx ? ctx : th_last_context(), TH_ERROR_ARGUMENT, "sample_inputs",
-                       "a context, a sample of 0 to %d inputs and room for them must be given", TH_MAX_SAMPLE_INPUTS);
+                       "a context, a sample of 0 to %d inputs, room for them and a floating type must be given",
+                       TH_MAX_SAMPLE_INPUTS);
     uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
     for (int i = 0; i < sample->n_inputs; i++)
         inputs[i] = NULL;
@@ -238,7 +239,7 @@ static th_status check_sample(th_context *ctx, trial *t, const th_gradient_optio
 static th_status refuse(const th_op *op, th_gradient_report *report, const char *why)
 {
     *report = (th_gradient_report){.ok = false, .input = -1};
-    snprintf(report->text, sizeof report->text, "%s: %s\n", op->name, why);
+    snprintf(report->text, sizeof report->text, "%s: %s\n", op->name ? op->name : "an operation without a name", why);
     return TH_ERROR_VALUE;
 }
 
@@ -250,16 +251,18 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     *report = (th_gradient_report){.ok = true, .input = -1};
     if (ctx == NULL || op == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_op", "the operation is NULL") : TH_ERROR_ARGUMENT;
-    if (th_check_descriptor(ctx, op) != TH_OK) {
-        report->ok = false;
+    if (op->not_differentiable) {
+        report->ok = th_check_descriptor(ctx, op) == TH_OK;
         return ctx->error;
     }
-    if (op->not_differentiable)
-        return TH_OK;
     if (op->backward == NULL && op->passes == 0 && !(op->flags & TH_OP_VIEW))
         return refuse(op, report, "has neither a backward nor a reason for not having one");
     if (op->samples == NULL || op->samples[0].name == NULL)
         return refuse(op, report, "has no samples to check its gradient on");
+    if (th_check_descriptor(ctx, op) != TH_OK) {
+        report->ok = false;
+        return ctx->error;
+    }
     int64_t checked = 0;
     for (const th_sample *sample = op->samples; sample->name; sample++) {
         if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)

@@ -52,7 +52,6 @@ void th_weight_gradient_run(const th_context *ctx, const th_product_call *dw, vo
 {
     const th_kernels *kernels = th_context_kernels(ctx, dw->dtype);
     const size_t element = th_dtype_size(dw->dtype);
-    const double zero = 0; /* as a float, too */
     bool idle[TH_PRODUCT_BLOCK];
     for (int64_t t = 0, terms = th_product_call_terms(dw); t < terms; t++) {
         const th_product term = th_product_call_term(dw, t);
@@ -68,7 +67,7 @@ void th_weight_gradient_run(const th_context *ctx, const th_product_call *dw, vo
                                       copied.b_col);
                 for (int64_t i = 0; i < block.k; i++)
                     if (idle[i])
-                        kernels->product_copy(1, block.n, &zero, 0, 0,
+                        kernels->product_copy(1, block.n, th_zero((int64_t)element), 0, 0,
                                               (char *)copy + i * copied.b_row * (int64_t)element, 0, copied.b_col);
                 block = copied;
             }

@@ -171,6 +171,16 @@ th_status(th_set)(th_tensor *t, th_shape index, double value)
 
 /* -- all elements -- */
 
+th_status th_check_writable(const th_tensor *t, const char *operation)
+{
+    if (th_strides_distinct(t->ndim, t->size, t->stride))
+        return TH_OK;
+    return th_fail(t->ctx, TH_ERROR_STATE, operation,
+                   "elements of %s lie on one another in memory, as in an expanded view, and cannot be written one by "
+                   "one: th_contiguous copies it",
+                   TH_SIZES_TEXT(t->ndim, t->size));
+}
+
 static bool readable_data(const th_tensor *t, const char *operation)
 {
     if (!th_usable(t, NULL, operation, "t"))
@@ -237,7 +247,9 @@ th_status(th_copy_out)(th_tensor *t, void *data, size_t bytes)
 
 th_status(th_copy_in)(th_tensor *t, const void *data, size_t bytes)
 {
-    const th_status status = check_bytes(t, "copy_in", data, bytes);
+    th_status status = check_bytes(t, "copy_in", data, bytes);
+    if (status == TH_OK)
+        status = th_check_writable(t, "copy_in");
     if (status != TH_OK)
         return status;
     const th_array to = th_tensor_array(t), from = plain_array(t, (void *)(uintptr_t)data);
@@ -274,6 +286,8 @@ th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
     if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
         return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the source %s does not broadcast to the destination %s",
                        TH_SIZES_TEXT(source->ndim, source->size), TH_SIZES_TEXT(destination->ndim, destination->size));
+    if (th_check_writable(destination, "copy_into") != TH_OK)
+        return ctx->error;
     const th_array to = th_tensor_array(destination), from = th_tensor_array(source);
     th_status status = TH_OK;
     if (destination->storage == source->storage)
@@ -287,7 +301,8 @@ th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
 
 th_status(th_fill)(th_tensor *t, double value)
 {
-    if (!th_usable(t, NULL, "fill", "t") || check_value(t, "fill", value) != TH_OK)
+    if (!th_usable(t, NULL, "fill", "t") || check_value(t, "fill", value) != TH_OK ||
+        th_check_writable(t, "fill") != TH_OK)
         return th_refused(t);
     const th_array array = th_tensor_array(t);
     th_fill_array(t->ctx, &array, value);

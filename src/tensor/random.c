@@ -100,6 +100,8 @@ static void draw_integers(const void *shared, int64_t begin, int64_t end)
 static th_status fill(th_tensor *t, th_stream stream, drawing *work)
 {
     th_context *ctx = t->ctx;
+    if (th_check_writable(t, work->operation) != TH_OK)
+        return ctx->error;
     const int64_t numel = th_tensor_numel(t);
     const bool contiguous = th_strides_contiguous(t->ndim, t->size, t->stride);
     th_array drawn = th_tensor_array(t);

@@ -185,6 +185,8 @@ const char *th_sizes_text(int ndim, const int64_t *size, const char *axes, char 
 
 const char *th_array_text(const th_array *array, char *text)
 {
+    if (array == NULL || text == NULL)
+        return "";
     return th_sizes_text(array->ndim, array->size, array->axes, text);
 }
 

@@ -108,6 +108,8 @@ int64_t th_tensor_numel(const th_tensor *t);
 bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
 /* No two elements lie on one another. (Of some layouts that nobody makes, interleaved ones, false is said as well.) */
 bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
+/* Checks that the elements of t can be written: in an expanded view, say, many are one. operation: for the error. */
+th_status th_check_writable(const th_tensor *t, const char *operation);
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 /* The tensor as an operation sees it. */
 th_array th_tensor_array(const th_tensor *t);
