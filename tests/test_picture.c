@@ -3,6 +3,7 @@
 #include <check.h>
 #include <locale.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,7 +36,80 @@ static void expect_error(th_status code, const char *words)
     th_error_clear(ctx);
 }
 
-/* The picture's text; free. Fails unless its tags are balanced, its attributes quoted and its numbers finite. */
+/* Behind a run of characters of a set. */
+static const char *skip(const char *c, const char *set)
+{
+    return c + strspn(c, set);
+}
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-";
+
+/* Behind text between two tags, which holds no control character and only entities that XML knows. */
+static const char *skip_text(const char *c)
+{
+    for (; *c && *c != '<'; c++) {
+        ck_assert((unsigned char)*c >= 32 || *c == '\n');
+        if (*c == '&')
+            ck_assert(!strncmp(c, "&lt;", 4) || !strncmp(c, "&gt;", 4) || !strncmp(c, "&amp;", 5) ||
+                      !strncmp(c, "&quot;", 6));
+    }
+    return c;
+}
+
+/* Behind the attributes of a tag: name="value", the numbers of a value all finite and not enormous. */
+static const char *skip_attributes(const char *c)
+{
+    while (*c == ' ') {
+        c = skip(c + 1, letters);
+        const size_t digits = strspn(c, "0123456789"); /* x1 */
+        c += digits;
+        ck_assert_msg(c[0] == '=' && c[1] == '"', "no value at \"%.40s\"", c);
+        const char *end = strchr(c + 2, '"');
+        ck_assert_ptr_nonnull(end);
+        for (const char *v = c + 2; v < end; v++) {
+            ck_assert(*v != '<' && *v != '&');
+            ck_assert_msg(strncmp(v, "nan", 3) && strncmp(v, "inf", 3), "\"%.60s\"", c);
+            if (strspn(v, "0123456789") > 0 && c[2] != '#' && strncmp(c, "=\"http", 6)) {
+                ck_assert_uint_le(strspn(v, "0123456789"), 7);
+                v = skip(v, "0123456789") - 1;
+            }
+        }
+        c = end + 1;
+    }
+    return c;
+}
+
+/* Fails unless it is one element in which tags nest by their names. */
+static void check_xml(const char *text)
+{
+    const char *open[16];
+    int depth = 0;
+    const char *c = text;
+    do {
+        ck_assert_msg(*c == '<', "no tag at \"%.40s\"", c);
+        const bool closes = c[1] == '/';
+        const char *name = c + 1 + closes, *end = skip(name, letters);
+        ck_assert_ptr_ne(name, end);
+        if (closes) {
+            ck_assert_int_gt(depth, 0);
+            ck_assert_int_eq(strncmp(open[--depth], name, (size_t)(end - name)), 0);
+            c = end;
+        } else {
+            c = skip_attributes(end);
+            if (*c == '/')
+                c++;
+            else
+                open[depth++] = name;
+            ck_assert_int_lt(depth, 16);
+        }
+        ck_assert_msg(*c == '>', "a tag ends in \"%.40s\"", c);
+        c = skip_text(c + 1);
+    } while (depth > 0 && *c);
+    ck_assert_int_eq(depth, 0);
+    ck_assert_str_eq(c, "");
+}
+
+/* The picture's text; free. Fails unless it is well-formed and its numbers are finite. */
 static char *read_picture(void)
 {
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
@@ -48,18 +122,7 @@ static char *read_picture(void)
     ck_assert_uint_eq(fread(text, 1, size, file), size);
     text[size] = 0;
     fclose(file);
-    int depth = 0;
-    for (const char *c = text; (c = strchr(c, '<')) != NULL; c++) {
-        const char *end = strchr(c, '>');
-        ck_assert_ptr_nonnull(end);
-        int quotes = 0;
-        for (const char *q = c; q < end; q++)
-            quotes += *q == '"';
-        ck_assert_int_eq(quotes % 2, 0);
-        depth += c[1] == '/' ? -1 : end[-1] == '/' ? 0 : 1;
-        ck_assert_int_ge(depth, 0);
-    }
-    ck_assert_int_eq(depth, 0);
+    check_xml(text);
     ck_assert_ptr_null(strstr(text, "nan"));
     ck_assert_ptr_null(strstr(text, "=\"inf"));
     return text;
@@ -105,6 +168,140 @@ START_TEST(curves_of_any_numbers)
             }
     ck_assert_int_eq(th_picture_curves(ctx, path, NULL, 0, NULL), TH_OK);
     free(read_picture());
+}
+END_TEST
+
+/* Numbers from both ends of what a double holds, and from everywhere between. */
+static double any_number(uint64_t *state)
+{
+    static const double ends[] = {
+        5e-324, 1e-320,   2.2e-308, 1e-300, 1e-290, 1e290, 1e300, 1.7e308, 1.7976931348623157e308,
+        NAN,    INFINITY, 0,        1,      3e-39};
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    const uint64_t high = *state >> 32;
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    const double sign = *state >> 63 ? -1 : 1;
+    if (high % 2)
+        return sign * ends[high / 2 % (sizeof ends / sizeof *ends)];
+    const uint64_t bits = high << 32 | *state >> 32;
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+/* Of a picture, the labels that tick class gives. */
+static void expect_ticks(const char *text, const char *const *labels)
+{
+    for (; *labels; labels++) {
+        char tick[64];
+        snprintf(tick, sizeof tick, ">%s</text>", *labels);
+        ck_assert_msg(strstr(text, tick) != NULL, "no tick \"%s\"", *labels);
+    }
+}
+
+START_TEST(curves_near_the_ends_of_the_numbers)
+{
+    static const struct {
+        double y[4];
+        bool log_y;
+        const char *labels[4];
+    } cases[] = {
+        {{-1.7e308, 1.7e308, 0, 1}, false, {"0", "1e+308", "-1e+308"}},
+        {{1.7e308, 1.7e308, 1.7e308, 1.7e308}, false, {"1e+308", "2e+308"}},
+        {{1.7976931348623157e308, 0, 1, 2}, false, {"0", "1.5e+308"}},
+        {{5e-324, 1e-323, 0, 5e-324}, false, {"0", "0.4"}},
+        {{5e-324, 1.7e308, 1, 2}, true, {"1e-318", "1e-212", "1e+212"}},
+        {{5e-324, 1e-322, 1e-321, 1e-320}, true, {"1e-323", "1e-321"}},
+        {{1e17, 1e17, 1e17, 1e17}, false, {"1e+17"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int turned = 0; turned < 2; turned++) {
+            const th_curve curve = {.count = 4, .x = turned ? cases[i].y : NULL, .y = cases[i].y};
+            const th_chart_options options = {.log_y = cases[i].log_y};
+            ck_assert_int_eq(th_picture_curves(ctx, path, &curve, 1, &options), TH_OK);
+            char *text = read_picture();
+            expect_ticks(text, cases[i].labels);
+            free(text);
+        }
+    /* One point far out: the axis is not of length 0. */
+    const double far[] = {1e17};
+    ck_assert_int_eq(th_picture_curves(ctx, path, &(th_curve){.count = 1, .x = far, .y = far}, 1, NULL), TH_OK);
+    free(read_picture());
+    uint64_t state = 1;
+    for (int round = 0; round < 400; round++) {
+        double x[6], y[6];
+        for (int i = 0; i < 6; i++) {
+            x[i] = any_number(&state);
+            y[i] = any_number(&state);
+        }
+        const th_curve curve = {.count = 1 + round % 6, .x = round % 3 ? x : NULL, .y = y};
+        ck_assert_int_eq(th_picture_curves(ctx, path, &curve, 1, &(th_chart_options){.log_y = round % 2}), TH_OK);
+        char *text = read_picture();
+        ck_assert_uint_lt(strlen(text), 20000);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(heat_maps_near_the_ends_of_the_numbers)
+{
+    th_tensor *map = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(2, 3));
+    static const struct {
+        double values[6], high;
+        const char *labels[4];
+    } cases[] = {
+        {{5e-324, 0, 0, 0, 0, 0}, 0, {"0", "2e-324", "4e-324"}},
+        {{5e-324, 1e-320, 0, -5e-324, 0, 0}, 0, {"0", "2e-321", "8e-321"}},
+        {{1.7976931348623157e308, 1, -1.7976931348623157e308, 0, 0, 0}, 0, {"0", "5e+307", "1.5e+308"}},
+        {{1, 2, 3, 4, 5, 6}, INFINITY, {"0", "2", "6"}},
+        {{1, 2, 3, 4, 5, 6}, NAN, {"0", "2", "6"}},
+        {{1, 2, 3, 4, 5, 6}, -1, {"0", "2", "6"}},
+        {{1, 2, 3, 4, 5, 6}, 5e-324, {"0", "4e-324"}},
+        {{1, 2, 3, 4, 5, 6}, 1.7976931348623157e308, {"0", "1e+308"}},
+        {{NAN, NAN, NAN, NAN, NAN, NAN}, 0, {"0"}},
+        {{-1, -2, -3, -4, -5, -6}, 0, {"0"}},
+        {{0.125, 0.5, 2, 1, 0, 0}, 0, {"0", "1", "2"}}, /* the largest, not the first */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_int_eq(th_copy_in(map, cases[i].values, sizeof cases[i].values), TH_OK);
+        ck_assert_int_eq(th_picture_heatmaps(map, path, &(th_heatmap_options){.high = cases[i].high}), TH_OK);
+        char *text = read_picture();
+        expect_ticks(text, cases[i].labels);
+        free(text);
+    }
+    uint64_t state = 2;
+    for (int round = 0; round < 200; round++) {
+        double values[6];
+        for (int i = 0; i < 6; i++)
+            values[i] = any_number(&state);
+        ck_assert_int_eq(th_copy_in(map, values, sizeof values), TH_OK);
+        ck_assert_int_eq(
+            th_picture_heatmaps(map, path, &(th_heatmap_options){.high = round % 2 ? any_number(&state) : 0}), TH_OK);
+        char *text = read_picture();
+        ck_assert_uint_lt(strlen(text), 50000);
+        free(text);
+    }
+}
+END_TEST
+
+/* What is no UTF-8, or no character of XML, cannot spoil the file. */
+START_TEST(names_of_any_bytes)
+{
+    static const char *const names[2] = {"a\xFF\xC3", "\xEF\xBF\xBF\x01\x7F\xED\xA0\x80z"};
+    const double y[2] = {1, 2};
+    const th_curve two[2] = {{names[0], 2, NULL, y}, {names[1], 2, NULL, y}};
+    ck_assert_int_eq(th_picture_curves(ctx, path, two, 2, &(th_chart_options){.title = names[1]}), TH_OK);
+    char *text = read_picture();
+    ck_assert_int_eq(count(text, ">a\xEF\xBF\xBD\xEF\xBF\xBD<"), 1);
+    ck_assert_ptr_null(strstr(text, "\xEF\xBF\xBF"));
+    ck_assert_ptr_null(strchr(text, '\xED'));
+    free(text);
+    th_tensor *w = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 2));
+    const th_heatmap_options options = {.row_letters = "\xE9\xFF", .column_names = names};
+    ck_assert_int_eq(th_picture_heatmaps(w, path, &options), TH_OK);
+    text = read_picture();
+    ck_assert_ptr_null(strchr(text, '\xE9'));
+    free(text);
 }
 END_TEST
 
@@ -182,6 +379,8 @@ START_TEST(errors)
     th_error_clear(ctx);
     ck_assert_int_eq(th_picture_heatmaps(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1001, 1000)), path, NULL), TH_ERROR_SHAPE);
     th_error_clear(ctx);
+    ck_assert_int_eq(th_picture_heatmaps(th_ones(ctx, TH_FLOAT32, TH_SHAPE(10001, 1, 1)), path, NULL), TH_ERROR_SHAPE);
+    expect_error(TH_ERROR_SHAPE, "at most 10000 panels");
 }
 END_TEST
 
@@ -192,6 +391,9 @@ static Suite *picture_suite(void)
     tcase_add_checked_fixture(pictures, setup, teardown);
     tcase_add_test(pictures, curves);
     tcase_add_test(pictures, curves_of_any_numbers);
+    tcase_add_test(pictures, curves_near_the_ends_of_the_numbers);
+    tcase_add_test(pictures, heat_maps_near_the_ends_of_the_numbers);
+    tcase_add_test(pictures, names_of_any_bytes);
     tcase_add_test(pictures, heat_maps);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
     tcase_add_test(pictures, errors);

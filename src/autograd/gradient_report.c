@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "autograd/checker.h"
+#include "tensor/format.h"
 
 static void append(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void append(th_gradient_report *report, const char *format, ...)
@@ -12,7 +13,7 @@ static void append(th_gradient_report *report, const char *format, ...)
     const size_t used = strlen(report->text);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(report->text + used, sizeof report->text - used, format, arguments);
+    th_format_arguments(report->text + used, sizeof report->text - used, format, arguments);
     va_end(arguments);
 }
 

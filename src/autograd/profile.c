@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tensor/checked.h"
+#include "tensor/format.h"
 
 enum { BUCKETS = 256, DEFAULT_EVENTS = 1 << 18 };
 
@@ -451,15 +452,15 @@ th_status(th_profile_entry_at)(th_context *ctx, int64_t index, th_profile_entry 
 static void print_rate(FILE *file, double rate)
 {
     if (rate > 0)
-        fprintf(file, " %8.1f", rate);
+        th_format_to(file, " %8.1f", rate);
     else
         fprintf(file, " %8s", "-");
 }
 
 static void print_entry(FILE *file, const th_profile_entry *entry)
 {
-    fprintf(file, "%-30s %-8s %9" PRId64 " %11.3f %6.1f %%", entry->operation, th_profile_phase_name(entry->phase),
-            entry->calls, entry->milliseconds, 100 * entry->share);
+    th_format_to(file, "%-30s %-8s %9" PRId64 " %11.3f %6.1f %%", entry->operation, th_profile_phase_name(entry->phase),
+                 entry->calls, entry->milliseconds, 100 * entry->share);
     print_rate(file, entry->gflops);
     print_rate(file, entry->milliseconds > 0 ? 1e-6 * (double)entry->bytes / entry->milliseconds : 0);
     fputc('\n', file);
@@ -467,7 +468,7 @@ static void print_entry(FILE *file, const th_profile_entry *entry)
 
 static void print_total(FILE *file, const char *what, double milliseconds, double whole)
 {
-    fprintf(file, "%-49s %11.3f %6.1f %%\n", what, milliseconds, whole > 0 ? 100 * milliseconds / whole : 0);
+    th_format_to(file, "%-49s %11.3f %6.1f %%\n", what, milliseconds, whole > 0 ? 100 * milliseconds / whole : 0);
 }
 
 th_status(th_profile_print)(th_context *ctx, FILE *file)
@@ -486,8 +487,8 @@ th_status(th_profile_print)(th_context *ctx, FILE *file)
     const th_profile_total total = th_profile_sum(ctx);
     print_total(file, "outside operations", total.outside, total.milliseconds);
     print_total(file, "total", total.milliseconds, total.milliseconds);
-    fprintf(file, "%" PRId64 " calls, %" PRId64 " multiply-adds; recording them took %.3f ms more", total.calls,
-            total.multiply_adds, total.overhead);
+    th_format_to(file, "%" PRId64 " calls, %" PRId64 " multiply-adds; recording them took %.3f ms more", total.calls,
+                 total.multiply_adds, total.overhead);
     if (total.dropped)
         fprintf(file, "; %" PRId64 " of the calls found no room in the trace", total.dropped);
     fputc('\n', file);

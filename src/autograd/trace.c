@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "tensor/elementwise.h"
+#include "tensor/format.h"
 
 /* What an array holds. */
 typedef struct survey {
@@ -59,7 +60,7 @@ static survey survey_array(const th_array *array)
 static size_t describe_survey(char *text, size_t size, const survey *s)
 {
     int used =
-        s->finite ? snprintf(text, size, "%.4g .. %.4g", s->low, s->high) : snprintf(text, size, "nothing finite");
+        s->finite ? th_format(text, size, "%.4g .. %.4g", s->low, s->high) : snprintf(text, size, "nothing finite");
     if (s->nan && used >= 0 && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, ", %lld NaN", (long long)s->nan);
     if (s->infinite && used >= 0 && (size_t)used < size)

@@ -1,9 +1,13 @@
 /* The SVG writer that all pictures share. */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/picture.h"
+#include "io/utf8.h"
+#include "tensor/decimal.h"
+#include "tensor/format.h"
 
 static const char style[] = "<style>"
                             "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}"
@@ -75,17 +79,24 @@ void th_svg_attribute(th_svg *svg, const char *name, double value)
 
 void th_svg_escape(th_svg *svg, const char *text)
 {
-    for (; *text; text++) {
-        if (*text == '<')
+    for (const unsigned char *c = (const unsigned char *)text; *c;) {
+        const int length = th_utf8_length(c);
+        const bool none = length == 0 || (length == 3 && c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe); /* U+FFFE, F */
+        if (none)
+            th_svg_put(svg, "\xEF\xBF\xBD");
+        else if (*c == '<')
             th_svg_put(svg, "&lt;");
-        else if (*text == '>')
+        else if (*c == '>')
             th_svg_put(svg, "&gt;");
-        else if (*text == '&')
+        else if (*c == '&')
             th_svg_put(svg, "&amp;");
-        else if (*text == '"')
+        else if (*c == '"')
             th_svg_put(svg, "&quot;");
+        else if (*c < 32)
+            th_svg_put(svg, " ");
         else
-            fputc((unsigned char)*text < 32 ? ' ' : *text, svg->file);
+            fwrite(c, 1, (size_t)length, svg->file);
+        c += length ? length : 1;
     }
 }
 
@@ -129,6 +140,30 @@ void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const 
     th_svg_attribute(svg, "x2", x2);
     th_svg_attribute(svg, "y2", y2);
     fprintf(svg->file, " class=\"%s\"/>\n", style_name);
+}
+
+enum { SHIFT = 300 };
+
+int th_axis_shift(double magnitude)
+{
+    return magnitude > 1e300 ? SHIFT : magnitude > 0 && magnitude < 1e-290 ? -SHIFT : 0;
+}
+
+double th_axis_shifted(double value, int shift)
+{
+    return shift > 0 ? value / 1e300 : shift < 0 ? value * 1e300 : value;
+}
+
+void th_axis_label(char *text, size_t size, double shifted, int shift, int digits)
+{
+    if (shift == 0 || shifted == 0) {
+        th_format(text, size, "%.*g", digits, shifted);
+        return;
+    }
+    const th_decimal d = th_decimal_scientific(shifted, false, digits - 1);
+    const int exponent = (d.exponent_negative ? -atoi(d.exponent) : atoi(d.exponent)) + shift;
+    th_format(text, size, "%s%s%s%se%+03d", d.negative ? "-" : "", d.whole, d.fraction[0] ? "." : "", d.fraction,
+              exponent);
 }
 
 double th_nice_step(double range, int count)

@@ -25,7 +25,7 @@ void th_svg_put(th_svg *svg, const char *text);
 void th_svg_number(th_svg *svg, double value);
 /* ` name="value"`. */
 void th_svg_attribute(th_svg *svg, const char *name, double value);
-/* Text with what XML reserves escaped. */
+/* Text with what XML reserves escaped, and replaced what it does not allow. */
 void th_svg_escape(th_svg *svg, const char *text);
 /* One line of text; class names its style: "title", "label" or "tick". turned: read from below. NULL text draws
  * nothing. */
@@ -33,7 +33,16 @@ void th_svg_text(th_svg *svg, double x, double y, const char *style, th_anchor a
 void th_svg_rect(th_svg *svg, double x, double y, double width, double height, const char *style);
 void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style);
 
-/* A step of 1, 2 or 5 times a power of ten that cuts `range` into at most `count` parts. */
+/* -- numbers along an axis -- */
+/* Near the ends of what a double holds, sums overflow and steps vanish. There, numbers of this magnitude at most are
+ * drawn shifted: by so many decimal places, 0 for all others. */
+int th_axis_shift(double magnitude);
+/* value / 10^shift. */
+double th_axis_shifted(double value, int shift);
+/* What is written at a tick: the number shifted * 10^shift, to this many significant digits. */
+void th_axis_label(char *text, size_t size, double shifted, int shift, int digits);
+/* A step of 1, 2 or 5 times a power of ten that cuts `range`, which is positive and shifted, into at most `count`
+ * parts. */
 double th_nice_step(double range, int count);
 
 #endif

@@ -2,26 +2,29 @@
 #include <math.h>
 
 #include "io/picture.h"
+#include "tensor/format.h"
 
 static const double card_width = 760, card_height = 440;
 static const double left = 72, right = 24, top = 52, bottom = 60;
 static const char *const colour[] = {"#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700", "#57606a"};
 enum { COLOURS = sizeof colour / sizeof *colour };
 
-/* One axis: data low .. high on pixels from .. to. */
+/* One axis: data low .. high, shifted, on pixels from .. to. */
 typedef struct axis {
     double low, high, from, to, step; /* step between ticks; 1 decade on a logarithmic axis */
+    int shift;
     bool logarithmic;
 } axis;
 
 static double scaled(const axis *a, double value)
 {
-    return a->logarithmic ? log10(value) : value;
+    return a->logarithmic ? log10(value) : th_axis_shifted(value, a->shift);
 }
 
+/* Of a scaled value. */
 static double position(const axis *a, double value)
 {
-    return a->from + (scaled(a, value) - a->low) / (a->high - a->low) * (a->to - a->from);
+    return a->from + (value - a->low) / (a->high - a->low) * (a->to - a->from);
 }
 
 static double curve_x(const th_curve *c, int64_t i)
@@ -34,15 +37,34 @@ static bool drawn(const th_curve *c, int64_t i, bool log_y)
     return isfinite(curve_x(c, i)) && isfinite(c->y[i]) && (!log_y || c->y[i] > 0);
 }
 
+/* Numbers so small that they cannot be told from 0 on an axis that is 1 long are drawn there, not shifted. */
+static int shift_of_large(double magnitude)
+{
+    return magnitude > 1 ? th_axis_shift(magnitude) : 0;
+}
+
 /* Fits both axes to what will be drawn; y starts at 0 where the data come close to it. */
 static void fit(const th_curve *curves, int count, bool log_y, axis *x, axis *y)
 {
-    *x = (axis){.low = INFINITY, .high = -INFINITY, .from = left, .to = card_width - right};
-    *y = (axis){.low = INFINITY, .high = -INFINITY, .from = card_height - bottom, .to = top, .logarithmic = log_y};
+    double largest_x = 0, largest_y = 0;
     for (int c = 0; c < count; c++)
         for (int64_t i = 0; i < curves[c].count; i++)
             if (drawn(&curves[c], i, log_y)) {
-                const double px = curve_x(&curves[c], i), py = scaled(y, curves[c].y[i]);
+                largest_x = fmax(largest_x, fabs(curve_x(&curves[c], i)));
+                largest_y = fmax(largest_y, fabs(curves[c].y[i]));
+            }
+    *x = (axis){
+        .low = INFINITY, .high = -INFINITY, .from = left, .to = card_width - right, .shift = shift_of_large(largest_x)};
+    *y = (axis){.low = INFINITY,
+                .high = -INFINITY,
+                .from = card_height - bottom,
+                .to = top,
+                .shift = log_y ? 0 : shift_of_large(largest_y),
+                .logarithmic = log_y};
+    for (int c = 0; c < count; c++)
+        for (int64_t i = 0; i < curves[c].count; i++)
+            if (drawn(&curves[c], i, log_y)) {
+                const double px = scaled(x, curve_x(&curves[c], i)), py = scaled(y, curves[c].y[i]);
                 x->low = fmin(x->low, px);
                 x->high = fmax(x->high, px);
                 y->low = fmin(y->low, py);
@@ -55,7 +77,7 @@ static void fit(const th_curve *curves, int count, bool log_y, axis *x, axis *y)
     if (!log_y && y->low > 0 && y->low < 0.5 * y->high)
         y->low = 0;
     if (x->high - x->low < 1e-9 * fmax(1, fabs(x->high)))
-        x->high = x->low + 1;
+        x->high = x->low + fmax(1, 1e-6 * fabs(x->low));
     if (y->high - y->low < 1e-9 * fmax(1e-30, fabs(y->high))) {
         const double room = fmax(0.5 * fabs(y->high), 0.5);
         y->low -= log_y ? 0.5 : room;
@@ -76,15 +98,18 @@ static void draw_axes(th_svg *svg, const axis *x, const axis *y)
     char text[64];
     for (double t = ceil(y->low / y->step - 1e-9); t * y->step <= y->high + 1e-9 * (y->high - y->low); t++) {
         const double value = t * y->step;
-        const double at = y->from + (value - y->low) / (y->high - y->low) * (y->to - y->from);
+        const double at = position(y, value);
         th_svg_line(svg, x->from, at, x->to, at, "grid");
-        snprintf(text, sizeof text, "%g", y->logarithmic ? pow(10, value) : t == 0 ? 0.0 : value);
+        if (y->logarithmic && fabs(value) > 300) /* 10^value may be too large, or nothing */
+            th_format(text, sizeof text, "1e%+.0f", value);
+        else
+            th_axis_label(text, sizeof text, y->logarithmic ? pow(10, value) : t == 0 ? 0.0 : value, y->shift, 6);
         th_svg_text(svg, x->from - 8, at + 4, "tick", TH_ANCHOR_END, false, text);
     }
     for (double t = ceil(x->low / x->step - 1e-9); t * x->step <= x->high + 1e-9 * (x->high - x->low); t++) {
         const double at = position(x, t * x->step);
         th_svg_line(svg, at, y->from, at, y->from + 5, "axis");
-        snprintf(text, sizeof text, "%g", t == 0 ? 0.0 : t * x->step);
+        th_axis_label(text, sizeof text, t == 0 ? 0.0 : t * x->step, x->shift, 6);
         th_svg_text(svg, at, y->from + 19, "tick", TH_ANCHOR_MIDDLE, false, text);
     }
     th_svg_line(svg, x->from, y->from, x->to, y->from, "axis");
@@ -101,9 +126,9 @@ static void draw_curve(th_svg *svg, const th_curve *c, const char *stroke, const
             continue;
         }
         th_svg_put(svg, pen ? "L" : "M");
-        th_svg_number(svg, position(x, curve_x(c, i)));
+        th_svg_number(svg, position(x, scaled(x, curve_x(c, i))));
         th_svg_put(svg, " ");
-        th_svg_number(svg, position(y, c->y[i]));
+        th_svg_number(svg, position(y, scaled(y, c->y[i])));
         if (!pen)
             th_svg_put(svg, "h0"); /* a lone point shows as a dot */
         pen = true;

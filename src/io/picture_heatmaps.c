@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "io/picture.h"
+#include "tensor/format.h"
 #include "tensor/tensor.h"
 
-enum { MAX_ENTRIES = 1000000, MAX_TELLING = 6000, LEVELS = 64 };
+enum { MAX_ENTRIES = 1000000, MAX_PANELS = 10000, MAX_TELLING = 6000, LEVELS = 64 };
 
 static const double panel_room = 420; /* what a panel is made about as wide as */
 static const double margin = 24, gap = 34, scale_room = 84;
@@ -103,7 +104,10 @@ static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double 
                     th_svg_escape(svg, name_of(m, false, r, text));
                     th_svg_put(svg, " \xE2\x86\x90 "); /* an arrow from the column to the row that reads it */
                     th_svg_escape(svg, name_of(m, true, c, text));
-                    fprintf(svg->file, ": %.4g</title></rect>\n", value);
+                    if (isnan(value))
+                        th_svg_put(svg, ": NaN</title></rect>\n");
+                    else
+                        th_format_to(svg->file, ": %.4g</title></rect>\n", value);
                 } else {
                     th_svg_put(svg, "/>\n");
                 }
@@ -139,11 +143,12 @@ static void draw_scale(th_svg *svg, const map *m, double x, double y, double hei
         th_svg_put(svg, "/>\n");
     }
     th_svg_rect(svg, x, y, 14, height, "frame");
-    const double step = m->high > 0 ? th_nice_step(m->high, 5) : 1;
-    for (double t = 0; t * step <= m->high * (1 + 1e-9); t++) {
+    const int shift = th_axis_shift(m->high);
+    const double high = th_axis_shifted(m->high, shift), step = high > 0 ? th_nice_step(high, 5) : 1;
+    for (double t = 0; t * step <= high * (1 + 1e-9); t++) {
         char text[64];
-        snprintf(text, sizeof text, "%.3g", t * step);
-        const double at = y + height * (1 - (m->high > 0 ? t * step / m->high : 0));
+        th_axis_label(text, sizeof text, t * step, shift, 3);
+        const double at = y + height * (1 - (high > 0 ? t * step / high : 0));
         th_svg_line(svg, x + 14, at, x + 18, at, "axis");
         th_svg_text(svg, x + 22, at + 4, "tick", TH_ANCHOR_START, false, text);
     }
@@ -198,10 +203,12 @@ th_status(th_picture_heatmaps)(th_tensor *values, const char *path, const th_hea
     const int64_t numel = th_tensor_numel(values);
     if (path == NULL || !th_is_floating(values->dtype) || ctx->options.shapes_only)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and floating values that exist must be given");
-    if (m.values.ndim < 2 || m.values.ndim > 3 || numel == 0 || numel > MAX_ENTRIES)
+    if (m.values.ndim < 2 || m.values.ndim > 3 || numel == 0 || numel > MAX_ENTRIES ||
+        (m.values.ndim == 3 && m.values.size[0] > MAX_PANELS))
         return th_fail(ctx, TH_ERROR_SHAPE, operation,
-                       "values must be (panels, rows, columns) or (rows, columns) with 1 to %d entries, they are %s",
-                       MAX_ENTRIES, TH_TEXT(&m.values));
+                       "values must be (panels, rows, columns) or (rows, columns) with 1 to %d entries in at most %d "
+                       "panels, they are %s",
+                       MAX_ENTRIES, MAX_PANELS, TH_TEXT(&m.values));
     if (m.values.ndim == 2) {
         memmove(m.values.size + 1, m.values.size, 2 * sizeof m.values.size[0]);
         memmove(m.values.stride + 1, m.values.stride, 2 * sizeof m.values.stride[0]);
@@ -211,8 +218,9 @@ th_status(th_picture_heatmaps)(th_tensor *values, const char *path, const th_hea
     m.rows = m.values.size[1];
     m.columns = m.values.size[2];
     m.telling = numel <= MAX_TELLING;
-    m.high = m.options->high;
-    for (int64_t i = 0; !(m.high > 0) && i < numel; i++) {
+    const bool given = m.options->high > 0 && isfinite(m.options->high);
+    m.high = given ? m.options->high : 0;
+    for (int64_t i = 0; !given && i < numel; i++) {
         const double value = entry(&m, i / m.columns / m.rows, i / m.columns % m.rows, i % m.columns);
         m.high = isfinite(value) && value > m.high ? value : m.high;
     }

@@ -8,6 +8,7 @@
 
 #include "tapehead/progress.h"
 #include "tensor/context.h"
+#include "tensor/format.h"
 
 enum { MAX_FIGURES = 4, FIGURE_NAME = 32 };
 
@@ -70,7 +71,7 @@ static void append_count(char *text, size_t size, double count)
         power++;
     }
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, power == 0 ? "%.0f" : count < 9.95 ? "%.1f%c" : "%.0f%c", count, suffix[power]);
+    th_format(text + used, size - used, power == 0 ? "%.0f" : count < 9.95 ? "%.1f%c" : "%.0f%c", count, suffix[power]);
 }
 
 static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -79,7 +80,7 @@ static void append(char *text, size_t size, const char *format, ...)
     const size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
+    th_format_arguments(text + used, size - used, format, arguments);
     va_end(arguments);
 }
 

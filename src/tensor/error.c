@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "tensor/format.h"
 #include "tensor/tensor.h"
 
 enum { TH_LOCATION_DEPTH = 64 };
@@ -89,7 +90,7 @@ static void append(char *message, const char *format, ...)
     const size_t used = strlen(message);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message + used, TH_MESSAGE_SIZE - used, format, arguments);
+    th_format_arguments(message + used, TH_MESSAGE_SIZE - used, format, arguments);
     va_end(arguments);
 }
 
@@ -110,7 +111,7 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     if (operation)
         append(message, "%s: ", operation);
     const size_t used = strlen(message);
-    vsnprintf(message + used, TH_MESSAGE_SIZE - used, format, arguments);
+    th_format_arguments(message + used, TH_MESSAGE_SIZE - used, format, arguments);
     if (ctx->path && ctx->path[0])
         append(message, "; in %s", ctx->path);
     const char *file;

@@ -1,0 +1,41 @@
+/* Formatting in the C locale: see format.h. A locale is set for the calling thread alone and only meanwhile; that of
+ * the name "C" is static memory in glibc and musl, so that nothing is allocated. */
+#include "tensor/format.h"
+
+#include <locale.h>
+
+int th_format_arguments(char *text, size_t size, const char *format, va_list arguments)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t own = plain ? uselocale(plain) : (locale_t)0;
+    const int length = vsnprintf(text, size, format, arguments);
+    if (plain) {
+        uselocale(own);
+        freelocale(plain);
+    }
+    return length;
+}
+
+int th_format(char *text, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = th_format_arguments(text, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+int th_format_to(FILE *file, const char *format, ...)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t own = plain ? uselocale(plain) : (locale_t)0;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vfprintf(file, format, arguments);
+    va_end(arguments);
+    if (plain) {
+        uselocale(own);
+        freelocale(plain);
+    }
+    return length;
+}

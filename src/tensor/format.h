@@ -1,0 +1,15 @@
+/* printf for floating numbers: with a decimal point, whatever the locale of the program says. Everything that the
+ * library writes, files and sentences alike, goes through here where it has such numbers. */
+#ifndef TH_TENSOR_FORMAT_H
+#define TH_TENSOR_FORMAT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+int th_format(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int th_format_arguments(char *text, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+int th_format_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
