@@ -5,6 +5,9 @@
 #include "tensor/checked.h"
 #include "tensor/shape.h"
 
+/* Of a view, whose gradient may have memory of its own: the number of its bytes fits. */
+static const int64_t MOST_ELEMENTS = INT64_MAX / 16;
+
 enum {
     INPUT_BITS = (1u << TH_MAX_INPUTS) - 1,
     FLAGS = TH_OP_BROADCASTS | TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_CHEAP | TH_OP_VIEW | TH_OP_IN_PLACE |
@@ -69,10 +72,11 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
     const uint32_t outputs = (1u << (op->n_outputs ? op->n_outputs : 1)) - 1;
     uint32_t saves = op->saves, beyond = 0;
     const int entries = any ? 1 : op->n_inputs;
-    for (int i = 0; i < TH_MAX_INPUTS; i++) {
+    for (int i = 0; i < entries; i++)
         saves |= op->saves_for[i];
-        beyond |= i < entries ? 0 : op->saves_for[i];
-    }
+    for (int i = entries; i < TH_MAX_INPUTS; i++)
+        beyond |= op->saves_for[i];
+    saves |= beyond;
     if (saves & ~(inputs | outputs << TH_MAX_INPUTS))
         return REFUSE("saves or saves_for names an input or output that is not there (bits 0x%x)",
                       saves & ~(inputs | outputs << TH_MAX_INPUTS));
@@ -109,88 +113,125 @@ th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attr
 
 /* -- what a shape rule declares -- */
 
-/* The lowest and the highest element that the array reaches, counted from its first; false when that overflows. */
-static bool find_reach(const th_array *array, int64_t *low, int64_t *high)
+/* How an array of some sizes and strides lies in memory. */
+typedef struct extent {
+    bool negative, fits, dense; /* a size is negative; what follows does not overflow; it is contiguous */
+    int64_t numel, low, high;   /* low .. high: the elements that it reaches, counted from its first */
+} extent;
+
+/* For numbers of any size. */
+static extent checked_extent(const th_array *array)
 {
-    *low = *high = 0;
-    for (int d = 0; d < array->ndim; d++) {
-        int64_t extent;
-        if (array->size[d] <= 1)
+    extent e = {.fits = true, .dense = true, .numel = 1};
+    bool empty = false;
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        const int64_t size = array->size[d], stride = array->stride[d];
+        int64_t last = 0;
+        if (size == 1)
             continue;
-        if (!th_checked_multiply(array->size[d] - 1, array->stride[d], &extent) ||
-            !th_checked_add(extent < 0 ? *low : *high, extent, extent < 0 ? low : high))
-            return false;
+        empty |= size == 0;
+        e.negative |= size < 0;
+        e.dense &= stride == e.numel;
+        e.fits &= th_checked_multiply(size - (size > 0), stride, &last);
+        e.fits &= th_checked_add(e.low, last < 0 ? last : 0, &e.low);
+        e.fits &= th_checked_add(e.high, last < 0 ? 0 : last, &e.high);
+        e.fits &= th_checked_multiply(e.numel, size, &e.numel);
     }
-    return true;
+    if (empty)
+        e = (extent){.negative = e.negative, .fits = true, .dense = true};
+    return e;
 }
 
-static th_status check_output(th_call *call, int i)
+/* The usual numbers are so small that nothing can overflow, which one look at all their bits tells. */
+static inline __attribute__((always_inline)) extent extent_of(const th_array *array)
 {
-    const th_array *output = &call->output[i];
-    const bool shaped = output->ndim >= 0 && output->ndim <= TH_MAX_DIMS && th_dtype_size(output->dtype) > 0;
-    bool negative = false;
-    for (int d = 0; shaped && d < output->ndim; d++)
-        negative |= output->size[d] < 0;
-    if (!shaped || negative)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with %s", i,
-                            negative                           ? "a negative size"
-                            : th_dtype_size(output->dtype) > 0 ? "a number of dimensions outside 0 to 8"
-                                                               : "no element type");
-    return TH_OK;
+    extent e = {.fits = true, .dense = true, .numel = 1};
+    uint64_t bits = 0;
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        const uint64_t size = (uint64_t)array->size[d], stride = (uint64_t)array->stride[d];
+        if (size == 1)
+            continue;
+        const int64_t last = (int64_t)((size - 1) * stride), sign = last >> 63;
+        e.low += last & sign;
+        e.high += last & ~sign;
+        e.dense &= (int64_t)stride == e.numel;
+        e.numel = (int64_t)((uint64_t)e.numel * size);
+        bits |= (size - 1) | (last < 0 ? 0 - stride : stride) | (uint64_t)e.numel; /* no size: all bits */
+    }
+    return bits < (uint64_t)1 << 28 ? e : checked_extent(array);
 }
 
-/* The shape rule may have written strides itself: an output with memory of its own must lie in that memory. */
-static th_status check_layout(th_call *call, int i)
+/* Of an output with memory of its own. The shape rule may have written strides itself: it must lie in that memory. */
+static th_status check_own(th_call *call, int i, const extent *e)
 {
-    const th_array *output = &call->output[i];
-    int64_t numel, low, high;
-    if (th_array_contiguous(output) || !th_checked_numel(output->ndim, output->size, &numel)) /* said later */
+    if (e->dense || e->numel == 0)
         return TH_OK;
-    if (!find_reach(output, &low, &high) || low < 0 || high >= numel)
+    if (!e->fits || e->low < 0 || e->high >= e->numel)
         return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule lays output %d, %s, outside its own memory", i,
-                            TH_TEXT(output));
+                            TH_TEXT(&call->output[i]));
     return TH_OK;
 }
 
-/* A view lies in the memory that its input spans, which is checked already. */
-static th_status check_view(th_frame *frame)
+static th_status check_view_in(th_frame *frame, const extent *e, const extent *base)
 {
     th_call *call = &frame->call;
-    const th_array *base = &call->input[0];
     th_array *view = &call->output[0];
-    int64_t numel, low, high, base_low, base_high;
-    size_t bytes;
-    if (view->dtype != base->dtype)
+    int64_t low, high;
+    if (base->numel == 0)
+        return th_call_fail(call, TH_ERROR_SHAPE, "a view %s of %s, which has no elements", TH_TEXT(view),
+                            TH_TEXT(&call->input[0]));
+    if (!e->fits || !th_checked_add(e->low, frame->view_offset, &low) ||
+        !th_checked_add(e->high, frame->view_offset, &high) || low < base->low || high > base->high)
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "a view %s from offset %lld leaves the memory of its input %s, elements %lld to %lld",
+                            TH_TEXT(view), (long long)frame->view_offset, TH_TEXT(&call->input[0]),
+                            (long long)base->low, (long long)base->high);
+    const int64_t span = base->high - base->low;
+    for (int d = 0; d < view->ndim; d++)
+        if (view->size[d] == 1 && (view->stride[d] < -span || view->stride[d] > span))
+            view->stride[d] = 1; /* it leads nowhere; a very large one would overflow later */
+    return TH_OK;
+}
+
+/* A view lies in the memory that its input spans, which was checked when that was made. */
+static th_status check_view(th_frame *frame, const extent *e)
+{
+    th_call *call = &frame->call;
+    th_array *view = &call->output[0];
+    if (view->dtype != call->input[0].dtype)
         return th_call_fail(call, TH_ERROR_TYPE, "a view has its input's element type, %s, not %s",
-                            th_dtype_name(base->dtype), th_dtype_name(view->dtype));
-    if (!th_checked_numel(view->ndim, view->size, &numel) ||
-        !th_checked_bytes(numel, th_dtype_size(view->dtype), &bytes)) /* of its gradient */
+                            th_dtype_name(call->input[0].dtype), th_dtype_name(view->dtype));
+    if (e->numel > MOST_ELEMENTS || (!e->fits && !th_checked_numel(view->ndim, view->size, &(int64_t){0})))
         return th_call_fail(call, TH_ERROR_SHAPE, "the number of bytes of %s overflows", TH_TEXT(view));
-    if (numel == 0) {
+    if (e->numel == 0) {
         th_contiguous_strides(view->ndim, view->size, view->stride);
         frame->view_offset = 0;
         return TH_OK;
     }
-    if (th_array_numel(base) == 0)
-        return th_call_fail(call, TH_ERROR_SHAPE, "a view %s of %s, which has no elements", TH_TEXT(view),
-                            TH_TEXT(base));
-    (void)find_reach(base, &base_low, &base_high); /* fits: it was checked when it was made */
-    if (!find_reach(view, &low, &high) || !th_checked_add(low, frame->view_offset, &low) ||
-        !th_checked_add(high, frame->view_offset, &high) || low < base_low || high > base_high)
-        return th_call_fail(
-            call, TH_ERROR_SHAPE, "a view %s from offset %lld leaves the memory of its input %s, elements %lld to %lld",
-            TH_TEXT(view), (long long)frame->view_offset, TH_TEXT(base), (long long)base_low, (long long)base_high);
-    for (int d = 0; d < view->ndim; d++)
-        if (view->size[d] == 1) /* any number may stand here: none that overflows later */
-            view->stride[d] =
-                view->stride[d] < base_low - base_high || view->stride[d] > base_high - base_low ? 1 : view->stride[d];
-    return TH_OK;
+    const extent base = extent_of(&call->input[0]);
+    return check_view_in(frame, e, &base);
 }
 
-/* Inputs whose gradient is the output's, summed or as it is. */
+static th_status check_output(th_frame *frame, int i)
+{
+    th_call *call = &frame->call;
+    const th_array *output = &call->output[i];
+    const bool shaped = output->ndim >= 0 && output->ndim <= TH_MAX_DIMS;
+    if (!shaped || th_dtype_size(output->dtype) == 0)
+        return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with %s", i,
+                            shaped ? "no element type" : "a number of dimensions outside 0 to 8");
+    const extent e = extent_of(output);
+    if (e.negative)
+        return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with a negative size", i);
+    return call->op->flags & TH_OP_VIEW ? check_view(frame, &e) : check_own(call, i, &e);
+}
+
+/* Inputs whose gradient is the output's, summed or as it is. The ready-made shape rule broadcasts them itself. */
 static th_status check_broadcast(th_call *call)
 {
     const th_op *op = call->op;
+    if (op->shape == th_shape_elementwise)
+        return TH_OK;
     const th_array *output = &call->output[0];
     for (int i = 0; i < call->n_inputs; i++) {
         const th_array *input = &call->input[i];
@@ -223,15 +264,7 @@ th_status th_frame_shape(th_frame *frame)
     if (!(frame->declared & 1))
         return th_call_fail(call, TH_ERROR_STATE, "the shape rule declares no output 0");
     for (int i = 0; i < call->n_outputs; i++)
-        if ((frame->declared & 1u << i) && check_output(call, i) != TH_OK)
+        if ((frame->declared & 1u << i) && check_output(frame, i) != TH_OK)
             return ctx->error;
-    if (op->flags & TH_OP_VIEW) {
-        if (check_view(frame) != TH_OK)
-            return ctx->error;
-    } else {
-        for (int i = 0; i < call->n_outputs; i++)
-            if ((frame->declared & 1u << i) && check_layout(call, i) != TH_OK)
-                return ctx->error;
-    }
     return (op->flags & TH_OP_BROADCASTS) || op->passes ? check_broadcast(call) : TH_OK;
 }

@@ -503,7 +503,9 @@ static bool comes_first(const th_module *root, const th_parameter *p)
 
 bool th_parameter_next(th_parameter_iterator *it)
 {
-    while (it && it->module) {
+    if (it == NULL)
+        return false;
+    while (it->module) {
         const th_parameter *p = it->parameter;
         if (p == NULL) {
             it->module = following(it->module, it->root);

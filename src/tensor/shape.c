@@ -62,7 +62,12 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
 bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
 {
     int64_t steps[TH_MAX_DIMS], counts[TH_MAX_DIMS], reach = 0;
-    int n = 0;
+    int n = 0, nested = ndim - 1;
+    for (; nested >= 0 && (size[nested] == 1 || stride[nested] > reach); nested--) /* as most do */
+        reach += size[nested] > 1 ? (size[nested] - 1) * stride[nested] : 0;
+    if (nested < 0)
+        return true;
+    reach = 0;
     for (int d = ndim - 1; d >= 0; d--) {
         if (size[d] == 0)
             return true;
