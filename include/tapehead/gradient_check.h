@@ -1,6 +1,6 @@
 /* Gradient checking: the gradient that a tape computes against central differences, in float64.
- * What other checkers let through (sums as cotangents, absolute differences, NaN, redrawn randomness) is an error here.
- */
+ * What other checkers let through (sums as cotangents, absolute differences, NaN, redrawn randomness, a check that
+ * compared nothing) is an error here. */
 #ifndef TAPEHEAD_GRADIENT_CHECK_H
 #define TAPEHEAD_GRADIENT_CHECK_H
 
@@ -10,7 +10,11 @@
 TH_BEGIN_DECLS
 
 /* A function to check: any composition of operations, of inputs and of whatever parameters it uses. user is passed
- * through (a module, say). It must return the same for the same inputs (random operations are replayed). */
+ * through (a module, say). It is run many times and must return the same for the same inputs (random operations are
+ * replayed). What it makes in a run, constants say, is gone when the run is over. A parameter that it reads in some
+ * runs only, behind a branch, is found and checked too. It may leave scopes or th_no_grad open, clear the tape, or call
+ * backward; it may not free what it has not made, make modules without freeing them, change its inputs or parameters in
+ * place, step an optimiser, cast a module, or check a gradient itself: each of these is an error that says so. */
 typedef th_tensor *th_gradient_function(void *user, th_tensor *const *inputs);
 
 typedef enum th_gradient_mode {
@@ -25,28 +29,49 @@ typedef struct th_gradient_options {
     th_gradient_mode mode;
     const char *name;               /* of the function, in the report; NULL: "the function" */
     const char *const *input_names; /* [n_inputs]; NULL: x, or x0, x1, ... */
-    double step;                    /* 0: 1e-5 (float32: 1e-2), times the element's magnitude where that is above 1 */
-    double relative_tolerance;      /* 0: 1e-5 (float32: 2e-2) */
-    double absolute_tolerance; /* 0: 1e-8 (float32: 2e-3), times the output's largest magnitude where that is above 1 */
+    double step; /* 0: chosen for each derivative, 1e-5 (float32: 1e-2) times the element's magnitude where that is
+                    above 1, and where that does not settle it longer and shorter ones. Given: this one alone decides */
+    double relative_tolerance; /* of the larger of both numbers; 0: 1e-5 (float32: 2e-2) */
+    double absolute_tolerance; /* on top of that; 0: none but the rounding of the difference quotient, which is
+                                  estimated */
     bool float32;              /* for a function that has no float64 */
     uint64_t seed;             /* of cotangents, directions, samples */
     int directions, samples;   /* of the fast mode; 0: 8 and 24 for each input */
 } th_gradient_options;
 
+/* What came out. */
+typedef enum th_gradient_verdict {
+    TH_GRADIENT_COULD_NOT_RUN,   /* the error is pending and names the reason: arguments, or the function itself */
+    TH_GRADIENT_RIGHT,           /* all that was compared agrees */
+    TH_GRADIENT_WRONG,           /* somewhere it clearly does not */
+    TH_GRADIENT_CANNOT_TELL,     /* nothing is wrong, but somewhere no difference quotient can be trusted: a kink or a
+                                    jump at this very point, a value that is not a number, rounding that hides it all */
+    TH_GRADIENT_NOTHING_COMPARED /* no element on one side or the other */
+} th_gradient_verdict;
+
 typedef struct th_gradient_report {
-    bool ok;
+    bool ok; /* the verdict is TH_GRADIENT_RIGHT */
+    th_gradient_verdict verdict;
     th_gradient_mode mode; /* the one that ran */
     int64_t checked;       /* comparisons made */
-    int input;      /* the worst one's: index into inputs, n_inputs and up for parameters; -1: nothing compared */
-    th_shape index; /* the worst element */
+    int input; /* the worst one's: index into inputs, n_inputs and up for parameters; -1: all right, or none made */
+    th_shape index;                  /* the worst element */
     double analytic, numeric, error; /* there; error is relative to the larger of both (infinite for NaN) */
-    char text[TH_GRADIENT_TEXT];     /* "" when ok: what is wrong, where, the error map, and a verdict when one fits */
+    double uncertainty;              /* how far off `numeric` may be itself */
+    char text[TH_GRADIENT_TEXT];     /* "" when ok: what is not, where, a map, and what kind of mistake fits */
 } th_gradient_report;
 
 /* Checks the gradient of function(user, inputs) with respect to every floating input and every parameter that it uses.
- * Inputs are copied (in float64), parameters are swapped to float64 meanwhile and come back bit for bit, gradients too.
- * Clears the tape. report may be NULL. Returns TH_OK when the gradient is right, TH_ERROR_VALUE when it is wrong
- * (nothing pending: the report says it), any other code pending when the function could not be run. */
+ * Inputs are copied (in float64), parameters are swapped to float64 meanwhile and come back bit for bit, gradients too,
+ * and so do the context's settings and random calls. Clears the tape. report may be NULL.
+ *
+ * A derivative is right when it agrees with a difference quotient to the relative tolerance (and the absolute one), or
+ * as closely as the quotient's rounding lets one see, provided that this is a small part of the derivative itself, or
+ * that both are 0 as far as the output's own precision goes. It is wrong when three steps of different length agree
+ * with each other and not with it.
+ *
+ * Returns TH_OK when the gradient is right; TH_ERROR_VALUE when it is wrong, when that cannot be told, and when nothing
+ * was compared (nothing pending: the report says it); any other code, pending, when the function could not be run. */
 TH_API th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
                                    th_tensor *const *inputs, const th_gradient_options *options,
                                    th_gradient_report *report) TH_MUST_CHECK;
@@ -56,8 +81,9 @@ typedef th_tensor *th_gradient_function_of_one(void *user, th_tensor *x);
 TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
                                       const th_gradient_options *options, th_gradient_report *report) TH_MUST_CHECK;
 
-/* An operation on its samples, each with contiguous and with strided inputs: built-in or a user's own. Without samples,
- * or without a backward and a reason for that, it fails. */
+/* An operation on its samples, each with contiguous and with strided inputs: built-in or a user's own. A sample without
+ * elements has nothing to compare, the operation as a whole must. Returns as above; TH_ERROR_VALUE, and says so, for an
+ * operation without samples, without a backward, or with a reason for having none (TH_GRADIENT_NOTHING_COMPARED). */
 TH_API th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options,
                              th_gradient_report *report) TH_MUST_CHECK;
 

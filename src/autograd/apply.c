@@ -69,8 +69,8 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
         if (!(inputs[i] == NULL && optional) &&
             !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
             return false;
-        if (ctx->on_owned_input && inputs[i] && inputs[i]->owned && th_is_floating(inputs[i]->dtype))
-            ctx->on_owned_input(inputs[i], ctx->on_owned_input_user);
+        if (ctx->watch && inputs[i])
+            ctx->watch->reads(inputs[i], ctx->watch->user);
     }
     return ctx->error == TH_OK;
 }

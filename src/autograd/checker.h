@@ -1,78 +1,183 @@
-/* The gradient checker from inside: what its parts (running, comparing, reporting) share. */
+/* The gradient checker from inside: what its parts share. gradient_check.c decides what is checked and what comes out,
+ * gradient_run.c runs the function on values of the checker's own and puts everything back, gradient_judge.c holds one
+ * derivative to difference quotients, gradient_compare.c goes through all of them, gradient_report.c says what was
+ * found. */
 #ifndef TH_AUTOGRAD_CHECKER_H
 #define TH_AUTOGRAD_CHECKER_H
 
 #include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
 
-/* A tensor whose gradient is checked: a copy of an input, or a parameter swapped to the checking type. */
+/* A tensor that the function reads: a copy of an input, or somebody else's (a parameter, a constant), which lies in
+ * memory of the checker's, in the checking type, until the end of the check. */
 typedef struct th_leaf {
     th_tensor *tensor;
-    th_tensor original; /* a parameter as it was, to be put back; unused for inputs */
-    bool swapped;
-    bool checked; /* it requires a gradient */
-    int position; /* of the input, or n_inputs and up for parameters */
+    bool copy;           /* of an input: the checker's own */
+    bool checked;        /* its gradient is */
+    th_tensor before;    /* somebody else's tensor as it was */
+    th_storage values;   /* of somebody else's: where it lies meanwhile */
+    th_storage gradient; /* the same of the gradient that this check computes */
+    uint32_t version;    /* of the values, as the checker left them */
+    int position;        /* of the input, or n_inputs and up for parameters */
     int64_t numel;
     int64_t first; /* column of its element 0 among all checked elements */
     char name[96];
 } th_leaf;
 
-enum { TH_MAX_LEAVES = 512 };
+enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
+
+/* What th_tensor.checking says while a check runs: 0 for what the function has made in this run, 1 + its index for a
+ * leaf, else one of these. */
+enum {
+    TH_CHECK_OUTSIDE = -1, /* was there before, or has outlived the run that made it */
+    TH_CHECK_EARLIER = -2, /* left over from the first run: the second one shows whether it is still of use */
+    TH_CHECK_PASSING = -3  /* made in this run and converted */
+};
+
+/* The context's settings, which the function may change and every run finds as they were. */
+typedef struct th_settings {
+    th_dtype default_dtype;
+    bool training, fusion, keep_values, tracing, bfloat16_products;
+    int no_grad_depth, scope_depth, threads;
+    uint64_t seed;
+    int64_t step;
+    uint32_t calls[TH_STREAM_COUNT], calls_at_clear;
+} th_settings;
 
 typedef struct th_checker {
     th_context *ctx;
     th_gradient_function *function;
     void *user;
     int n_inputs;
-    th_tensor *inputs[TH_MAX_INPUTS * 4]; /* what the function gets: copies */
+    th_tensor *inputs[TH_MAX_CHECKED_INPUTS]; /* what the function gets: copies */
     th_gradient_options options;
     th_dtype dtype;
-    th_leaf *leaf; /* [TH_MAX_LEAVES]: inputs first */
-    int leaves, parameters;
-    int64_t columns;     /* elements of all checked leaves */
-    int64_t rows;        /* elements of the output */
-    double output_scale; /* largest magnitude of the output, at least 1 */
-    uint32_t calls[TH_STREAM_COUNT], calls_at_clear;
+    th_pool leaves;  /* th_leaf: inputs first */
+    th_pool passing; /* th_leaf: what the function has made in this run and the checker converted */
+    th_pool made;    /* th_tensor *: owned ones that the function has made */
+    int parameters;
+    int runs;        /* since the leaves were last complete */
+    bool recording;  /* this run records */
+    bool records;    /* all do, for the function fails otherwise (it calls backward itself) */
+    bool incomplete; /* a parameter was read for the first time after the first run */
+    char late[96];   /* that parameter's name */
+    bool cut;        /* recording was off when the function read something with a gradient */
+    const char *cut_file;
+    int cut_line;
+    const th_attachment *attachments; /* before the first run: the newest, and how many there were */
+    int64_t attachment_count;
+    int64_t columns;      /* elements of all checked leaves */
+    int64_t rows;         /* elements of the output */
+    double *base;         /* [rows]: the output at the point itself */
+    double output_scale;  /* its largest finite magnitude */
+    th_settings settings; /* the caller's */
     uint64_t random;
     th_gradient_report *report;
 } th_checker;
 
-/* -- running (gradient_check.c) -- */
-/* The function's output at the current values; of the step, so that the next run ends it. NULL with the error pending.
- */
+/* -- running (gradient_run.c) -- */
+/* Copies the inputs and listens to the context. False with the error pending. */
+bool th_checker_begin(th_checker *checker, th_tensor *const *inputs);
+/* Puts everything back; with an error pending too. */
+void th_checker_end(th_checker *checker);
+/* From here on the parameters count as known: the next run is the first. */
+void th_checker_restart(th_checker *checker);
+/* Runs the function at the current values: its output, of the step, until th_checker_leave. NULL when it failed (the
+ * error is pending). */
 th_tensor *th_checker_run(th_checker *checker, bool record);
-/* The output's elements as doubles into values[rows]. */
-th_status th_checker_values(th_checker *checker, double *values);
-double th_checker_element(const th_leaf *leaf, int64_t element);
-void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
+/* Ends a run: clears the tape, gives back what the function has made, puts its changes right. False when no further run
+ * makes sense: an error is pending, or a parameter was met that had been unknown (checker->incomplete). */
+bool th_checker_leave(th_checker *checker);
+/* A whole run: the output's elements as doubles into values[rows]. */
+bool th_checker_values(th_checker *checker, double *values);
+void th_checker_read(const th_tensor *t, const th_array *array, double *values);
 /* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
  * emptying in between. */
-th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times,
-                              double *gradient);
-/* A number uniform on (-1, 1), away from 0. */
-double th_checker_random(th_checker *checker);
-double th_checker_step(const th_checker *checker);
-bool th_checker_close(const th_checker *checker, double analytic, double numeric, double scale);
+bool th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times, double *gradient);
+static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
+{
+    return th_pool_at(&checker->leaves, i);
+}
+double th_checker_element(const th_leaf *leaf, int64_t element);
+void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
+/* Numbers of the checker's own; NULL with the error pending. */
+double *th_checker_take(th_checker *checker, int64_t count);
+void th_checker_give(th_checker *checker, double *memory, int64_t count);
+
+/* -- judging (gradient_judge.c) -- */
+/* A way through the current point: along one element of a leaf, or along a direction through all of them. */
+typedef struct th_line {
+    th_leaf *leaf;
+    int64_t element;
+    double x;                        /* the element's value */
+    const double *direction, *start; /* [numel]: a direction, and where the leaf is; NULL: the element alone */
+    bool thorough; /* nothing is to be seen of the derivative: larger steps are to see nothing either */
+    bool brief;    /* only whether it is wrong as well */
+} th_line;
+
+typedef enum th_judgement_kind { TH_UNSETTLED, TH_RIGHT, TH_WRONG, TH_CANNOT_TELL } th_judgement_kind;
+
+/* Why a derivative cannot be told right from wrong. */
+typedef enum th_doubt {
+    TH_DOUBT_OTHER,
+    TH_DOUBT_NOT_A_NUMBER,
+    TH_DOUBT_ROUNDING,
+    TH_DOUBT_KINK,
+    TH_DOUBT_JUMP
+} th_doubt;
+
+typedef struct th_judgement {
+    th_judgement_kind kind;
+    double numeric, error; /* the best difference quotient, and how far off it may be */
+    th_doubt doubt;
+    double below, above; /* at a kink: the slopes on both sides */
+} th_judgement;
+
+enum { TH_STEPS = 16 }; /* lengths of the step, each a fixed factor from the next */
+
+/* What the judge works in. */
+typedef struct th_judge {
+    th_checker *checker;
+    const double *cotangent; /* [rows]: outputs count by this sum alone; NULL: each by itself */
+    int64_t count;           /* of derivatives along a line: rows, or 1 */
+    double *memory;          /* of the next three */
+    double *above, *below;   /* [rows]: the outputs at both ends of a step */
+    double *step;            /* [TH_STEPS][3][count]: what each step has shown */
+    double length[TH_STEPS]; /* of the step; 0: not tried */
+    th_judgement *judgement; /* [count]: of the last line */
+    int64_t doubtful;        /* lines so far that could not be told */
+} th_judge;
+
+/* False with the error pending; th_judge_free in either case. */
+bool th_judge_init(th_judge *judge, th_checker *checker, const double *cotangent, int64_t count);
+void th_judge_free(th_judge *judge);
+/* Judges analytic[0 .. count), `stride` apart. False when a run failed. */
+bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic, int64_t stride);
 
 /* -- comparing (gradient_compare.c) -- */
-th_status th_checker_full(th_checker *checker);
-th_status th_checker_fast(th_checker *checker);
+/* False when a run failed. */
+bool th_checker_full(th_checker *checker);
+bool th_checker_fast(th_checker *checker);
 
 /* -- reporting (gradient_report.c) -- */
-/* All that is known of one leaf whose gradient is wrong.  */
+/* All that is known of one leaf whose gradient is not right.  */
 typedef struct th_finding {
     const th_leaf *leaf;
     int64_t element; /* the worst */
-    double analytic, numeric;
+    double analytic;
+    th_judgement judgement;
     const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
     int64_t row_stride;                                 /* of both */
     const double *analytic_vector,
-        *numeric_vector;  /* under one random cotangent, [numel]; fast mode: numeric is NaN where it was not sampled */
-    const bool *wrong;    /* [numel] */
-    bool overwrites;      /* one backward is right, two do not add up */
+        *numeric_vector; /* under one random cotangent, [numel]; fast mode: numeric is NaN where it was not sampled */
+    const unsigned char *state; /* [numel]: th_judgement_kind */
+    bool alone;                 /* some element is wrong by itself */
+    bool overwrites, nonlinear; /* none is, but two backwards do not add up, or those of several outputs do not */
     bool along_direction; /* fast mode: a direction through the whole leaf is wrong, no single element is known to be */
     th_shape output_shape;
 } th_finding;
 void th_checker_report(th_checker *checker, const th_finding *finding);
+/* Adds to the report's text. */
+void th_checker_say(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,35 +1,25 @@
 /* The two ways of comparing: the whole Jacobian, or directions and samples. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/checker.h"
 
-/* Rows of doubles that a comparison needs, in one piece. */
-typedef struct room {
-    double *memory;
-    size_t count;
-} room;
-
-static double *take(th_checker *checker, room *r, int64_t count)
+/* Uniform on (-1, 1), away from 0. */
+static double random_number(th_checker *checker)
 {
-    r->count = (size_t)count;
-    r->memory = th_allocate(checker->ctx, r->count * sizeof(double));
-    if (r->memory == NULL)
-        th_fail_memory(checker->ctx, "check_gradient", r->count * sizeof(double));
-    else
-        memset(r->memory, 0, r->count * sizeof(double));
-    return r->memory;
+    checker->random += 0x9E3779B97F4A7C15u; /* splitmix64 */
+    uint64_t z = checker->random;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    const double magnitude = 0.25 + 0.75 * (double)(z >> 12) * 0x1p-52;
+    return z & 1 ? magnitude : -magnitude;
 }
 
-static void give(th_checker *checker, room *r)
+static void random_vector(th_checker *checker, double *values, int64_t count)
 {
-    th_release(checker->ctx, r->memory, r->count * sizeof(double));
-}
-
-static double larger(double a, double b)
-{
-    return fabs(a) > fabs(b) ? fabs(a) : fabs(b);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = random_number(checker);
 }
 
 static double badness(double analytic, double numeric)
@@ -38,163 +28,229 @@ static double badness(double analytic, double numeric)
     return isnan(difference) ? INFINITY : difference;
 }
 
-static void random_vector(th_checker *checker, double *values, int64_t count)
+/* a = b, both analytic, up to rounding: of terms of this total size, and the error of what they were compared with. */
+static bool sums_agree(const th_checker *checker, double a, double b, double size, double error)
 {
-    for (int64_t i = 0; i < count; i++)
-        values[i] = th_checker_random(checker);
+    const double relative = checker->options.float32 ? 1e-3 : 1e-7;
+    return fabs(a - b) <= relative * size + error; /* NaN fails */
 }
 
-/* (f(x + h e) - f(x - h e)) / 2h for one element, into change[rows]. */
-static th_status perturb(th_checker *checker, th_leaf *leaf, int64_t element, double *up, double *change)
+/* The worst of a leaf so far: something wrong goes before something doubtful. */
+static void note(th_finding *finding, int64_t element, double analytic, const th_judgement *judgement)
 {
-    const double x = th_checker_element(leaf, element);
-    const double h = th_checker_step(checker) * (fabs(x) > 1 ? fabs(x) : 1);
-    th_checker_set_element(leaf, element, x + h);
-    const double above = th_checker_element(leaf, element);
-    th_status status = th_checker_values(checker, up);
-    th_checker_set_element(leaf, element, x - h);
-    const double below = th_checker_element(leaf, element);
-    if (status == TH_OK)
-        status = th_checker_values(checker, change);
-    th_checker_set_element(leaf, element, x);
-    for (int64_t j = 0; j < checker->rows && status == TH_OK; j++)
-        change[j] = up[j] == change[j] ? 0 : (up[j] - change[j]) / (above - below);
-    return status;
+    const th_judgement_kind kind = finding->judgement.kind;
+    if (kind == TH_WRONG && judgement->kind != TH_WRONG)
+        return;
+    if (kind == judgement->kind &&
+        badness(analytic, judgement->numeric) <= badness(finding->analytic, finding->judgement.numeric))
+        return;
+    finding->element = element;
+    finding->analytic = analytic;
+    finding->judgement = *judgement;
+}
+
+/* Keeps the finding that is to be told: the first leaf that is wrong, else the first that cannot be told. */
+static void keep_finding(th_finding *kept, const th_finding *finding)
+{
+    if (finding->judgement.kind == TH_WRONG || (finding->judgement.kind == TH_CANNOT_TELL && kept->leaf == NULL))
+        *kept = *finding;
+}
+
+/* A direction through a leaf, and where the leaf is. */
+static th_line random_direction(th_checker *checker, th_leaf *leaf, double *direction, double *start)
+{
+    random_vector(checker, direction, leaf->numel);
+    for (int64_t e = 0; e < leaf->numel; e++)
+        start[e] = th_checker_element(leaf, e);
+    return (th_line){.leaf = leaf, .direction = direction, .start = start};
+}
+
+static th_finding along_direction(const th_leaf *leaf, double analytic, const th_judgement *judgement)
+{
+    return (th_finding){.leaf = leaf, .analytic = analytic, .judgement = *judgement, .along_direction = true};
+}
+
+/* Of a run that records, to go back from; NULL when that makes no sense. */
+static th_tensor *recorded_output(th_checker *checker)
+{
+    th_tensor *output = th_checker_run(checker, true);
+    if (output == NULL || checker->incomplete)
+        return NULL;
+    if (th_tensor_numel(output) == checker->rows && output->requires_gradient)
+        return output;
+    th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
+            "the output's shape or its path back changes from run to run");
+    return NULL;
 }
 
 /* -- the whole Jacobian -- */
 
 typedef struct full {
-    double *analytic, *numeric;      /* [rows][columns] */
-    double *cotangent, *up, *change; /* [rows] */
-    double *once, *twice, *expected; /* [columns], under the random cotangent */
-    bool *wrong;                     /* [columns] */
+    double *analytic, *numeric; /* [rows][columns] */
+    double *cotangent, *unit;   /* [rows] */
+    double *once, *twice;       /* [columns]: one and two backwards under the random cotangent */
+    double *expected;           /* [columns]: the same from the quotients */
+    double *direction, *start;  /* [columns] */
+    unsigned char *state;       /* [columns] */
     th_shape output_shape;
+    th_judge judge;
 } full;
 
-static th_status numeric_jacobian(th_checker *checker, full *f)
+static bool analytic_jacobian(th_checker *checker, full *f)
 {
-    for (int i = 0; i < checker->leaves; i++) {
-        th_leaf *leaf = &checker->leaf[i];
-        for (int64_t e = 0; e < leaf->numel && leaf->checked; e++) {
-            if (perturb(checker, leaf, e, f->up, f->change) != TH_OK)
-                return checker->ctx->error;
-            for (int64_t j = 0; j < checker->rows; j++)
-                f->numeric[j * checker->columns + leaf->first + e] = f->change[j];
-        }
-    }
-    return TH_OK;
-}
-
-static th_status analytic_jacobian(th_checker *checker, full *f)
-{
-    th_tensor *output = th_checker_run(checker, true);
-    if (output == NULL)
-        return checker->ctx->error;
-    f->output_shape.ndim = output->ndim;
-    memcpy(f->output_shape.size, output->size, sizeof output->size);
-    for (int64_t j = 0; j < checker->rows; j++) {
-        memset(f->up, 0, (size_t)checker->rows * sizeof *f->up);
-        f->up[j] = 1;
-        if (th_checker_gradient(checker, output, f->up, 1, f->analytic + j * checker->columns) != TH_OK)
-            return checker->ctx->error;
-    }
+    th_tensor *output = recorded_output(checker);
     random_vector(checker, f->cotangent, checker->rows);
-    if (th_checker_gradient(checker, output, f->cotangent, 1, f->once) != TH_OK ||
-        th_checker_gradient(checker, output, f->cotangent, 2, f->twice) != TH_OK)
-        return checker->ctx->error;
+    bool good = output != NULL;
+    if (good) {
+        f->output_shape.ndim = output->ndim;
+        memcpy(f->output_shape.size, output->size, sizeof output->size);
+    }
+    for (int64_t j = 0; j < checker->rows && good; j++) {
+        f->unit[j] = 1;
+        good = th_checker_gradient(checker, output, f->unit, 1, f->analytic + j * checker->columns);
+        f->unit[j] = 0;
+    }
+    if (good && th_checker_gradient(checker, output, f->cotangent, 1, f->once))
+        (void)th_checker_gradient(checker, output, f->cotangent, 2, f->twice);
+    return th_checker_leave(checker);
+}
+
+/* Backward under many outputs at once, and a second one on top. */
+static void judge_sums(th_checker *checker, const full *f, int64_t column, double error, th_judgement *judgement,
+                       double *analytic, th_finding *finding)
+{
+    double sum = 0, size = 0;
+    for (int64_t j = 0; j < checker->rows; j++) {
+        const double term = f->cotangent[j] * f->analytic[j * checker->columns + column];
+        sum += term;
+        size += fabs(term);
+    }
+    checker->report->checked += 2;
+    const bool once = sums_agree(checker, f->once[column], sum, size, error);
+    if (once && sums_agree(checker, f->twice[column], 2 * sum, 2 * size, 2 * error))
+        return;
+    finding->nonlinear |= !once;
+    finding->overwrites |= once;
+    *analytic = once ? f->twice[column] : f->once[column];
+    *judgement = (th_judgement){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
+}
+
+static bool judge_element(th_checker *checker, full *f, th_leaf *leaf, int64_t element, th_finding *finding)
+{
+    const int64_t rows = checker->rows, columns = checker->columns, column = leaf->first + element;
+    const th_line line = {.leaf = leaf,
+                          .element = element,
+                          .x = th_checker_element(leaf, element),
+                          .brief = finding->judgement.kind == TH_WRONG};
+    if (!th_judge_line(&f->judge, &line, f->analytic + column, columns))
+        return false;
+    double error = 0;
+    th_judgement_kind state = TH_RIGHT;
+    for (int64_t j = 0; j < rows; j++) {
+        const th_judgement *judgement = &f->judge.judgement[j];
+        f->numeric[j * columns + column] = judgement->numeric;
+        f->expected[column] += f->cotangent[j] * judgement->numeric;
+        error += fabs(f->cotangent[j]) * judgement->error;
+        checker->report->checked++;
+        if (judgement->kind == TH_RIGHT)
+            continue;
+        state = judgement->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
+        note(finding, element, f->analytic[j * columns + column], judgement);
+        finding->alone |= judgement->kind == TH_WRONG;
+    }
+    if (state == TH_RIGHT) {
+        th_judgement judgement = {.kind = TH_RIGHT};
+        double analytic = 0;
+        judge_sums(checker, f, column, error, &judgement, &analytic, finding);
+        state = judgement.kind;
+        if (state == TH_WRONG)
+            note(finding, element, analytic, &judgement);
+    }
+    f->state[column] = (unsigned char)state;
+    return true;
+}
+
+/* Where neither side has seen anything of a leaf, larger steps along a direction through all of it are to see nothing
+ * either. */
+static bool judge_nothing(th_checker *checker, full *f, th_leaf *leaf, th_finding *finding)
+{
     for (int64_t j = 0; j < checker->rows; j++)
-        for (int64_t i = 0; i < checker->columns; i++)
-            f->expected[i] += f->cotangent[j] * f->numeric[j * checker->columns + i];
-    return TH_OK;
+        for (int64_t e = leaf->first; e < leaf->first + leaf->numel; e++)
+            if (f->analytic[j * checker->columns + e] != 0 || f->numeric[j * checker->columns + e] != 0)
+                return true;
+    th_line line = random_direction(checker, leaf, f->direction, f->start);
+    line.thorough = true;
+    if (!th_judge_line(&f->judge, &line, f->unit, 1)) /* all 0 */
+        return false;
+    for (int64_t j = 0; j < checker->rows; j++)
+        if (f->judge.judgement[j].kind == TH_WRONG)
+            *finding = along_direction(leaf, 0, &f->judge.judgement[j]);
+    return true;
 }
 
-/* Compares one leaf's columns; fills the finding when something is wrong. */
-static bool leaf_is_right(th_checker *checker, full *f, const th_leaf *leaf, th_finding *finding)
+static bool compare_full(th_checker *checker, full *f)
 {
-    double worst = -1;
-    *finding = (th_finding){.leaf = leaf,
-                            .analytic_jacobian = f->analytic + leaf->first,
-                            .numeric_jacobian = f->numeric + leaf->first,
-                            .row_stride = checker->columns,
-                            .analytic_vector = f->once + leaf->first,
-                            .numeric_vector = f->expected + leaf->first,
-                            .wrong = f->wrong + leaf->first,
-                            .output_shape = f->output_shape};
-    const double rows = sqrt((double)checker->rows);
-    for (int64_t e = 0; e < leaf->numel; e++) {
-        const int64_t column = leaf->first + e;
-        bool good = true, sums = true;
-        for (int64_t j = 0; j < checker->rows; j++) {
-            const double a = f->analytic[j * checker->columns + column], n = f->numeric[j * checker->columns + column];
-            checker->report->checked++;
-            if (th_checker_close(checker, a, n, larger(a, n)))
-                continue;
-            good = false;
-            if (badness(a, n) > worst) {
-                worst = badness(a, n);
-                finding->element = e;
-                finding->analytic = a;
-                finding->numeric = n;
-            }
-        }
-        const double once = f->once[column], twice = f->twice[column], expected = f->expected[column];
-        sums = th_checker_close(checker, once / rows, expected / rows, larger(once, expected)) &&
-               th_checker_close(checker, twice / rows, 2 * expected / rows, larger(twice, expected));
-        checker->report->checked += 2;
-        if (good && !sums && badness(twice, 2 * expected) > worst) {
-            worst = badness(twice, 2 * expected);
-            finding->overwrites = true;
-            finding->element = e;
-            finding->analytic = twice;
-            finding->numeric = 2 * expected;
-        }
-        f->wrong[column] = !(good && sums);
-        finding->overwrites &= good;
+    th_finding kept = {.leaf = NULL};
+    for (int64_t i = 0; i < checker->leaves.count && kept.judgement.kind != TH_WRONG; i++) {
+        th_leaf *leaf = th_checker_leaf(checker, i);
+        if (!leaf->checked || leaf->numel == 0)
+            continue;
+        th_finding finding = {.leaf = leaf,
+                              .analytic_jacobian = f->analytic + leaf->first,
+                              .numeric_jacobian = f->numeric + leaf->first,
+                              .row_stride = checker->columns,
+                              .analytic_vector = f->once + leaf->first,
+                              .numeric_vector = f->expected + leaf->first,
+                              .state = f->state + leaf->first,
+                              .output_shape = f->output_shape};
+        for (int64_t e = 0; e < leaf->numel; e++)
+            if (!judge_element(checker, f, leaf, e, &finding))
+                return false;
+        if (finding.judgement.kind == TH_UNSETTLED && !judge_nothing(checker, f, leaf, &finding))
+            return false;
+        keep_finding(&kept, &finding);
     }
-    return worst < 0;
+    if (kept.leaf)
+        th_checker_report(checker, &kept);
+    return true;
 }
 
-static void compare_full(th_checker *checker, full *f)
-{
-    for (int i = 0; i < checker->leaves; i++) {
-        const th_leaf *leaf = &checker->leaf[i];
-        th_finding finding;
-        if (leaf->checked && !leaf_is_right(checker, f, leaf, &finding)) {
-            th_checker_report(checker, &finding);
-            return;
-        }
-    }
-}
-
-th_status th_checker_full(th_checker *checker)
+bool th_checker_full(th_checker *checker)
 {
     const int64_t m = checker->rows, n = checker->columns;
-    room r;
-    double *memory = take(checker, &r, 2 * m * n + 3 * m + 3 * n + (n + 7) / 8);
+    if (n > INT64_MAX / 32 / (m + 8)) {
+        th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
+                "a Jacobian of %lld by %lld numbers is too large: use the fast mode", (long long)m, (long long)n);
+        return false;
+    }
+    const int64_t count = 2 * m * n + 2 * m + 5 * n + (n + 7) / 8;
+    double *memory = th_checker_take(checker, count);
     if (memory == NULL)
-        return checker->ctx->error;
+        return false;
     full f = {.analytic = memory, .numeric = memory + m * n, .cotangent = memory + 2 * m * n};
-    f.up = f.cotangent + m;
-    f.change = f.up + m;
-    f.once = f.change + m;
+    f.unit = f.cotangent + m;
+    f.once = f.unit + m;
     f.twice = f.once + n;
     f.expected = f.twice + n;
-    f.wrong = (bool *)(void *)(f.expected + n);
-    if (numeric_jacobian(checker, &f) == TH_OK && analytic_jacobian(checker, &f) == TH_OK)
-        compare_full(checker, &f);
-    give(checker, &r);
-    return checker->ctx->error;
+    f.direction = f.expected + n;
+    f.start = f.direction + n;
+    f.state = (unsigned char *)(f.start + n);
+    const bool good =
+        th_judge_init(&f.judge, checker, NULL, m) && analytic_jacobian(checker, &f) && compare_full(checker, &f);
+    th_judge_free(&f.judge);
+    th_checker_give(checker, memory, count);
+    return good;
 }
 
 /* -- directions and samples -- */
 
 typedef struct fast {
-    double *cotangent, *up, *change; /* [rows] */
-    double *once, *twice;            /* [columns] */
-    double *sampled;                 /* [columns]: numeric values, NaN where not sampled */
-    double *direction, *values;      /* [columns] */
-    bool *wrong;                     /* [columns] */
+    double *cotangent;         /* [rows] */
+    double *once, *twice;      /* [columns] */
+    double *sampled;           /* [columns]: numeric values, NaN where not sampled */
+    double *direction, *start; /* [columns] */
+    unsigned char *state;      /* [columns] */
+    th_judge judge;
 } fast;
 
 static double dot(const double *a, const double *b, int64_t count)
@@ -205,42 +261,19 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-static void move(th_leaf *leaf, const double *values, const double *direction, double h)
-{
-    for (int64_t e = 0; e < leaf->numel; e++)
-        th_checker_set_element(leaf, e, values[e] + h * direction[e]);
-}
-
 /* The change of <cotangent, f> along a random direction through one leaf, against the gradient's. */
-static th_status check_direction(th_checker *checker, fast *f, th_leaf *leaf, th_finding *finding, bool *good)
+static bool judge_direction(th_checker *checker, fast *f, th_leaf *leaf, bool thorough, th_finding *finding)
 {
-    double *direction = f->direction, *values = f->values;
-    random_vector(checker, direction, leaf->numel);
-    for (int64_t e = 0; e < leaf->numel; e++)
-        values[e] = th_checker_element(leaf, e);
-    const double h = th_checker_step(checker) / (leaf->numel > 1 ? sqrt((double)leaf->numel) : 1) * 4;
-    move(leaf, values, direction, h);
-    th_status status = th_checker_values(checker, f->up);
-    move(leaf, values, direction, -h);
-    if (status == TH_OK)
-        status = th_checker_values(checker, f->change);
-    move(leaf, values, direction, 0);
-    if (status != TH_OK)
-        return status;
-    double numeric = 0, noise = 0;
-    for (int64_t j = 0; j < checker->rows; j++) {
-        numeric += f->cotangent[j] * (f->up[j] - f->change[j]) / (2 * h);
-        noise += fabs(f->up[j]);
-    }
-    const double analytic = dot(f->once + leaf->first, direction, leaf->numel);
-    /* the differences' rounding adds up over the output */
-    const double rounding = noise / sqrt((double)checker->rows) * (checker->options.float32 ? 6e-8 : 1.2e-16) / h * 8;
+    th_line line = random_direction(checker, leaf, f->direction, f->start);
+    line.thorough = thorough;
+    const double analytic = dot(f->once + leaf->first, f->direction, leaf->numel);
+    if (!th_judge_line(&f->judge, &line, &analytic, 1))
+        return false;
     checker->report->checked++;
-    *good =
-        fabs(analytic - numeric) <= rounding || th_checker_close(checker, analytic, numeric, larger(analytic, numeric));
-    if (!*good)
-        *finding = (th_finding){.leaf = leaf, .analytic = analytic, .numeric = numeric, .along_direction = true};
-    return TH_OK;
+    const th_judgement *judgement = &f->judge.judgement[0];
+    if (judgement->kind == TH_WRONG || (judgement->kind == TH_CANNOT_TELL && !thorough))
+        *finding = along_direction(leaf, analytic, judgement);
+    return true;
 }
 
 /* Half of the samples where the gradient is largest of some tried, half anywhere. */
@@ -249,7 +282,7 @@ static int64_t choose(th_checker *checker, const fast *f, const th_leaf *leaf, i
     int64_t best = 0;
     double largest = -1;
     for (int tries = 0; tries < (sample % 2 ? 1 : 32); tries++) {
-        const double u = (th_checker_random(checker) + 1) / 2;
+        const double u = (random_number(checker) + 1) / 2;
         int64_t e = (int64_t)(u * (double)leaf->numel);
         e = e < 0 ? 0 : e >= leaf->numel ? leaf->numel - 1 : e;
         const double size = fabs(f->once[leaf->first + e]);
@@ -261,87 +294,102 @@ static int64_t choose(th_checker *checker, const fast *f, const th_leaf *leaf, i
     return best;
 }
 
-static th_status check_samples(th_checker *checker, fast *f, th_leaf *leaf, th_finding *finding, bool *good)
+static bool judge_sample(th_checker *checker, fast *f, th_leaf *leaf, int64_t element, th_finding *finding)
+{
+    const int64_t column = leaf->first + element;
+    const double once = f->once[column], twice = f->twice[column];
+    const th_line line = {.leaf = leaf,
+                          .element = element,
+                          .x = th_checker_element(leaf, element),
+                          .brief = finding->judgement.kind == TH_WRONG};
+    if (!th_judge_line(&f->judge, &line, &once, 1))
+        return false;
+    th_judgement judgement = f->judge.judgement[0];
+    double analytic = once;
+    f->sampled[column] = judgement.numeric;
+    checker->report->checked += 2;
+    if (judgement.kind == TH_RIGHT && !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * judgement.error)) {
+        finding->overwrites = true;
+        analytic = twice;
+        judgement = (th_judgement){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * judgement.error};
+    } else {
+        finding->alone |= judgement.kind == TH_WRONG;
+    }
+    f->state[column] = (unsigned char)judgement.kind;
+    if (judgement.kind != TH_RIGHT)
+        note(finding, element, analytic, &judgement);
+    return true;
+}
+
+static bool is_zero(const double *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] != 0 && !isnan(values[i]))
+            return false;
+    return true;
+}
+
+static bool judge_leaf(th_checker *checker, fast *f, th_leaf *leaf, th_finding *finding)
 {
     const int samples = checker->options.samples > 0 ? checker->options.samples : 24;
-    double worst = -1;
+    const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
+    *finding = (th_finding){.leaf = leaf,
+                            .analytic_vector = f->once + leaf->first,
+                            .numeric_vector = f->sampled + leaf->first,
+                            .state = f->state + leaf->first};
     for (int64_t e = 0; e < leaf->numel; e++)
         f->sampled[leaf->first + e] = NAN;
-    for (int s = 0; s < samples && s < leaf->numel; s++) {
-        const int64_t e = leaf->numel <= samples ? s : choose(checker, f, leaf, s);
-        const int64_t column = leaf->first + e;
-        if (perturb(checker, leaf, e, f->up, f->change) != TH_OK)
-            return checker->ctx->error;
-        const double numeric = dot(f->cotangent, f->change, checker->rows), analytic = f->once[column],
-                     twice = f->twice[column];
-        const double scale = sqrt((double)checker->rows);
-        f->sampled[column] = numeric;
-        checker->report->checked += 2;
-        const bool right = th_checker_close(checker, analytic / scale, numeric / scale, larger(analytic, numeric));
-        const bool sums = th_checker_close(checker, twice / scale, 2 * numeric / scale, larger(twice, numeric));
-        f->wrong[column] = !(right && sums);
-        const double bad = right ? badness(twice, 2 * numeric) : badness(analytic, numeric);
-        if (!f->wrong[column] || bad <= worst)
-            continue;
-        worst = bad;
-        *finding = (th_finding){.leaf = leaf,
-                                .element = e,
-                                .analytic = right ? twice : analytic,
-                                .numeric = right ? 2 * numeric : numeric,
-                                .analytic_vector = f->once + leaf->first,
-                                .numeric_vector = f->sampled + leaf->first,
-                                .wrong = f->wrong + leaf->first,
-                                .overwrites = right};
-    }
-    *good = worst < 0;
-    return TH_OK;
+    for (int s = 0; s < samples && s < leaf->numel; s++)
+        if (!judge_sample(checker, f, leaf, leaf->numel <= samples ? s : choose(checker, f, leaf, s), finding))
+            return false;
+    const bool nothing = is_zero(f->once + leaf->first, leaf->numel) && is_zero(finding->numeric_vector, leaf->numel);
+    for (int d = 0; d < directions && finding->judgement.kind == TH_UNSETTLED; d++)
+        if (!judge_direction(checker, f, leaf, nothing && d == 0, finding))
+            return false;
+    return true;
 }
 
-static th_status check_leaf(th_checker *checker, fast *f, th_leaf *leaf, bool *good)
+static bool analytic_gradients(th_checker *checker, fast *f)
 {
-    th_finding finding;
-    if (check_samples(checker, f, leaf, &finding, good) != TH_OK)
-        return checker->ctx->error;
-    const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
-    for (int d = 0; d < directions && *good; d++)
-        if (check_direction(checker, f, leaf, &finding, good) != TH_OK)
-            return checker->ctx->error;
-    if (!*good)
-        th_checker_report(checker, &finding);
-    return TH_OK;
-}
-
-static th_status compare_fast(th_checker *checker, fast *f)
-{
-    th_tensor *output = th_checker_run(checker, true);
-    if (output == NULL)
-        return checker->ctx->error;
+    th_tensor *output = recorded_output(checker);
     random_vector(checker, f->cotangent, checker->rows);
-    if (th_checker_gradient(checker, output, f->cotangent, 1, f->once) != TH_OK ||
-        th_checker_gradient(checker, output, f->cotangent, 2, f->twice) != TH_OK)
-        return checker->ctx->error;
-    bool good = true;
-    for (int i = 0; i < checker->leaves && good; i++)
-        if (checker->leaf[i].checked && checker->leaf[i].numel &&
-            check_leaf(checker, f, &checker->leaf[i], &good) != TH_OK)
-            return checker->ctx->error;
-    return TH_OK;
+    if (output && th_checker_gradient(checker, output, f->cotangent, 1, f->once))
+        (void)th_checker_gradient(checker, output, f->cotangent, 2, f->twice);
+    return th_checker_leave(checker);
 }
 
-th_status th_checker_fast(th_checker *checker)
+static bool compare_fast(th_checker *checker, fast *f)
 {
-    const int64_t m = checker->rows, n = checker->columns;
-    room r;
-    double *memory = take(checker, &r, 3 * m + 5 * n + (n + 7) / 8);
+    th_finding kept = {.leaf = NULL};
+    for (int64_t i = 0; i < checker->leaves.count && kept.judgement.kind != TH_WRONG; i++) {
+        th_leaf *leaf = th_checker_leaf(checker, i);
+        th_finding finding;
+        if (!leaf->checked || leaf->numel == 0)
+            continue;
+        if (!judge_leaf(checker, f, leaf, &finding))
+            return false;
+        keep_finding(&kept, &finding);
+    }
+    if (kept.leaf)
+        th_checker_report(checker, &kept);
+    return true;
+}
+
+bool th_checker_fast(th_checker *checker)
+{
+    const int64_t m = checker->rows, n = checker->columns, count = m + 5 * n + (n + 7) / 8;
+    double *memory = th_checker_take(checker, count);
     if (memory == NULL)
-        return checker->ctx->error;
-    fast f = {.cotangent = memory, .up = memory + m, .change = memory + 2 * m, .once = memory + 3 * m};
+        return false;
+    fast f = {.cotangent = memory, .once = memory + m};
     f.twice = f.once + n;
     f.sampled = f.twice + n;
     f.direction = f.sampled + n;
-    f.values = f.direction + n;
-    f.wrong = (bool *)(void *)(f.values + n);
-    const th_status status = compare_fast(checker, &f);
-    give(checker, &r);
-    return status;
+    f.start = f.direction + n;
+    f.state = (unsigned char *)(f.start + n);
+    const bool good = th_judge_init(&f.judge, checker, f.cotangent, 1) && analytic_gradients(checker, &f) &&
+                      compare_fast(checker, &f);
+    th_judge_free(&f.judge);
+    th_checker_give(checker, memory, count);
+    return good;
 }

@@ -7,8 +7,7 @@
 #include "autograd/checker.h"
 #include "tensor/format.h"
 
-static void append(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(th_gradient_report *report, const char *format, ...)
+void th_checker_say(th_gradient_report *report, const char *format, ...)
 {
     const size_t used = strlen(report->text);
     va_list arguments;
@@ -27,10 +26,11 @@ static th_shape index_of(const th_tensor *t, int64_t element)
     return index;
 }
 
-static bool is_scaled(const th_checker *checker, double analytic, double numeric, double factor)
+/* analytic = factor * numeric, as far as telling one kind of mistake from another goes. */
+static bool is_scaled(const th_finding *f, double analytic, double numeric, double factor)
 {
-    return th_checker_close(checker, analytic, factor * numeric,
-                            fabs(factor * numeric) > fabs(analytic) ? fabs(factor * numeric) : fabs(analytic));
+    return fabs(analytic - factor * numeric) <=
+           1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) + 1e-6 * fabs(f->analytic - f->judgement.numeric);
 }
 
 /* analytic = factor * numeric in every element that was compared (and not all of them 0). */
@@ -40,12 +40,12 @@ static bool is_multiple(const th_checker *checker, const th_finding *f, double f
     for (int64_t e = 0; e < f->leaf->numel; e++) {
         if (isnan(f->numeric_vector[e]))
             continue;
-        if (!is_scaled(checker, f->analytic_vector[e], f->numeric_vector[e], factor))
+        if (!is_scaled(f, f->analytic_vector[e], f->numeric_vector[e], factor))
             return false;
         any |= f->numeric_vector[e] != 0;
         for (int64_t j = 0; f->analytic_jacobian && j < checker->rows; j++)
-            if (!is_scaled(checker, f->analytic_jacobian[j * f->row_stride + e],
-                           f->numeric_jacobian[j * f->row_stride + e], factor))
+            if (!is_scaled(f, f->analytic_jacobian[j * f->row_stride + e], f->numeric_jacobian[j * f->row_stride + e],
+                           factor))
                 return false;
     }
     return any;
@@ -63,7 +63,7 @@ static double best_factor(const th_finding *f)
 }
 
 /* The gradient of the last two axes exchanged. */
-static bool is_transposed(const th_checker *checker, const th_finding *f)
+static bool is_transposed(const th_finding *f)
 {
     const th_tensor *t = f->leaf->tensor;
     if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || f->analytic_jacobian == NULL)
@@ -71,7 +71,7 @@ static bool is_transposed(const th_checker *checker, const th_finding *f)
     const int64_t n = t->size[t->ndim - 1];
     for (int64_t e = 0; e < f->leaf->numel; e++) {
         const int64_t block = e / (n * n) * (n * n), row = e % (n * n) / n, column = e % n;
-        if (!is_scaled(checker, f->analytic_vector[block + column * n + row], f->numeric_vector[e], 1))
+        if (!is_scaled(f, f->analytic_vector[block + column * n + row], f->numeric_vector[e], 1))
             return false;
     }
     return true;
@@ -98,7 +98,7 @@ static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t
                 for (int64_t e = 0; e < f->leaf->numel && fits; e++) {
                     const double a = f->analytic_jacobian[j * f->row_stride + e],
                                  n = f->numeric_jacobian[j * f->row_stride + e];
-                    fits = here ? is_scaled(checker, a, n, 1) : a == 0;
+                    fits = here ? is_scaled(f, a, n, 1) : a == 0;
                 }
             }
             if (fits) {
@@ -114,29 +114,35 @@ static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t
 static bool depends_on_nothing(const th_checker *checker, const th_finding *f)
 {
     if (f->analytic_jacobian == NULL)
-        return f->numeric == 0;
+        return f->judgement.numeric == 0;
     for (int64_t e = 0; e < f->leaf->numel; e++)
         for (int64_t j = 0; j < checker->rows; j++) {
             const double a = f->analytic_jacobian[j * f->row_stride + e],
                          n = f->numeric_jacobian[j * f->row_stride + e];
-            if (!is_scaled(checker, a, n, 1) && n != 0)
+            if (!is_scaled(f, a, n, 1) && n != 0)
                 return false;
         }
     return true;
 }
 
-static void verdict(th_checker *checker, const th_finding *f)
+/* What kind of mistake fits. */
+static void say_mistake(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
     int64_t kept = 0;
-    if (f->overwrites) {
-        append(report, "  one backward is right, a second one does not add to it: the rule probably overwrites where "
-                       "it should accumulate\n");
+    if (!isfinite(f->analytic)) {
+        th_checker_say(report, "  the analytic gradient is not a number\n");
         return;
     }
-    if (isnan(f->analytic) || isnan(f->numeric)) {
-        append(report, "  %s is not a number\n",
-               isnan(f->analytic) ? "the analytic gradient" : "the function's value nearby");
+    if (!f->alone && f->nonlinear) {
+        th_checker_say(report,
+                       "  each output by itself is right, several at once are not: the rule is not linear in the "
+                       "gradient of its output\n");
+        return;
+    }
+    if (!f->alone && f->overwrites) {
+        th_checker_say(report, "  one backward is right, a second one does not add to it: the rule probably overwrites "
+                               "where it should accumulate\n");
         return;
     }
     if (f->along_direction)
@@ -144,70 +150,137 @@ static void verdict(th_checker *checker, const th_finding *f)
     const double factor = best_factor(f);
     const int axis = unsummed_axis(checker, f, &kept);
     if (is_multiple(checker, f, -1))
-        append(report, "  every element has the opposite sign: the rule is probably negated\n");
+        th_checker_say(report, "  every element has the opposite sign: the rule is probably negated\n");
     else if (is_multiple(checker, f, 0))
-        append(report, "  every element is 0: the rule is probably missing\n");
+        th_checker_say(report, "  every element is 0: the rule is probably missing\n");
     else if (isfinite(factor) && is_multiple(checker, f, factor))
-        append(report, "  every element is %.6g times what it should be: a constant factor\n", factor);
-    else if (is_transposed(checker, f))
-        append(report, "  it is right when the last two axes are exchanged: transposed\n");
+        th_checker_say(report, "  every element is %.6g times what it should be: a constant factor\n", factor);
+    else if (is_transposed(f))
+        th_checker_say(report, "  it is right when the last two axes are exchanged: transposed\n");
     else if (axis >= 0)
-        append(report,
-               "  only index %" PRId64 " of the output's axis %d counts: the sum over a broadcast axis is missing\n",
-               kept, axis);
+        th_checker_say(report,
+                       "  only index %" PRId64
+                       " of the output's axis %d counts: the sum over a broadcast axis is missing\n",
+                       kept, axis);
     else if (depends_on_nothing(checker, f))
-        append(report,
-               "  the function does not depend on the wrong elements: the rule depends on a value it should not\n");
+        th_checker_say(
+            report,
+            "  the function does not depend on the wrong elements: the rule depends on a value it should not\n");
+}
+
+/* Why it cannot be told. */
+static void say_doubt(th_checker *checker, const th_finding *f)
+{
+    th_gradient_report *report = checker->report;
+    const th_judgement *j = &f->judgement;
+    switch (j->doubt) {
+    case TH_DOUBT_NOT_A_NUMBER:
+        th_checker_say(report, "  %s is not a number\n",
+                       isfinite(f->analytic) ? "the function's value here or nearby" : "the analytic gradient");
+        break;
+    case TH_DOUBT_KINK:
+        th_checker_say(report,
+                       "  the slope is %.6g below and %.6g above, however short the step: a kink, or a branch that "
+                       "flips here\n",
+                       j->below, j->above);
+        break;
+    case TH_DOUBT_JUMP:
+        th_checker_say(report, "  the function jumps, however short the step: a branch that flips here\n");
+        break;
+    case TH_DOUBT_ROUNDING:
+        th_checker_say(report, "  rounding hides it: the output's largest magnitude is %.6g\n", checker->output_scale);
+        break;
+    case TH_DOUBT_OTHER:
+        if (checker->options.step > 0)
+            th_checker_say(report, "  the step that was given, %.6g, does not show it: 0 lets the check choose\n",
+                           checker->options.step);
+        else
+            th_checker_say(report, "  the quotient changes with the step at every length that was tried\n");
+        break;
+    }
 }
 
 enum { TH_MAP_ROWS = 16, TH_MAP_COLUMNS = 64 };
 
-/* '.' right, '#' wrong, '?' not sampled; rows are all axes but the last. */
-static void error_map(th_checker *checker, const th_finding *f)
+static char map_letter(const th_finding *f, int64_t element)
 {
-    if (f->wrong == NULL)
+    switch (f->state[element]) {
+    case TH_WRONG:
+        return '#';
+    case TH_CANNOT_TELL:
+        return '~';
+    default:
+        return f->state[element] == TH_RIGHT ? '.' : '?';
+    }
+}
+
+/* Rows are all axes but the last. */
+static void say_map(th_checker *checker, const th_finding *f)
+{
+    if (f->state == NULL)
         return;
     const th_tensor *t = f->leaf->tensor;
     const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? f->leaf->numel / columns : 0;
-    append(checker->report, "  where (. right, # wrong%s):\n", f->analytic_jacobian ? "" : ", ? not sampled");
+    bool doubtful = false;
+    for (int64_t e = 0; e < f->leaf->numel; e++)
+        doubtful |= f->state[e] == TH_CANNOT_TELL;
+    th_checker_say(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
+                   f->analytic_jacobian ? "" : ", ? not sampled");
     for (int64_t r = 0; r < rows && r < TH_MAP_ROWS; r++) {
         char line[TH_MAP_COLUMNS + 1];
         int64_t c = 0;
-        for (; c < columns && c < TH_MAP_COLUMNS; c++) {
-            const int64_t e = r * columns + c;
-            line[c] = f->wrong[e] ? '#' : isnan(f->numeric_vector[e]) ? '?' : '.';
-        }
+        for (; c < columns && c < TH_MAP_COLUMNS; c++)
+            line[c] = map_letter(f, r * columns + c);
         line[c] = 0;
-        append(checker->report, "    %s%s\n", line, columns > TH_MAP_COLUMNS ? " ..." : "");
+        th_checker_say(checker->report, "    %s%s\n", line, columns > TH_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > TH_MAP_ROWS)
-        append(checker->report, "    ... (%" PRId64 " rows in all)\n", rows);
+        th_checker_say(checker->report, "    ... (%" PRId64 " rows in all)\n", rows);
+}
+
+static void say_place(th_gradient_report *report, const th_finding *f)
+{
+    th_checker_say(report, "%s %s", f->along_direction ? "along a random direction of" : "at", f->leaf->name);
+    if (f->along_direction)
+        return;
+    th_checker_say(report, "[");
+    for (int d = 0; d < report->index.ndim; d++)
+        th_checker_say(report, "%s%" PRId64, d ? "," : "", report->index.size[d]);
+    th_checker_say(report, "]");
 }
 
 void th_checker_report(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    const double larger = fabs(f->analytic) > fabs(f->numeric) ? fabs(f->analytic) : fabs(f->numeric);
-    report->ok = false;
+    const bool wrong = f->judgement.kind == TH_WRONG;
+    const double numeric = f->judgement.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
+    report->verdict = wrong ? TH_GRADIENT_WRONG : TH_GRADIENT_CANNOT_TELL;
     report->input = f->leaf->position;
-    report->index = index_of(f->leaf->tensor, f->element);
+    if (!f->along_direction)
+        report->index = index_of(f->leaf->tensor, f->element);
     report->analytic = f->analytic;
-    report->numeric = f->numeric;
-    report->error = larger > 0 ? fabs(f->analytic - f->numeric) / larger : 0;
-    if (isnan(report->error))
+    report->numeric = numeric;
+    report->uncertainty = f->judgement.error;
+    report->error = larger > 0 ? fabs(f->analytic - numeric) / larger : 0;
+    if (isnan(report->error) || isnan(f->analytic) || isnan(numeric))
         report->error = INFINITY;
-    const char *name = checker->options.name ? checker->options.name : "the function";
-    append(report, "gradient of %s is wrong: worst %s %s", name,
-           f->along_direction ? "along a random direction of" : "at", f->leaf->name);
-    if (!f->along_direction) {
-        append(report, "[");
-        for (int d = 0; d < report->index.ndim; d++)
-            append(report, "%s%" PRId64, d ? "," : "", report->index.size[d]);
-        append(report, "]");
-    }
-    append(report, ": analytic %.6g, numeric %.6g (relative error %.2g; %s)\n", f->analytic, f->numeric, report->error,
-           report->mode == TH_GRADIENT_FULL ? "every element checked"
-                                            : "fast mode: sampled elements and random directions");
-    verdict(checker, f);
-    error_map(checker, f);
+    th_checker_say(report, "gradient of %s %s", checker->options.name ? checker->options.name : "the function",
+                   wrong ? "is wrong: worst " : "can be told neither right nor wrong: ");
+    say_place(report, f);
+    th_checker_say(report, ": analytic %.6g, numeric %.6g", f->analytic, numeric);
+    if (wrong)
+        th_checker_say(report, " (relative error %.2g; ", report->error);
+    else
+        th_checker_say(report, " give or take %.2g (", f->judgement.error);
+    th_checker_say(report, "%s)\n",
+                   report->mode == TH_GRADIENT_FULL ? "every element checked"
+                                                    : "fast mode: sampled elements and random directions");
+    if (wrong)
+        say_mistake(checker, f);
+    else
+        say_doubt(checker, f);
+    if (wrong && checker->cut)
+        th_checker_say(report, "  recording was off inside the function, at %s:%d: a path back is missing there\n",
+                       checker->cut_file ? checker->cut_file : "an unknown line", checker->cut_line);
+    say_map(checker, f);
 }

@@ -447,6 +447,8 @@ th_status(th_module_cast)(th_module *m, th_dtype dtype)
     if (!usable(m, "module_cast"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = m->ctx;
+    if (th_refuse_in_check(ctx, "module_cast") != TH_OK)
+        return ctx->error;
     if (!th_is_floating(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, "module_cast", "parameters are float32 or float64, not %s",
                        th_dtype_name(dtype));

@@ -741,7 +741,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
         return last ? th_fail(last, TH_ERROR_ARGUMENT, "optimizer_step", "the optimiser is NULL") : TH_ERROR_ARGUMENT;
     }
     th_context *ctx = o->ctx;
-    if (th_failed(ctx))
+    if (th_failed(ctx) || th_refuse_in_check(ctx, "optimizer_step") != TH_OK)
         return ctx->error;
     const bool real = !ctx->options.shapes_only;
     const int64_t start = th_profile_start(ctx);

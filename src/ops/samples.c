@@ -140,6 +140,7 @@ typedef struct trial {
     int output;                              /* which of the operation's outputs */
     th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all; those that are checked come from the checker */
     bool checked[TH_MAX_SAMPLE_INPUTS];
+    int64_t comparisons; /* so far */
 } trial;
 
 /* A base such that strided_view(base) has x's values: the last two axes exchanged, the last one with gaps. Takes x
@@ -213,7 +214,10 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
     own.input_names = name_list;
     if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)
         own.relative_tolerance = t->sample->tolerance;
-    return th_check_gradient(ctx, apply_trial, t, n, checked, &own, report);
+    const th_status status = th_check_gradient(ctx, apply_trial, t, n, checked, &own, report);
+    t->comparisons += report->checked;
+    /* a sample without elements is there for the other tests */
+    return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
 }
 
 static th_status check_sample(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
@@ -238,8 +242,9 @@ static th_status check_sample(th_context *ctx, trial *t, const th_gradient_optio
 
 static th_status refuse(const th_op *op, th_gradient_report *report, const char *why)
 {
-    *report = (th_gradient_report){.ok = false, .input = -1};
-    snprintf(report->text, sizeof report->text, "%s: %s\n", op->name ? op->name : "an operation without a name", why);
+    *report = (th_gradient_report){.verdict = TH_GRADIENT_NOTHING_COMPARED, .input = -1};
+    snprintf(report->text, sizeof report->text, "%s: nothing was compared: %s\n",
+             op->name ? op->name : "an operation without a name", why);
     return TH_ERROR_VALUE;
 }
 
@@ -248,33 +253,34 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     th_gradient_report unused;
     const th_gradient_options defaults = {0};
     report = report ? report : &unused;
-    *report = (th_gradient_report){.ok = true, .input = -1};
+    *report = (th_gradient_report){.input = -1};
     if (ctx == NULL || op == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_op", "the operation is NULL") : TH_ERROR_ARGUMENT;
-    if (op->not_differentiable) {
-        report->ok = th_check_descriptor(ctx, op) == TH_OK;
+    if (ctx->error)
         return ctx->error;
-    }
+    if (op->not_differentiable)
+        return th_check_descriptor(ctx, op) == TH_OK ? refuse(op, report, op->not_differentiable) : ctx->error;
     if (op->backward == NULL && op->passes == 0 && !(op->flags & TH_OP_VIEW))
-        return refuse(op, report, "has neither a backward nor a reason for not having one");
+        return refuse(op, report, "it has neither a backward nor a reason for not having one");
     if (op->samples == NULL || op->samples[0].name == NULL)
-        return refuse(op, report, "has no samples to check its gradient on");
-    if (th_check_descriptor(ctx, op) != TH_OK) {
-        report->ok = false;
+        return refuse(op, report, "it has no samples to check its gradient on");
+    if (th_check_descriptor(ctx, op) != TH_OK)
         return ctx->error;
-    }
     int64_t checked = 0;
     for (const th_sample *sample = op->samples; sample->name; sample++) {
         if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
-            return refuse(op, report, "has a sample with a number of inputs that no sample can have");
+            return refuse(op, report, "it has a sample with a number of inputs that no sample can have");
         for (int strided = 0; strided < 2; strided++) {
             trial t = {.op = op, .sample = sample, .strided = strided};
             const th_status status = check_sample(ctx, &t, options ? options : &defaults, report);
             if (status != TH_OK)
                 return status;
-            checked += report->checked;
+            checked += t.comparisons;
         }
     }
-    report->checked = checked;
-    return checked > 0 ? TH_OK : refuse(op, report, "none of its samples compares anything");
+    if (checked == 0)
+        return refuse(op, report, "none of its samples has an element to compare");
+    *report = (th_gradient_report){
+        .ok = true, .verdict = TH_GRADIENT_RIGHT, .mode = report->mode, .checked = checked, .input = -1};
+    return TH_OK;
 }

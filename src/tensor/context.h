@@ -29,6 +29,14 @@ typedef struct th_attachment {
     struct th_attachment *next;
 } th_attachment;
 
+/* What the gradient checker wants to hear while it runs a function (autograd/gradient_run.c). */
+typedef struct th_watch {
+    void (*reads)(th_tensor *t, void *user); /* before an operation reads t, any operand */
+    void (*makes)(th_tensor *t, void *user); /* t is owned, and new */
+    void (*frees)(th_tensor *t, void *user); /* t, which was there before, is to be freed: it waits until the end */
+    void *user;
+} th_watch;
+
 struct th_context {
     th_context_options options;
     th_machine machine;
@@ -67,11 +75,9 @@ struct th_context {
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
-    int scope_depth;  /* open scopes; 0: what is created is the user's */
-    const char *path; /* dotted names of the open scopes; "" outside */
-    /* The gradient checker's: called with every owned floating tensor before an operation reads it; NULL otherwise. */
-    void (*on_owned_input)(th_tensor *t, void *user);
-    void *on_owned_input_user;
+    int scope_depth;            /* open scopes; 0: what is created is the user's */
+    const char *path;           /* dotted names of the open scopes; "" outside */
+    const th_watch *watch;      /* NULL but while the gradient checker runs a function */
     struct th_tape *tape;       /* autograd/tape.h; made with the first scope or node */
     struct th_profile *profile; /* autograd/profile.h; made with the first profile */
     th_attachment *attachments;
@@ -101,6 +107,15 @@ bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const
 th_status th_refused(const th_tensor *t);
 /* Checks the context of a function that was given one: not NULL (an error in the one used last), no error pending. */
 bool th_usable_context(th_context *ctx, const char *operation);
+
+/* For what cannot be done while the gradient checker has changed a function's parameters under it: TH_ERROR_STATE then.
+ */
+static inline th_status th_refuse_in_check(th_context *ctx, const char *operation)
+{
+    return ctx->watch == NULL ? TH_OK
+                              : th_fail(ctx, TH_ERROR_STATE, operation,
+                                        "not while the gradient of the function that calls it is being checked");
+}
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);

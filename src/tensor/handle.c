@@ -36,6 +36,8 @@ th_tensor *th_handle_new(th_context *ctx, bool owned, const char *operation)
     *t = (th_tensor){.ctx = ctx, .life = TH_LIFE_LIVE, .owned = owned, .node = -1};
     t->own_storage.producer = -1;
     t->gradient_storage.producer = -1;
+    if (owned && ctx->watch)
+        ctx->watch->makes(t, ctx->watch->user);
     return t;
 }
 
@@ -156,10 +158,16 @@ static void free_now(th_tensor *t)
 
 void th_tensor_free(th_tensor *t)
 {
-    const bool gradient = t && t->storage != &t->own_storage; /* ends with its tensor */
-    if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter || gradient)
+    if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter)
         return;
     th_context *ctx = t->ctx;
+    if (t->checking && ctx->watch) {
+        t->freed = true;
+        ctx->watch->frees(t, ctx->watch->user);
+        return;
+    }
+    if (t->storage != &t->own_storage) /* a gradient, which ends with its tensor */
+        return;
     const bool in_use = ctx->running || t->tape_uses > 0 || t->own_storage.holds > 1 ||
                         (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL));
     if (!in_use) {

@@ -77,6 +77,7 @@ struct th_tensor {
     int32_t tape_uses;          /* nodes of the current tape that name this owned tensor */
     th_tensor *next_free;       /* links of the owned pool's free list, oldest first */
     int64_t index;              /* position in its pool */
+    int32_t checking; /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
 };
 
 /* -- handles and storage (tensor/handle.c) -- */

@@ -1,0 +1,393 @@
+/* Holding analytic derivatives along one line to difference quotients: right, wrong, or cannot tell.
+ *
+ * One pair of runs settles most: the two numbers agree to the tolerance, or as closely as rounding lets one see. Where
+ * they do not, the step was too long for the function (it bends, or there is a kink nearby) or too short for its
+ * rounding, or the derivative is wrong. Longer and shorter steps tell these apart: each is a fixed factor from the
+ * next, so that truncation and rounding change by large known factors, and a quotient that does not change is the
+ * derivative. */
+#include <float.h>
+#include <math.h>
+
+#include "autograd/checker.h"
+
+/* Steps by index: CENTRE is the usual one, the longest is the last, the shortest 0. */
+enum { CENTRE = TH_STEPS - 4, DOUBTFUL_LINES = 16, STEPS_TO_TELL_WRONG = 3 };
+
+/* In this order; upwards alone where the question is whether there is anything to be seen at all. */
+static const int usual_order[TH_STEPS] = {0, -1, 1, -2, 2, -3, 3, -4, -5, -6, -7, -8, -9, -10, -11, -12};
+static const int upward_order[4] = {0, 1, 2, 3};
+
+/* Rounding may be so many times its estimate. */
+#define SAFETY 8
+/* Quotients that differ by no more than this part of their distance from the analytic derivative say the same. */
+#define AGREEMENT 0.125
+/* A derivative is seen when rounding hides no more than this part of it: a hundredth too much must show. */
+#define VISIBLE 2e-3
+#define VISIBLE_FLOAT32 5e-2
+/* It is 0 when all that is left of it is rounding, and that is no more than this part of the output. */
+#define NEGLIGIBLE 1e-8
+#define NEGLIGIBLE_FLOAT32 2e-3
+
+static double relative_tolerance(const th_checker *checker)
+{
+    const th_gradient_options *o = &checker->options;
+    return o->relative_tolerance > 0 ? o->relative_tolerance : o->float32 ? 2e-2 : 1e-5;
+}
+
+static double visible_part(const th_checker *checker)
+{
+    const double relative = relative_tolerance(checker), usual = checker->options.float32 ? VISIBLE_FLOAT32 : VISIBLE;
+    return fmin(200 * relative, fmax(usual, relative));
+}
+
+static double rounding_unit(const th_checker *checker)
+{
+    return checker->options.float32 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+static double magnitude(const th_line *line)
+{
+    return line->direction ? 1 : fmax(1, fabs(line->x));
+}
+
+static double step_length(const th_checker *checker, const th_line *line, int k)
+{
+    const th_gradient_options *o = &checker->options;
+    double length = (o->step > 0 ? o->step : o->float32 ? 1e-2 : 1e-5) * magnitude(line);
+    if (line->direction)
+        length *= line->leaf->numel > 1 ? 4 / sqrt((double)line->leaf->numel) : 4;
+    return length * pow(o->float32 ? 8 : 30, k - CENTRE);
+}
+
+bool th_judge_init(th_judge *judge, th_checker *checker, const double *cotangent, int64_t count)
+{
+    *judge = (th_judge){.checker = checker, .cotangent = cotangent, .count = count};
+    judge->memory = th_checker_take(checker, 2 * checker->rows + 3 * TH_STEPS * count);
+    if (judge->memory == NULL)
+        return false;
+    judge->above = judge->memory;
+    judge->below = judge->above + checker->rows;
+    judge->step = judge->below + checker->rows;
+    const size_t bytes = (size_t)count * sizeof *judge->judgement;
+    judge->judgement = th_allocate(checker->ctx, bytes);
+    if (judge->judgement == NULL)
+        th_fail_memory(checker->ctx, "check_gradient", bytes);
+    return judge->judgement != NULL;
+}
+
+void th_judge_free(th_judge *judge)
+{
+    th_checker *checker = judge->checker;
+    if (judge->judgement)
+        th_release(checker->ctx, judge->judgement, (size_t)judge->count * sizeof *judge->judgement);
+    if (judge->memory)
+        th_checker_give(checker, judge->memory, 2 * checker->rows + 3 * TH_STEPS * judge->count);
+}
+
+/* -- quotients -- */
+
+/* What step k shows: [count] quotients, */
+static double *quotients(const th_judge *judge, int k)
+{
+    return judge->step + 3 * k * judge->count;
+}
+
+/* the slope above less the slope below, */
+static double *bends(const th_judge *judge, int k)
+{
+    return quotients(judge, k) + judge->count;
+}
+
+/* and how far rounding may have moved the quotient. */
+static double *roundings(const th_judge *judge, int k)
+{
+    return bends(judge, k) + judge->count;
+}
+
+/* b - a, 0 where they are the same infinity. */
+static double change(double a, double b)
+{
+    return a == b ? 0 : b - a;
+}
+
+/* Turns the outputs at x + above and x - below into what step k shows. */
+static void divide(th_judge *judge, int k, double above, double below)
+{
+    const th_checker *checker = judge->checker;
+    const double unit = rounding_unit(checker), *c = judge->cotangent, half = (above + below) / 2;
+    double *quotient = quotients(judge, k), *bend = bends(judge, k), *rounding = roundings(judge, k);
+    double whole = 0, up = 0, down = 0, square = 0;
+    judge->length[k] = half;
+    for (int64_t j = 0; j < checker->rows; j++) {
+        const double base = checker->base[j], high = judge->above[j], low = judge->below[j];
+        double size = fmax(fabs(high), fabs(low));
+        size = isfinite(size) ? size : 0;
+        if (c == NULL) {
+            quotient[j] = change(low, high) / (2 * half);
+            bend[j] = change(base, high) / above - change(low, base) / below;
+            rounding[j] = unit * size / half;
+        } else {
+            whole += c[j] * change(low, high);
+            up += c[j] * change(base, high);
+            down += c[j] * change(low, base);
+            square += c[j] * size * c[j] * size;
+        }
+    }
+    if (c) {
+        quotient[0] = whole / (2 * half);
+        bend[0] = up / above - down / below;
+        rounding[0] = unit * sqrt(square) / half;
+    }
+}
+
+/* Moves the point along the line by h, or as near to that as its numbers allow; returns by how much. */
+static double move(const th_line *line, double h)
+{
+    th_leaf *leaf = line->leaf;
+    if (line->direction == NULL) {
+        th_checker_set_element(leaf, line->element, line->x + h);
+        return th_checker_element(leaf, line->element) - line->x;
+    }
+    for (int64_t e = 0; e < leaf->numel; e++)
+        th_checker_set_element(leaf, e, line->start[e] + h * line->direction[e]);
+    return h;
+}
+
+/* The function on both sides of the point, step k away; not at all where that is lost in the rounding of the numbers.
+ */
+static bool try_step(th_judge *judge, const th_line *line, int k)
+{
+    th_checker *checker = judge->checker;
+    const double h = step_length(checker, line, k);
+    if (k < CENTRE && h < 256 * rounding_unit(checker) * fabs(line->direction ? 0 : line->x))
+        return true;
+    const double below = -move(line, -h);
+    bool good = th_checker_values(checker, judge->below);
+    const double above = move(line, h);
+    good = good && th_checker_values(checker, judge->above);
+    move(line, 0);
+    if (good && above > 0 && below > 0)
+        divide(judge, k, above, below);
+    return good;
+}
+
+/* -- one derivative -- */
+
+typedef struct derivative {
+    const th_judge *judge;
+    int64_t j;
+    double analytic, relative, absolute, visible;
+} derivative;
+
+static bool known(const derivative *d, int k)
+{
+    return k >= 0 && k < TH_STEPS && d->judge->length[k] > 0 && isfinite(quotients(d->judge, k)[d->j]);
+}
+
+static double quotient(const derivative *d, int k)
+{
+    return quotients(d->judge, k)[d->j];
+}
+
+static double bend(const derivative *d, int k)
+{
+    return fabs(bends(d->judge, k)[d->j]);
+}
+
+static double rounding(const derivative *d, int k)
+{
+    return SAFETY * roundings(d->judge, k)[d->j];
+}
+
+static double distance(const derivative *d, int k)
+{
+    return fabs(d->analytic - quotient(d, k));
+}
+
+static double size(const derivative *d, int k)
+{
+    return fmax(fabs(d->analytic), fabs(quotient(d, k)));
+}
+
+static bool within_tolerance(const derivative *d, int k)
+{
+    return distance(d, k) <= d->absolute + d->relative * size(d, k);
+}
+
+/* Rounding hides only a small part of the derivative. */
+static bool is_visible(const derivative *d, int k)
+{
+    return rounding(d, k) <= d->visible * size(d, k);
+}
+
+static double apart(const derivative *d, int k, int other)
+{
+    return known(d, other) ? fabs(quotient(d, k) - quotient(d, other)) : INFINITY;
+}
+
+static th_judgement settled(const derivative *d, th_judgement_kind kind, int k, double error)
+{
+    return (th_judgement){.kind = kind, .numeric = quotient(d, k), .error = error};
+}
+
+/* The usual step alone. */
+static th_judgement judge_centre(const derivative *d)
+{
+    if (!known(d, CENTRE) || !isfinite(d->analytic))
+        return (th_judgement){.kind = TH_UNSETTLED};
+    const bool right =
+        within_tolerance(d, CENTRE) || (distance(d, CENTRE) <= rounding(d, CENTRE) && is_visible(d, CENTRE));
+    return settled(d, right ? TH_RIGHT : TH_UNSETTLED, CENTRE, rounding(d, CENTRE));
+}
+
+/* Step k agrees, and a neighbour shows that this is no accident. */
+static bool agrees(const derivative *d, int k)
+{
+    if (!is_visible(d, k) || !(within_tolerance(d, k) || distance(d, k) <= rounding(d, k)))
+        return false;
+    for (int n = k - 1; n <= k + 1; n += 2)
+        if (known(d, n) && apart(d, k, n) <= d->visible * size(d, k) + rounding(d, k) + rounding(d, n))
+            return true;
+    return false;
+}
+
+/* No kink or jump between the outputs at step k, as far as it can tell from the next longer one. */
+static bool is_smooth(const derivative *d, int k)
+{
+    return bend(d, k) <= fmax(fabs(quotient(d, k)) / 2, bend(d, k + 1) / 2) + 2 * rounding(d, k);
+}
+
+/* Steps k, k + 1 and k + 2 agree with each other, and not with the analytic derivative. */
+static bool contradict(const derivative *d, int k)
+{
+    if (!known(d, k) || !known(d, k + 1) || !known(d, k + 2))
+        return false;
+    if (!isfinite(d->analytic))
+        return is_smooth(d, k) || is_smooth(d, k + 1);
+    const double off = fmin(distance(d, k + 1), distance(d, k + 2));
+    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && rounding(d, k + 1) <= off / 2 &&
+           apart(d, k + 1, k + 2) <= AGREEMENT * off &&
+           apart(d, k, k + 1) <= AGREEMENT * off + rounding(d, k) + rounding(d, k + 1) && is_smooth(d, k + 1) &&
+           bend(d, k) <= 2 * AGREEMENT * off + 2 * rounding(d, k);
+}
+
+/* All steps so far. */
+static th_judgement judge_steps(const derivative *d)
+{
+    for (int k = TH_STEPS - 1; k >= 0 && d->judge->checker->options.step <= 0; k--)
+        if (known(d, k) && agrees(d, k))
+            return settled(d, TH_RIGHT, k, rounding(d, k));
+    for (int k = 0; k + 2 < TH_STEPS; k++)
+        if (contradict(d, k))
+            return settled(d, TH_WRONG, k + 1, apart(d, k + 1, k + 2) + rounding(d, k + 1));
+    return (th_judgement){.kind = TH_UNSETTLED};
+}
+
+/* -- what is left -- */
+
+/* How far off quotient k may be: it changes so much from a neighbour. */
+static double uncertainty(const derivative *d, int k)
+{
+    return fmin(apart(d, k, k - 1), apart(d, k, k + 1)) + rounding(d, k);
+}
+
+static int most_certain(const derivative *d)
+{
+    if (d->judge->checker->options.step > 0)
+        return known(d, CENTRE) ? CENTRE : -1;
+    int best = -1;
+    for (int k = 0; k < TH_STEPS; k++)
+        if (known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)))
+            best = k;
+    return best;
+}
+
+/* Shorter steps change neither of the slopes above and below: a kink; or the outputs themselves: a jump. */
+static th_doubt doubt_of(const derivative *d, int best, th_judgement *judgement)
+{
+    const double *length = d->judge->length;
+    for (int k = 0; k + 1 < TH_STEPS; k++) {
+        if (!known(d, k) || !known(d, k + 1) || !(bend(d, k) > 8 * rounding(d, k)))
+            continue;
+        if (fabs(bend(d, k) - bend(d, k + 1)) <= 0.1 * bend(d, k)) {
+            const double middle = quotient(d, k), half = bends(d->judge, k)[d->j] / 2;
+            judgement->below = middle - half;
+            judgement->above = middle + half;
+            return TH_DOUBT_KINK;
+        }
+        if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k])
+            return TH_DOUBT_JUMP;
+    }
+    return rounding(d, best) > d->visible * size(d, best) ? TH_DOUBT_ROUNDING : TH_DOUBT_OTHER;
+}
+
+/* After the last step. */
+static th_judgement conclude(const derivative *d, double natural)
+{
+    const int best = most_certain(d);
+    if (best < 0)
+        return (th_judgement){
+            .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .doubt = TH_DOUBT_NOT_A_NUMBER};
+    const th_gradient_options *o = &d->judge->checker->options;
+    const bool given = o->step > 0;
+    const double negligible = o->float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE;
+    const double error = uncertainty(d, best);
+    if (!given && distance(d, best) <= error + d->absolute + d->relative * size(d, best) &&
+        error <= d->visible * size(d, best))
+        return settled(d, TH_RIGHT, best, error);
+    if (size(d, best) <= 2 * error && error <= negligible * natural)
+        return settled(d, TH_RIGHT, best, error);
+    th_judgement judgement = settled(d, TH_CANNOT_TELL, best, error);
+    judgement.doubt = isfinite(d->analytic) ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
+    return judgement;
+}
+
+/* -- a line -- */
+
+static int steps_to_try(const th_judge *judge, const th_line *line)
+{
+    if (line->thorough)
+        return (int)(sizeof upward_order / sizeof upward_order[0]);
+    if (judge->doubtful >= DOUBTFUL_LINES)
+        return 1;
+    return line->brief || judge->checker->options.step > 0 ? STEPS_TO_TELL_WRONG : TH_STEPS;
+}
+
+bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic, int64_t stride)
+{
+    const th_checker *checker = judge->checker;
+    const int *order = line->thorough ? upward_order : usual_order, steps = steps_to_try(judge, line);
+    derivative d = {.judge = judge,
+                    .relative = relative_tolerance(checker),
+                    .absolute =
+                        checker->options.absolute_tolerance * (judge->cotangent ? sqrt((double)checker->rows) : 1),
+                    .visible = visible_part(checker)};
+    for (int k = 0; k < TH_STEPS; k++)
+        judge->length[k] = 0;
+    int64_t unsettled = judge->count;
+    for (int i = 0; i < steps && unsettled > 0; i++) {
+        if (!try_step(judge, line, CENTRE + order[i]))
+            return false;
+        unsettled = 0;
+        for (d.j = 0; d.j < judge->count; d.j++) {
+            th_judgement *judgement = &judge->judgement[d.j];
+            d.analytic = analytic[d.j * stride];
+            if (i == 0)
+                *judgement = line->thorough ? (th_judgement){.kind = TH_UNSETTLED} : judge_centre(&d);
+            else if (judgement->kind == TH_UNSETTLED)
+                *judgement = judge_steps(&d);
+            unsettled += judgement->kind == TH_UNSETTLED;
+        }
+    }
+    bool doubtful = false;
+    for (d.j = 0; d.j < judge->count && unsettled > 0; d.j++) {
+        th_judgement *judgement = &judge->judgement[d.j];
+        if (judgement->kind != TH_UNSETTLED)
+            continue;
+        d.analytic = analytic[d.j * stride];
+        *judgement = conclude(&d, checker->output_scale / magnitude(line));
+        doubtful |= judgement->kind == TH_CANNOT_TELL;
+    }
+    judge->doubtful += doubtful;
+    return true;
+}

@@ -1,0 +1,592 @@
+/* Running a function for the gradient checker.
+ *
+ * The function gets copies of its inputs; whatever else it reads, parameters above all, lies in memory of the checker's
+ * while the check runs, in the checking type, so that the values of its owner stay as they are. What the function makes
+ * in a run is gone at the run's end. Every run finds the context's settings and random calls alike. */
+#include <string.h>
+
+#include "autograd/checker.h"
+#include "autograd/gradient.h"
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+
+static const char *const operation = "check_gradient";
+
+/* -- what every run finds -- */
+
+static th_settings settings_of(const th_context *ctx)
+{
+    th_settings s = {.default_dtype = ctx->default_dtype,
+                     .training = ctx->training,
+                     .fusion = ctx->fusion,
+                     .keep_values = ctx->keep_values,
+                     .tracing = ctx->tracing,
+                     .bfloat16_products = ctx->machine.bfloat16_products,
+                     .no_grad_depth = ctx->no_grad_depth,
+                     .scope_depth = ctx->scope_depth,
+                     .threads = ctx->threads,
+                     .seed = ctx->seed,
+                     .step = ctx->step,
+                     .calls_at_clear = ctx->calls_at_clear};
+    memcpy(s.calls, ctx->calls, sizeof s.calls);
+    return s;
+}
+
+static void apply_settings(th_context *ctx, const th_settings *s)
+{
+    ctx->default_dtype = s->default_dtype;
+    ctx->training = s->training;
+    ctx->fusion = s->fusion;
+    ctx->keep_values = s->keep_values;
+    ctx->tracing = s->tracing;
+    ctx->machine.bfloat16_products = s->bfloat16_products;
+    ctx->no_grad_depth = s->no_grad_depth;
+    ctx->scope_depth = s->scope_depth;
+    ctx->threads = s->threads;
+    ctx->seed = s->seed;
+    ctx->step = s->step;
+    memcpy(ctx->calls, s->calls, sizeof ctx->calls);
+    ctx->calls_at_clear = s->calls_at_clear;
+}
+
+/* -- memory -- */
+
+double *th_checker_take(th_checker *checker, int64_t count)
+{
+    size_t bytes;
+    if (!th_checked_bytes(count, sizeof(double), &bytes)) {
+        th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "%lld numbers are more than fit into memory",
+                (long long)count);
+        return NULL;
+    }
+    double *memory = th_allocate(checker->ctx, bytes ? bytes : 1);
+    if (memory == NULL)
+        th_fail_memory(checker->ctx, operation, bytes);
+    else
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+void th_checker_give(th_checker *checker, double *memory, int64_t count)
+{
+    const size_t bytes = (size_t)count * sizeof(double);
+    th_release(checker->ctx, memory, bytes ? bytes : 1);
+}
+
+/* Storage of the owned arena for as many elements as t has. */
+static bool take_storage(th_context *ctx, const th_tensor *t, th_dtype dtype, th_storage *storage)
+{
+    size_t bytes;
+    if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "a parameter's number of bytes overflows");
+        return false;
+    }
+    th_block *block = th_take_block(ctx, &ctx->owned_arena, bytes, operation);
+    if (block == NULL)
+        return false;
+    *storage = (th_storage){
+        .data = th_block_data(block), .block = block, .bytes = bytes, .holds = 1, .owned = true, .producer = -1};
+    return true;
+}
+
+static void give_storage(th_context *ctx, th_storage *storage)
+{
+    if (storage->block)
+        th_arena_give(&ctx->owned_arena, storage->block);
+    storage->block = NULL;
+}
+
+static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
+{
+    th_leaf *leaf = th_pool_new(checker->ctx, leaves);
+    if (leaf == NULL)
+        th_fail_memory(checker->ctx, operation, sizeof *leaf);
+    else
+        *leaf = (th_leaf){.tensor = NULL};
+    return leaf;
+}
+
+/* -- somebody else's tensors -- */
+
+/* The leaf's tensor lies in the checker's memory from here on, with its owner's values. */
+static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor *t)
+{
+    th_context *ctx = checker->ctx;
+    if (!take_storage(ctx, t, checker->dtype, &leaf->values))
+        return false;
+    const bool has_gradient = leaf->checked || t->parameter; /* a parameter's own gradient stays untouched */
+    if (has_gradient && !take_storage(ctx, t, checker->dtype, &leaf->gradient)) {
+        give_storage(ctx, &leaf->values);
+        return false;
+    }
+    leaf->tensor = t;
+    leaf->before = *t;
+    const th_array source = th_tensor_array(t);
+    t->dtype = checker->dtype;
+    t->storage = &leaf->values;
+    t->offset = t->gradient_offset = 0;
+    th_contiguous_strides(t->ndim, t->size, t->stride);
+    memcpy(t->gradient_stride, t->stride, sizeof t->stride);
+    t->gradient = has_gradient ? &leaf->gradient : NULL;
+    t->gradient_full = t->gradient_refused = false;
+    t->covered = NULL;
+    t->gradient_tensor = NULL;
+    const th_array target = th_tensor_array(t);
+    th_convert_array(ctx, &target, &source);
+    return true;
+}
+
+/* The handle that th_gradient gave out for a gradient of this check. */
+static void drop_gradient_tensor(th_tensor *t)
+{
+    if (t->gradient_tensor == NULL)
+        return;
+    th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
+    th_handle_free_owned(t->gradient_tensor);
+    t->gradient_tensor = NULL;
+}
+
+/* Back to where it was, as it was, but for what the function did to it on purpose: freeing it waits. */
+static void swap_out(th_checker *checker, th_leaf *leaf)
+{
+    th_context *ctx = checker->ctx;
+    th_tensor *t = leaf->tensor;
+    const th_tensor *before = &leaf->before;
+    drop_gradient_tensor(t);
+    if (t->gradient == &t->gradient_storage) { /* of a constant that the function made a leaf of its own */
+        th_storage_drop(ctx, t->gradient);
+        t->gradient_storage = before->gradient_storage;
+    }
+    t->dtype = before->dtype;
+    t->storage = before->storage;
+    t->offset = before->offset;
+    memcpy(t->stride, before->stride, sizeof t->stride);
+    memcpy(t->axes, before->axes, sizeof t->axes);
+    t->requires_gradient = before->requires_gradient;
+    t->root = before->root;
+    memcpy(t->gradient_stride, before->gradient_stride, sizeof t->gradient_stride);
+    t->gradient_offset = before->gradient_offset;
+    t->gradient = before->gradient;
+    t->gradient_full = before->gradient_full;
+    t->gradient_refused = before->gradient_refused;
+    t->covered = before->covered;
+    t->keep_gradient = before->keep_gradient;
+    t->gradient_tensor = before->gradient_tensor;
+    t->early = before->early;
+    t->early_version = before->early_version;
+    give_storage(ctx, &leaf->values);
+    give_storage(ctx, &leaf->gradient);
+}
+
+static void name_parameter(const th_checker *checker, const th_tensor *t, char *name, size_t size)
+{
+    const char *path = checker->ctx->path;
+    if (t->label)
+        snprintf(name, size, "%s%s%s", path, path[0] ? "." : "", t->label);
+    else
+        snprintf(name, size, "parameter %d", checker->parameters);
+}
+
+/* A tensor not met before is a parameter of the function when it asks for a gradient, else a constant; one that this
+ * run has made is a constant of the run, and goes into the checking type only if it must. */
+static void adopt(th_checker *checker, th_tensor *t)
+{
+    const bool passing = t->checking == 0;
+    if (passing && (t->dtype == checker->dtype || t->parameter || t->gradient || t->own_storage.holds != 1))
+        return;
+    th_pool *leaves = passing ? &checker->passing : &checker->leaves;
+    th_leaf *leaf = new_leaf(checker, leaves);
+    if (leaf == NULL)
+        return;
+    leaf->checked = t->requires_gradient && !passing;
+    if (!swap_in(checker, leaf, t)) {
+        leaves->count--;
+        return;
+    }
+    leaf->numel = th_tensor_numel(t);
+    t->checking = passing ? TH_CHECK_PASSING : (int32_t)leaves->count;
+    if (!leaf->checked)
+        return;
+    name_parameter(checker, t, leaf->name, sizeof leaf->name);
+    leaf->position = checker->n_inputs + checker->parameters++;
+    if (checker->runs > 1 && !checker->incomplete) {
+        checker->incomplete = true;
+        memcpy(checker->late, leaf->name, sizeof checker->late);
+    }
+}
+
+/* -- what the context tells while the function runs -- */
+
+static void on_read(th_tensor *t, void *user)
+{
+    th_checker *checker = user;
+    if (!th_is_floating(t->dtype))
+        return;
+    if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->cut) {
+        checker->cut = true;
+        th_location(&checker->cut_file, &checker->cut_line);
+    }
+    if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_PASSING)
+        adopt(checker, t);
+}
+
+static void on_made(th_tensor *t, void *user)
+{
+    th_checker *checker = user;
+    th_tensor **entry = th_pool_new(checker->ctx, &checker->made);
+    if (entry == NULL)
+        th_fail_memory(checker->ctx, operation, sizeof *entry);
+    else
+        *entry = t;
+}
+
+static void on_freed(th_tensor *t, void *user)
+{
+    th_checker *checker = user;
+    if (t->checking == TH_CHECK_EARLIER || t->checking == TH_CHECK_PASSING)
+        return;
+    const char *name = t->checking > 0 ? th_checker_leaf(checker, t->checking - 1)->name : "";
+    th_fail(checker->ctx, TH_ERROR_STATE, operation,
+            "the function frees %s, which it has not made: it cannot be run a second time",
+            name[0] ? name : "a tensor");
+}
+
+/* -- the inputs -- */
+
+static const char *input_name(const th_checker *checker, int i, char *text, size_t size)
+{
+    if (checker->options.input_names && checker->options.input_names[i])
+        return checker->options.input_names[i];
+    if (checker->n_inputs == 1)
+        return "x";
+    snprintf(text, size, "x%d", i);
+    return text;
+}
+
+/* Copies input i: floating ones in the checking type, wanting a gradient. A second copy stays as it is. */
+static bool copy_input(th_checker *checker, int i, th_tensor *input)
+{
+    th_context *ctx = checker->ctx;
+    if (input == NULL)
+        return true;
+    if (!th_usable(input, ctx, operation, "an input"))
+        return false;
+    const bool floating = th_is_floating(input->dtype);
+    th_tensor *copy =
+        th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, operation);
+    if (copy == NULL)
+        return false;
+    checker->inputs[i] = copy;
+    memcpy(copy->axes, input->axes, sizeof copy->axes);
+    const th_array target = th_tensor_array(copy), source = th_tensor_array(input);
+    th_convert_array(ctx, &target, &source);
+    th_leaf *leaf = new_leaf(checker, &checker->leaves);
+    if (leaf == NULL)
+        return false;
+    char text[16];
+    *leaf = (th_leaf){.tensor = copy, .copy = true, .checked = floating, .position = i, .numel = th_tensor_numel(copy)};
+    snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
+    copy->checking = (int32_t)checker->leaves.count;
+    if (!take_storage(ctx, copy, copy->dtype, &leaf->values))
+        return false;
+    if (leaf->values.data && copy->own_storage.bytes)
+        memcpy(leaf->values.data, copy->own_storage.data, copy->own_storage.bytes);
+    return !floating || (th_set_requires_gradient)(copy, true) != NULL;
+}
+
+static const th_attachment *newest_attachment(const th_context *ctx, int64_t *count)
+{
+    *count = 0;
+    for (const th_attachment *a = ctx->attachments; a; a = a->next)
+        ++*count;
+    return ctx->attachments;
+}
+
+bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
+{
+    th_context *ctx = checker->ctx;
+    checker->settings = settings_of(ctx);
+    th_pool_init(&checker->leaves, sizeof(th_leaf));
+    th_pool_init(&checker->passing, sizeof(th_leaf));
+    th_pool_init(&checker->made, sizeof(th_tensor *));
+    for (int i = 0; i < checker->n_inputs; i++)
+        if (!copy_input(checker, i, inputs[i]))
+            break;
+    th_tape_clear(ctx);
+    for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
+        th_tensor *t = th_pool_at(&ctx->owned_tensors, i);
+        if (t->life == TH_LIFE_LIVE && t->checking == 0)
+            t->checking = TH_CHECK_OUTSIDE;
+    }
+    if (ctx->error || th_tape_of(ctx, operation) == NULL) /* attached now, so that it is not taken for the function's */
+        return false;
+    checker->attachments = newest_attachment(ctx, &checker->attachment_count);
+    return true;
+}
+
+void th_checker_restart(th_checker *checker)
+{
+    checker->runs = 0;
+    checker->incomplete = checker->cut = false;
+    checker->attachments = newest_attachment(checker->ctx, &checker->attachment_count);
+}
+
+void th_checker_end(th_checker *checker)
+{
+    th_context *ctx = checker->ctx;
+    for (int64_t i = 0; i < checker->leaves.count; i++) {
+        th_leaf *leaf = th_checker_leaf(checker, i);
+        if (!leaf->copy) {
+            swap_out(checker, leaf);
+            continue;
+        }
+        give_storage(ctx, &leaf->values);
+        leaf->tensor->freed = false;
+    }
+    for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
+        th_tensor *t = th_pool_at(&ctx->owned_tensors, i);
+        const bool waiting = t->checking && t->freed;
+        t->checking = 0;
+        if (waiting) {
+            t->freed = false;
+            th_tensor_free(t);
+        }
+    }
+    for (int i = 0; i < checker->n_inputs; i++)
+        th_tensor_free(checker->inputs[i]);
+    th_pool_destroy(ctx, &checker->leaves);
+    th_pool_destroy(ctx, &checker->passing);
+    th_pool_destroy(ctx, &checker->made);
+    apply_settings(ctx, &checker->settings);
+}
+
+/* -- a run -- */
+
+/* Handles as every run finds them. */
+static void reset_leaves(th_checker *checker)
+{
+    for (int64_t i = 0; i < checker->leaves.count; i++) {
+        const th_leaf *leaf = th_checker_leaf(checker, i);
+        th_tensor *t = leaf->tensor;
+        t->requires_gradient = leaf->checked;
+        t->root = leaf->checked ? t : NULL;
+        t->keep_gradient = false;
+        th_empty_gradient(t);
+    }
+}
+
+static th_tensor *usable_output(th_checker *checker, th_tensor *output)
+{
+    th_context *ctx = checker->ctx;
+    if (ctx->error)
+        return NULL;
+    if (output == NULL) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function returned NULL");
+        return NULL;
+    }
+    if (!th_usable(output, ctx, operation, "what the function returned"))
+        return NULL;
+    on_read(output, checker); /* it may be a parameter that no operation has read */
+    if (ctx->error)
+        return NULL;
+    if (output->dtype != checker->dtype) {
+        th_fail(ctx, TH_ERROR_TYPE, operation, "the function's output is %s, it should be %s",
+                th_dtype_name(output->dtype), th_dtype_name(checker->dtype));
+        return NULL;
+    }
+    return output;
+}
+
+th_tensor *th_checker_run(th_checker *checker, bool record)
+{
+    th_context *ctx = checker->ctx;
+    const th_watch watch = {on_read, on_made, on_freed, checker};
+    record |= checker->records;
+    apply_settings(ctx, &checker->settings);
+    ctx->default_dtype = checker->dtype;
+    ctx->no_grad_depth = record ? 0 : 1;
+    reset_leaves(checker);
+    checker->runs++;
+    checker->recording = record;
+    ctx->watch = &watch;
+    th_tensor *output = checker->function(checker->user, checker->inputs);
+    checker->recording = false;
+    while (ctx->scope_depth > checker->settings.scope_depth) /* what the function has left open */
+        th_scope_end(ctx, output);
+    ctx->scope_depth = checker->settings.scope_depth;
+    output = usable_output(checker, output);
+    ctx->watch = NULL;
+    return output;
+}
+
+/* Owned tensors that the function has made, whether or not it has freed them. Those of the first run wait for the
+ * second, which may read them: then the function keeps them from run to run, and they are no longer its own. Parameters
+ * are their modules'. */
+static void give_back(th_checker *checker)
+{
+    int64_t waiting = 0;
+    for (int64_t i = 0; i < checker->made.count; i++) {
+        th_tensor **entry = th_pool_at(&checker->made, i), *t = *entry;
+        if (t->life != TH_LIFE_LIVE || t->checking > 0 || t->checking == TH_CHECK_OUTSIDE)
+            continue;
+        if (t->parameter) {
+            t->checking = TH_CHECK_OUTSIDE;
+        } else if (checker->runs == 1 && !t->freed) {
+            t->checking = TH_CHECK_EARLIER;
+            *(th_tensor **)th_pool_at(&checker->made, waiting++) = t;
+        } else if (checker->ctx->error && t->checking == TH_CHECK_EARLIER) {
+            t->checking = TH_CHECK_OUTSIDE; /* nobody knows: it stays, as after any call of the function */
+        } else {
+            t->freed = false;
+            th_tensor_free(t);
+        }
+    }
+    checker->made.count = waiting;
+}
+
+/* The values of a leaf that was written to, or looked at through th_data, come back. An input or a parameter that the
+ * first run has changed is refused: backward and the difference quotients would not see the same. */
+static void put_right(th_checker *checker, th_leaf *leaf)
+{
+    th_context *ctx = checker->ctx;
+    const th_tensor *t = leaf->tensor;
+    th_storage converted = {.block = NULL};
+    const void *original = leaf->values.data;
+    leaf->version = t->storage->version;
+    if (!leaf->copy) {
+        if (!take_storage(ctx, t, checker->dtype, &converted))
+            return;
+        th_array target = th_tensor_array(t);
+        const th_array source = th_tensor_array(&leaf->before);
+        target.data = converted.data;
+        th_convert_array(ctx, &target, &source);
+        original = converted.data;
+    }
+    if (original && t->storage->bytes) {
+        if (checker->runs == 1 && (leaf->copy || leaf->checked) &&
+            memcmp(t->storage->data, original, t->storage->bytes) != 0)
+            th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
+        memcpy(t->storage->data, original, t->storage->bytes);
+    }
+    give_storage(ctx, &converted);
+}
+
+/* Modules and optimisers that the first two runs have made or freed. One made in the first run alone is kept by the
+ * function, and its parameters are met in the second. */
+static void check_attachments(th_checker *checker)
+{
+    th_context *ctx = checker->ctx;
+    int64_t count = 0, old = 0;
+    const th_attachment *newest = newest_attachment(ctx, &count), *a = newest;
+    while (a && a != checker->attachments)
+        a = a->next;
+    for (; a; a = a->next)
+        old++;
+    if (old != checker->attachment_count)
+        th_fail(ctx, TH_ERROR_STATE, operation,
+                "the function frees a module or an optimiser that it has not made: it cannot be run a second time");
+    else if (checker->runs == 2 && count > old)
+        th_fail(ctx, TH_ERROR_STATE, operation,
+                "the function makes a module or an optimiser in every run and leaves it to the context: make it "
+                "outside, or free it before the function returns");
+    checker->attachments = newest;
+    checker->attachment_count = count;
+}
+
+bool th_checker_leave(th_checker *checker)
+{
+    th_context *ctx = checker->ctx;
+    th_tape_clear(ctx);
+    for (int64_t i = 0; i < checker->passing.count; i++) {
+        th_leaf *leaf = th_pool_at(&checker->passing, i);
+        swap_out(checker, leaf);
+        leaf->tensor->checking = 0;
+    }
+    checker->passing.count = 0;
+    for (int64_t i = 0; i < checker->leaves.count; i++) {
+        th_leaf *leaf = th_checker_leaf(checker, i);
+        drop_gradient_tensor(leaf->tensor);
+        if (leaf->tensor->storage->version != leaf->version)
+            put_right(checker, leaf);
+    }
+    give_back(checker);
+    if (checker->runs <= 2 && !ctx->error)
+        check_attachments(checker);
+    apply_settings(ctx, &checker->settings);
+    return !ctx->error && !checker->incomplete;
+}
+
+/* -- what comes out -- */
+
+void th_checker_read(const th_tensor *t, const th_array *array, double *values)
+{
+    int64_t index[TH_MAX_DIMS] = {0}, numel = th_tensor_numel(t);
+    for (int64_t i = 0; i < numel; i++) {
+        int64_t at = 0;
+        for (int d = 0; d < array->ndim; d++)
+            at += index[d] * array->stride[d];
+        values[i] =
+            array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
+        for (int d = array->ndim - 1; d >= 0 && ++index[d] == array->size[d]; d--)
+            index[d] = 0;
+    }
+}
+
+bool th_checker_values(th_checker *checker, double *values)
+{
+    const th_tensor *output = th_checker_run(checker, false);
+    if (output && th_tensor_numel(output) != checker->rows)
+        th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "the output's shape changes from run to run");
+    else if (output && !checker->incomplete) {
+        const th_array array = th_tensor_array(output);
+        th_checker_read(output, &array, values);
+    }
+    return th_checker_leave(checker);
+}
+
+double th_checker_element(const th_leaf *leaf, int64_t element)
+{
+    const void *data = th_tensor_data(leaf->tensor);
+    return leaf->tensor->dtype == TH_FLOAT64 ? ((const double *)data)[element] : (double)((const float *)data)[element];
+}
+
+void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
+{
+    void *data = th_tensor_data(leaf->tensor);
+    if (leaf->tensor->dtype == TH_FLOAT64)
+        ((double *)data)[element] = value;
+    else
+        ((float *)data)[element] = (float)value;
+}
+
+bool th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times, double *gradient)
+{
+    th_context *ctx = checker->ctx;
+    th_tensor *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
+    if (seed == NULL)
+        return false;
+    for (int64_t i = 0; i < checker->rows; i++)
+        if (checker->dtype == TH_FLOAT64)
+            ((double *)th_tensor_data(seed))[i] = cotangent[i];
+        else
+            ((float *)th_tensor_data(seed))[i] = (float)cotangent[i];
+    for (int64_t i = 0; i < checker->leaves.count; i++)
+        th_empty_gradient(th_checker_leaf(checker, i)->tensor);
+    for (int i = 0; i < times; i++)
+        if ((th_backward_with)(output, &(th_backward_options){.cotangent = seed, .keep_tape = true}) != TH_OK)
+            return false;
+    th_handle_give_up(seed, TH_LIFE_GIVEN_UP);
+    for (int64_t i = 0; i < checker->leaves.count; i++) {
+        const th_leaf *leaf = th_checker_leaf(checker, i);
+        if (!leaf->checked)
+            continue;
+        double *values = gradient + leaf->first;
+        if (leaf->tensor->gradient_full) {
+            const th_array array = th_gradient_array(leaf->tensor);
+            th_checker_read(leaf->tensor, &array, values);
+        } else {
+            memset(values, 0, (size_t)leaf->numel * sizeof *values);
+        }
+    }
+    return true;
+}
