@@ -77,16 +77,38 @@ static th_tensor *overlapping(void *user, th_tensor *x)
     return th_matmul(th_slice(x, 0, 0, 2, 1), th_swap_axes(th_slice(x, 0, 1, 3, 1), 0, 1));
 }
 
+/* Operations that cannot add: the driver adds what they have written elsewhere. */
+static th_tensor *cast_twice(void *user, th_tensor *x) /* float32 */
+{
+    (void)user;
+    return th_cast(th_mul(th_cast(x, TH_FLOAT64), th_cast(x, TH_FLOAT64)), TH_FLOAT32);
+}
+
+static th_tensor *dropped_twice(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_add(th_dropout(x, 0.3), th_dropout(x, 0.4));
+}
+
+static th_tensor *masked_twice(void *user, th_tensor *x)
+{
+    (void)user;
+    th_tensor *keep = th_ones(th_context_of(x), TH_BOOL, TH_SHAPE(3, 3));
+    return th_masked_matmul(x, th_swap_axes(x, 0, 1), keep, TH_MASK_RESULT);
+}
+
 static th_status check(th_gradient_function_of_one *function)
 {
     th_gradient_report report;
     const th_status status =
-        th_check_gradient_of(function, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4)), NULL, &report);
+        th_check_gradient_of(function, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4)),
+                             &(th_gradient_options){.float32 = function == cast_twice}, &report);
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
     return status;
 }
 
-static th_gradient_function_of_one *const functions[] = {square, residual, broadcast_twice, expanded, overlapping};
+static th_gradient_function_of_one *const functions[] = {square,      residual,   broadcast_twice, expanded,
+                                                         overlapping, cast_twice, dropped_twice,   masked_twice};
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 START_TEST(the_driver_as_it_is_passes)

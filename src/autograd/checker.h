@@ -31,7 +31,8 @@ enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 enum {
     TH_CHECK_OUTSIDE = -1, /* was there before, or has outlived the run that made it */
     TH_CHECK_EARLIER = -2, /* left over from the first run: the second one shows whether it is still of use */
-    TH_CHECK_PASSING = -3  /* made in this run and converted */
+    TH_CHECK_PASSING = -3, /* made in this run and converted */
+    TH_CHECK_STEP = -4     /* made in this run, of the step: the function, or a module, has opened a scope */
 };
 
 /* The context's settings, which the function may change and every run finds as they were. */
@@ -133,7 +134,7 @@ typedef struct th_judgement {
     double below, above; /* at a kink: the slopes on both sides */
 } th_judgement;
 
-enum { TH_STEPS = 16 }; /* lengths of the step, each a fixed factor from the next */
+enum { TH_STEPS = 24 }; /* lengths of the step, each a fixed factor from the next */
 
 /* What the judge works in. */
 typedef struct th_judge {

@@ -11,11 +11,12 @@
 #include "autograd/checker.h"
 
 /* Steps by index: CENTRE is the usual one, the longest is the last, the shortest 0. */
-enum { CENTRE = TH_STEPS - 4, DOUBTFUL_LINES = 16, STEPS_TO_TELL_WRONG = 3 };
+enum { CENTRE = TH_STEPS - 6, DOUBTFUL_LINES = 16, STEPS_TO_TELL_WRONG = 5, UPWARD_STEPS = 5 };
 
 /* In this order; upwards alone where the question is whether there is anything to be seen at all. */
-static const int usual_order[TH_STEPS] = {0, -1, 1, -2, 2, -3, 3, -4, -5, -6, -7, -8, -9, -10, -11, -12};
-static const int upward_order[4] = {0, 1, 2, 3};
+static const int usual_order[TH_STEPS] = {0,  -1, 1,  -2,  2,   -3,  3,   -4,  4,   -5,  5,   -6,
+                                          -7, -8, -9, -10, -11, -12, -13, -14, -15, -16, -17, -18};
+static const int upward_order[UPWARD_STEPS] = {0, 1, 2, 3, 4};
 
 /* Rounding may be so many times its estimate. */
 #define SAFETY 8
@@ -56,7 +57,7 @@ static double step_length(const th_checker *checker, const th_line *line, int k)
     double length = (o->step > 0 ? o->step : o->float32 ? 1e-2 : 1e-5) * magnitude(line);
     if (line->direction)
         length *= line->leaf->numel > 1 ? 4 / sqrt((double)line->leaf->numel) : 4;
-    return length * pow(o->float32 ? 8 : 30, k - CENTRE);
+    return length * pow(o->float32 ? 4 : 10, k - CENTRE);
 }
 
 bool th_judge_init(th_judge *judge, th_checker *checker, const double *cotangent, int64_t count)
@@ -257,6 +258,29 @@ static bool is_smooth(const derivative *d, int k)
     return bend(d, k) <= fmax(fabs(quotient(d, k)) / 2, bend(d, k + 1) / 2) + 2 * rounding(d, k);
 }
 
+/* The outputs change clearly less over step k than over the next longer one, as they do wherever the function is not
+ * rougher than these steps. */
+static bool shrinks(const derivative *d, int k)
+{
+    const double *length = d->judge->length;
+    const double shorter = length[k] * (fabs(quotient(d, k)) + bend(d, k) / 2),
+                 longer = length[k + 1] * (fabs(quotient(d, k + 1)) + bend(d, k + 1) / 2);
+    return shorter <= longer / 4 + 2 * rounding(d, k) * length[k];
+}
+
+/* Where the outputs change much less than the analytic derivative says, they may also do so because they swing to and
+ * fro within a step: then no step shows it but those that are short enough, and shorter and shorter ones are asked. */
+static bool shrinks_everywhere(const derivative *d)
+{
+    int steps = 0;
+    for (int k = 0; k < TH_STEPS; k++) {
+        steps += known(d, k);
+        if (known(d, k) && known(d, k + 1) && !shrinks(d, k))
+            return false;
+    }
+    return steps >= STEPS_TO_TELL_WRONG;
+}
+
 /* Steps k, k + 1 and k + 2 agree with each other, and not with the analytic derivative. */
 static bool contradict(const derivative *d, int k)
 {
@@ -268,7 +292,8 @@ static bool contradict(const derivative *d, int k)
     return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && rounding(d, k + 1) <= off / 2 &&
            apart(d, k + 1, k + 2) <= AGREEMENT * off &&
            apart(d, k, k + 1) <= AGREEMENT * off + rounding(d, k) + rounding(d, k + 1) && is_smooth(d, k + 1) &&
-           bend(d, k) <= 2 * AGREEMENT * off + 2 * rounding(d, k);
+           bend(d, k) <= 2 * AGREEMENT * off + 2 * rounding(d, k) && shrinks(d, k) && shrinks(d, k + 1) &&
+           (fabs(quotient(d, k + 1)) >= fabs(d->analytic) / 4 || shrinks_everywhere(d));
 }
 
 /* All steps so far. */
@@ -321,6 +346,16 @@ static th_doubt doubt_of(const derivative *d, int best, th_judgement *judgement)
     return rounding(d, best) > d->visible * size(d, best) ? TH_DOUBT_ROUNDING : TH_DOUBT_OTHER;
 }
 
+/* The steepest that the function is seen by steps longer than k. */
+static double steepest(const derivative *d, int k)
+{
+    double slope = 0;
+    while (++k < TH_STEPS)
+        if (known(d, k))
+            slope = fmax(slope, fabs(quotient(d, k)));
+    return slope;
+}
+
 /* After the last step. */
 static th_judgement conclude(const derivative *d, double natural)
 {
@@ -332,10 +367,10 @@ static th_judgement conclude(const derivative *d, double natural)
     const bool given = o->step > 0;
     const double negligible = o->float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE;
     const double error = uncertainty(d, best);
-    if (!given && distance(d, best) <= error + d->absolute + d->relative * size(d, best) &&
-        error <= d->visible * size(d, best))
+    if (!given && distance(d, best) <= 3 * error + d->absolute + d->relative * size(d, best) &&
+        3 * error <= d->visible * size(d, best))
         return settled(d, TH_RIGHT, best, error);
-    if (size(d, best) <= 2 * error && error <= negligible * natural)
+    if (size(d, best) <= 2 * error && error <= fmax(negligible * natural, d->visible * steepest(d, best)))
         return settled(d, TH_RIGHT, best, error);
     th_judgement judgement = settled(d, TH_CANNOT_TELL, best, error);
     judgement.doubt = isfinite(d->analytic) ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
@@ -347,7 +382,7 @@ static th_judgement conclude(const derivative *d, double natural)
 static int steps_to_try(const th_judge *judge, const th_line *line)
 {
     if (line->thorough)
-        return (int)(sizeof upward_order / sizeof upward_order[0]);
+        return UPWARD_STEPS;
     if (judge->doubtful >= DOUBTFUL_LINES)
         return 1;
     return line->brief || judge->checker->options.step > 0 ? STEPS_TO_TELL_WRONG : TH_STEPS;

@@ -215,6 +215,24 @@ static void adopt(th_checker *checker, th_tensor *t)
     }
 }
 
+/* The same of a constant that dies with the step anyway. */
+static void convert(const th_checker *checker, th_tensor *t)
+{
+    th_context *ctx = checker->ctx;
+    if (t->dtype == checker->dtype || t->storage != &t->own_storage || t->own_storage.holds != 1)
+        return;
+    th_storage old = t->own_storage;
+    const th_array source = th_tensor_array(t);
+    size_t bytes;
+    if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(checker->dtype), &bytes) ||
+        th_storage_new(t, bytes, operation) != TH_OK)
+        return;
+    t->dtype = checker->dtype;
+    const th_array target = th_tensor_array(t);
+    th_convert_array(ctx, &target, &source);
+    th_storage_drop(ctx, &old);
+}
+
 /* -- what the context tells while the function runs -- */
 
 static void on_read(th_tensor *t, void *user)
@@ -226,13 +244,19 @@ static void on_read(th_tensor *t, void *user)
         checker->cut = true;
         th_location(&checker->cut_file, &checker->cut_line);
     }
-    if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_PASSING)
+    if (t->checking == TH_CHECK_STEP)
+        convert(checker, t);
+    else if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_PASSING)
         adopt(checker, t);
 }
 
 static void on_made(th_tensor *t, void *user)
 {
     th_checker *checker = user;
+    if (!t->owned) {
+        t->checking = TH_CHECK_STEP;
+        return;
+    }
     th_tensor **entry = th_pool_new(checker->ctx, &checker->made);
     if (entry == NULL)
         th_fail_memory(checker->ctx, operation, sizeof *entry);
@@ -431,11 +455,9 @@ static void give_back(th_checker *checker)
             continue;
         if (t->parameter) {
             t->checking = TH_CHECK_OUTSIDE;
-        } else if (checker->runs == 1 && !t->freed) {
+        } else if (!t->freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_EARLIER))) {
             t->checking = TH_CHECK_EARLIER;
             *(th_tensor **)th_pool_at(&checker->made, waiting++) = t;
-        } else if (checker->ctx->error && t->checking == TH_CHECK_EARLIER) {
-            t->checking = TH_CHECK_OUTSIDE; /* nobody knows: it stays, as after any call of the function */
         } else {
             t->freed = false;
             th_tensor_free(t);

@@ -32,7 +32,7 @@ typedef struct th_attachment {
 /* What the gradient checker wants to hear while it runs a function (autograd/gradient_run.c). */
 typedef struct th_watch {
     void (*reads)(th_tensor *t, void *user); /* before an operation reads t, any operand */
-    void (*makes)(th_tensor *t, void *user); /* t is owned, and new */
+    void (*makes)(th_tensor *t, void *user); /* t is new, and no result of an operation */
     void (*frees)(th_tensor *t, void *user); /* t, which was there before, is to be freed: it waits until the end */
     void *user;
 } th_watch;

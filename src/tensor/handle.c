@@ -36,8 +36,6 @@ th_tensor *th_handle_new(th_context *ctx, bool owned, const char *operation)
     *t = (th_tensor){.ctx = ctx, .life = TH_LIFE_LIVE, .owned = owned, .node = -1};
     t->own_storage.producer = -1;
     t->gradient_storage.producer = -1;
-    if (owned && ctx->watch)
-        ctx->watch->makes(t, ctx->watch->user);
     return t;
 }
 
@@ -108,6 +106,8 @@ th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_
             th_handle_free_owned(t);
         return NULL;
     }
+    if (ctx->watch)
+        ctx->watch->makes(t, ctx->watch->user);
     return t;
 }
 

@@ -134,6 +134,8 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
     th_contiguous_strides(t->ndim, t->size, t->stride);
     t->own_storage = storage_of(entry);
     t->storage = &t->own_storage;
+    if (ctx->watch)
+        ctx->watch->makes(t, ctx->watch->user);
     return t;
 }
 
