@@ -94,8 +94,8 @@ static void expect_unchanged(const state *before)
  * memory. */
 static int line_now;
 #define expect(...) (line_now = __LINE__, (expect)(__VA_ARGS__))
-static void (expect)(th_gradient_function_of_one *function, void *user, th_tensor *x, th_gradient_verdict verdict,
-                   const char *sentence)
+static void(expect)(th_gradient_function_of_one *function, void *user, th_tensor *x, th_gradient_verdict verdict,
+                    const char *sentence)
 {
     ck_assert_msg(th_backward(th_sum(th_mul(weight, weight), TH_ALL_AXES, NULL)) == TH_OK, "%s", th_error_message(ctx));
     ck_assert_ptr_nonnull(th_dropout(weight, 0.5)); /* so that a call has been drawn */
@@ -105,7 +105,8 @@ static void (expect)(th_gradient_function_of_one *function, void *user, th_tenso
         const th_gradient_options options = {.mode = i % 2 ? TH_GRADIENT_FAST : TH_GRADIENT_FULL};
         const th_status status = th_check_gradient_of(function, user, x, &options, &report);
         const char *said = th_gradient_failure(ctx, &report);
-        ck_assert_msg(report.verdict == verdict, "line %d, run %d: verdict %d: %s", line_now, i, (int)report.verdict, said);
+        ck_assert_msg(report.verdict == verdict, "line %d, run %d: verdict %d: %s", line_now, i, (int)report.verdict,
+                      said);
         ck_assert_int_eq(report.ok, verdict == TH_GRADIENT_RIGHT);
         ck_assert_msg(sentence == NULL || strstr(said, sentence), "no \"%s\" in %s", sentence, said);
         if (verdict == TH_GRADIENT_COULD_NOT_RUN) {
@@ -691,16 +692,14 @@ static th_tensor *scaled_sine(void *user, th_tensor *x)
 
 START_TEST(tolerances_follow_the_gradient_and_the_rounding)
 {
-    static const scaled right[] = {{0, 1, 1},   {0, 1e-9, 1},   {0, 1e-30, 1}, {0, 1e-300, 1}, {0, 1e30, 1},
-                                   {1e8, 1, 1}, {1e8, 1e-3, 1}, {1e12, 1, 1},  {1, 1e-9, 1}};
+    static const scaled right[] = {{0, 1, 1},    {0, 1e-9, 1}, {0, 1e-30, 1}, {0, 1e-300, 1},
+                                   {0, 1e30, 1}, {1e8, 1, 1},  {1e9, 1, 1},   {1, 1e-9, 1}};
     static const double factors[] = {0, -1, 2, 1.01};
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         scaled s = right[i];
         expect(scaled_sine, &s, vector(0.3, -0.7, 1.2), TH_GRADIENT_RIGHT, NULL);
         for (size_t k = 0; k < 4; k++) {
             s.factor = factors[k];
-            if (s.factor == 1.01 && s.offset / s.scale > 1e10) /* a hundredth is lost in the rounding */
-                continue;
             expect(scaled_sine, &s, vector(0.3, -0.7, 1.2), TH_GRADIENT_WRONG, "is wrong");
         }
     }
@@ -790,7 +789,7 @@ START_TEST(what_cannot_be_told_is_told_apart)
     expect(rectified, NULL, vector(1e-6, -1e-8, 1e-11), TH_GRADIENT_RIGHT, NULL);
     expect(steps, NULL, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "jumps");
     expect(logarithm, NULL, vector(1, -2, 3), TH_GRADIENT_CANNOT_TELL, "not a number");
-    double offset = 1e20;
+    double offset = 1e11;
     expect(far_out, &offset, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "rounding hides it");
     ck_assert(!report.ok && report.uncertainty > 0);
 }

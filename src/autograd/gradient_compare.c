@@ -56,13 +56,23 @@ static void keep_finding(th_finding *kept, const th_finding *finding)
         *kept = *finding;
 }
 
-/* A direction through a leaf, and where the leaf is. */
-static th_line random_direction(th_checker *checker, th_leaf *leaf, double *direction, double *start)
+/* A direction through a leaf whose gradient is this. */
+static th_line random_direction(th_checker *checker, th_leaf *leaf, const double *gradient, double *direction,
+                                double *start)
 {
+    double scale = 0, weight = 0;
     random_vector(checker, direction, leaf->numel);
-    for (int64_t e = 0; e < leaf->numel; e++)
+    for (int64_t e = 0; e < leaf->numel; e++) {
+        const double term = gradient[e] * direction[e];
         start[e] = th_checker_element(leaf, e);
-    return (th_line){.leaf = leaf, .direction = direction, .start = start};
+        scale += term * term;
+        weight += start[e] * gradient[e] * start[e] * gradient[e];
+    }
+    return (th_line){.leaf = leaf,
+                     .direction = direction,
+                     .start = start,
+                     .scale = isfinite(scale) ? sqrt(scale) : 0,
+                     .weight = isfinite(weight) ? sqrt(weight) : 0};
 }
 
 static th_finding along_direction(const th_leaf *leaf, double analytic, const th_judgement *judgement)
@@ -178,7 +188,7 @@ static bool judge_nothing(th_checker *checker, full *f, th_leaf *leaf, th_findin
         for (int64_t e = leaf->first; e < leaf->first + leaf->numel; e++)
             if (f->analytic[j * checker->columns + e] != 0 || f->numeric[j * checker->columns + e] != 0)
                 return true;
-    th_line line = random_direction(checker, leaf, f->direction, f->start);
+    th_line line = random_direction(checker, leaf, f->once + leaf->first, f->direction, f->start);
     line.thorough = true;
     if (!th_judge_line(&f->judge, &line, f->unit, 1)) /* all 0 */
         return false;
@@ -264,7 +274,7 @@ static double dot(const double *a, const double *b, int64_t count)
 /* The change of <cotangent, f> along a random direction through one leaf, against the gradient's. */
 static bool judge_direction(th_checker *checker, fast *f, th_leaf *leaf, bool thorough, th_finding *finding)
 {
-    th_line line = random_direction(checker, leaf, f->direction, f->start);
+    th_line line = random_direction(checker, leaf, f->once + leaf->first, f->direction, f->start);
     line.thorough = thorough;
     const double analytic = dot(f->once + leaf->first, f->direction, leaf->numel);
     if (!th_judge_line(&f->judge, &line, &analytic, 1))

@@ -28,6 +28,8 @@ static const int upward_order[UPWARD_STEPS] = {0, 1, 2, 3, 4};
 /* It is 0 when all that is left of it is rounding, and that is no more than this part of the output. */
 #define NEGLIGIBLE 1e-8
 #define NEGLIGIBLE_FLOAT32 2e-3
+/* So many units in the last place of the output an analytic derivative of 0 may come to. */
+#define NOTHING 4096
 
 static double relative_tolerance(const th_checker *checker)
 {
@@ -99,7 +101,8 @@ static double *bends(const th_judge *judge, int k)
     return quotients(judge, k) + judge->count;
 }
 
-/* and how far rounding may have moved the quotient. */
+/* and how far rounding may have moved the quotient: that of the outputs, and that of the point, which a function that
+ * computes well makes no worse. */
 static double *roundings(const th_judge *judge, int k)
 {
     return bends(judge, k) + judge->count;
@@ -112,7 +115,7 @@ static double change(double a, double b)
 }
 
 /* Turns the outputs at x + above and x - below into what step k shows. */
-static void divide(th_judge *judge, int k, double above, double below)
+static void divide(th_judge *judge, const th_line *line, int k, double above, double below)
 {
     const th_checker *checker = judge->checker;
     const double unit = rounding_unit(checker), *c = judge->cotangent, half = (above + below) / 2;
@@ -126,7 +129,7 @@ static void divide(th_judge *judge, int k, double above, double below)
         if (c == NULL) {
             quotient[j] = change(low, high) / (2 * half);
             bend[j] = change(base, high) / above - change(low, base) / below;
-            rounding[j] = unit * size / half;
+            rounding[j] = unit * (size + fabs(line->x * quotient[j])) / half;
         } else {
             whole += c[j] * change(low, high);
             up += c[j] * change(base, high);
@@ -137,7 +140,7 @@ static void divide(th_judge *judge, int k, double above, double below)
     if (c) {
         quotient[0] = whole / (2 * half);
         bend[0] = up / above - down / below;
-        rounding[0] = unit * sqrt(square) / half;
+        rounding[0] = unit * (sqrt(square) + fabs(line->x * quotient[0]) + line->weight) / half;
     }
 }
 
@@ -168,7 +171,7 @@ static bool try_step(th_judge *judge, const th_line *line, int k)
     good = good && th_checker_values(checker, judge->above);
     move(line, 0);
     if (good && above > 0 && below > 0)
-        divide(judge, k, above, below);
+        divide(judge, line, k, above, below);
     return good;
 }
 
@@ -177,7 +180,7 @@ static bool try_step(th_judge *judge, const th_line *line, int k)
 typedef struct derivative {
     const th_judge *judge;
     int64_t j;
-    double analytic, relative, absolute, visible;
+    double analytic, scale, relative, absolute, visible;
 } derivative;
 
 static bool known(const derivative *d, int k)
@@ -207,7 +210,7 @@ static double distance(const derivative *d, int k)
 
 static double size(const derivative *d, int k)
 {
-    return fmax(fabs(d->analytic), fabs(quotient(d, k)));
+    return fmax(fmax(fabs(d->analytic), fabs(quotient(d, k))), d->scale);
 }
 
 static bool within_tolerance(const derivative *d, int k)
@@ -356,6 +359,18 @@ static double steepest(const derivative *d, int k)
     return slope;
 }
 
+/* Both are 0 as far as can be seen: beside the output, `natural` for each unit of the input, or beside what longer
+ * steps show of the function around the point. */
+static bool is_zero(const derivative *d, int best, double error, double natural)
+{
+    const th_checker *checker = d->judge->checker;
+    const double part = checker->options.float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE;
+    if (fabs(d->analytic) > 2 * error || fabs(quotient(d, best)) > 2 * error)
+        return false;
+    return (error <= part * natural && fabs(d->analytic) <= NOTHING * rounding_unit(checker) * natural) ||
+           error <= d->visible * steepest(d, best);
+}
+
 /* After the last step. */
 static th_judgement conclude(const derivative *d, double natural)
 {
@@ -363,14 +378,12 @@ static th_judgement conclude(const derivative *d, double natural)
     if (best < 0)
         return (th_judgement){
             .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .doubt = TH_DOUBT_NOT_A_NUMBER};
-    const th_gradient_options *o = &d->judge->checker->options;
-    const bool given = o->step > 0;
-    const double negligible = o->float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE;
+    const bool given = d->judge->checker->options.step > 0;
     const double error = uncertainty(d, best);
     if (!given && distance(d, best) <= 3 * error + d->absolute + d->relative * size(d, best) &&
         3 * error <= d->visible * size(d, best))
         return settled(d, TH_RIGHT, best, error);
-    if (size(d, best) <= 2 * error && error <= fmax(negligible * natural, d->visible * steepest(d, best)))
+    if (is_zero(d, best, error, natural))
         return settled(d, TH_RIGHT, best, error);
     th_judgement judgement = settled(d, TH_CANNOT_TELL, best, error);
     judgement.doubt = isfinite(d->analytic) ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
@@ -393,6 +406,7 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
     const th_checker *checker = judge->checker;
     const int *order = line->thorough ? upward_order : usual_order, steps = steps_to_try(judge, line);
     derivative d = {.judge = judge,
+                    .scale = line->scale,
                     .relative = relative_tolerance(checker),
                     .absolute =
                         checker->options.absolute_tolerance * (judge->cotangent ? sqrt((double)checker->rows) : 1),
