@@ -112,10 +112,11 @@ typedef struct th_line {
     int64_t element;
     double x;                        /* the element's value */
     const double *direction, *start; /* [numel]: a direction, and where the leaf is; NULL: the element alone */
-    double scale;  /* along a direction: what its terms amount to, which may cancel in the analytic derivative */
-    double weight; /* of the rounding of the point itself: x times derivative, all terms together */
-    bool thorough; /* nothing is to be seen of the derivative: larger steps are to see nothing either */
-    bool brief;    /* only whether it is wrong as well */
+    double scale;   /* along a direction: what its terms amount to, which may cancel in the analytic derivative */
+    double largest; /* of the leaf's analytic derivatives; 0: they do not count */
+    double weight;  /* of the rounding of the point itself: x times derivative, all terms together */
+    bool thorough;  /* nothing is to be seen of the derivative: larger steps are to see nothing either */
+    bool brief;     /* only whether it is wrong as well */
 } th_line;
 
 typedef enum th_judgement_kind { TH_UNSETTLED, TH_RIGHT, TH_WRONG, TH_CANNOT_TELL } th_judgement_kind;

@@ -56,6 +56,17 @@ static void keep_finding(th_finding *kept, const th_finding *finding)
         *kept = *finding;
 }
 
+/* The largest finite magnitude of some rows. */
+static double largest_of(const double *values, int64_t count, int64_t rows, int64_t stride)
+{
+    double largest = 0;
+    for (int64_t j = 0; j < rows; j++)
+        for (int64_t i = 0; i < count; i++)
+            if (isfinite(values[j * stride + i]))
+                largest = fmax(largest, fabs(values[j * stride + i]));
+    return largest;
+}
+
 /* A direction through a leaf whose gradient is this. */
 static th_line random_direction(th_checker *checker, th_leaf *leaf, const double *gradient, double *direction,
                                 double *start)
@@ -102,6 +113,7 @@ typedef struct full {
     double *expected;           /* [columns]: the same from the quotients */
     double *direction, *start;  /* [columns] */
     unsigned char *state;       /* [columns] */
+    double largest;             /* of the leaf's analytic derivatives */
     th_shape output_shape;
     th_judge judge;
 } full;
@@ -151,6 +163,7 @@ static bool judge_element(th_checker *checker, full *f, th_leaf *leaf, int64_t e
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
+                          .largest = f->largest,
                           .brief = finding->judgement.kind == TH_WRONG};
     if (!th_judge_line(&f->judge, &line, f->analytic + column, columns))
         return false;
@@ -213,6 +226,7 @@ static bool compare_full(th_checker *checker, full *f)
                               .numeric_vector = f->expected + leaf->first,
                               .state = f->state + leaf->first,
                               .output_shape = f->output_shape};
+        f->largest = largest_of(f->analytic + leaf->first, leaf->numel, checker->rows, checker->columns);
         for (int64_t e = 0; e < leaf->numel; e++)
             if (!judge_element(checker, f, leaf, e, &finding))
                 return false;
@@ -311,6 +325,7 @@ static bool judge_sample(th_checker *checker, fast *f, th_leaf *leaf, int64_t el
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
+                          .largest = largest_of(f->once + leaf->first, leaf->numel, 1, 0),
                           .brief = finding->judgement.kind == TH_WRONG};
     if (!th_judge_line(&f->judge, &line, &once, 1))
         return false;

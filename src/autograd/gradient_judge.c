@@ -24,12 +24,14 @@ static const int upward_order[UPWARD_STEPS] = {0, 1, 2, 3, 4};
 #define AGREEMENT 0.125
 /* A derivative is seen when rounding hides no more than this part of it: a hundredth too much must show. */
 #define VISIBLE 2e-3
-#define VISIBLE_FLOAT32 5e-2
-/* It is 0 when all that is left of it is rounding, and that is no more than this part of the output. */
+#define VISIBLE_FLOAT32 1e-1
+/* A derivative that rounding hides is 0 when that is no more than this part of the output, */
 #define NEGLIGIBLE 1e-8
 #define NEGLIGIBLE_FLOAT32 2e-3
-/* So many units in the last place of the output an analytic derivative of 0 may come to. */
-#define NOTHING 4096
+/* and the analytic one no more than so many units in the last place of it; below the second number any two are equal.
+ */
+#define ZERO_UNITS 4096
+#define EQUAL_UNITS 16
 
 static double relative_tolerance(const th_checker *checker)
 {
@@ -181,6 +183,7 @@ typedef struct derivative {
     const th_judge *judge;
     int64_t j;
     double analytic, scale, relative, absolute, visible;
+    double unit; /* the last place of the output, for each unit of the input */
 } derivative;
 
 static bool known(const derivative *d, int k)
@@ -292,8 +295,8 @@ static bool contradict(const derivative *d, int k)
     if (!isfinite(d->analytic))
         return is_smooth(d, k) || is_smooth(d, k + 1);
     const double off = fmin(distance(d, k + 1), distance(d, k + 2));
-    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && rounding(d, k + 1) <= off / 2 &&
-           apart(d, k + 1, k + 2) <= AGREEMENT * off &&
+    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && off > EQUAL_UNITS * d->unit &&
+           rounding(d, k + 1) <= off / 2 && apart(d, k + 1, k + 2) <= AGREEMENT * off &&
            apart(d, k, k + 1) <= AGREEMENT * off + rounding(d, k) + rounding(d, k + 1) && is_smooth(d, k + 1) &&
            bend(d, k) <= 2 * AGREEMENT * off + 2 * rounding(d, k) && shrinks(d, k) && shrinks(d, k + 1) &&
            (fabs(quotient(d, k + 1)) >= fabs(d->analytic) / 4 || shrinks_everywhere(d));
@@ -359,31 +362,35 @@ static double steepest(const derivative *d, int k)
     return slope;
 }
 
-/* Both are 0 as far as can be seen: beside the output, `natural` for each unit of the input, or beside what longer
- * steps show of the function around the point. */
-static bool is_zero(const derivative *d, int best, double error, double natural)
+/* Both are 0 as far as can be seen: beside the output, or beside what longer steps show of the function around the
+ * point. */
+static bool is_zero(const derivative *d, int best, double error)
 {
-    const th_checker *checker = d->judge->checker;
-    const double part = checker->options.float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE;
-    if (fabs(d->analytic) > 2 * error || fabs(quotient(d, best)) > 2 * error)
+    const bool float32 = d->judge->checker->options.float32;
+    const double analytic = fabs(d->analytic), numeric = fabs(quotient(d, best));
+    if (fmax(analytic, numeric) <= EQUAL_UNITS * d->unit)
+        return true;
+    if (fmax(analytic, numeric) > 2 * error)
         return false;
-    return (error <= part * natural && fabs(d->analytic) <= NOTHING * rounding_unit(checker) * natural) ||
+    const double output = d->unit / rounding_unit(d->judge->checker);
+    return (error <= (float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE) * output && analytic <= ZERO_UNITS * d->unit) ||
            error <= d->visible * steepest(d, best);
 }
 
-/* After the last step. */
-static th_judgement conclude(const derivative *d, double natural)
+/* After the last step. largest: of the leaf's derivatives. */
+static th_judgement conclude(const derivative *d, double largest)
 {
     const int best = most_certain(d);
     if (best < 0)
         return (th_judgement){
             .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .doubt = TH_DOUBT_NOT_A_NUMBER};
     const bool given = d->judge->checker->options.step > 0;
-    const double error = uncertainty(d, best);
+    const double error = uncertainty(d, best), size_beside = fmax(size(d, best), largest);
+    /* as close as can be seen, and what cannot be seen is small beside the derivative or beside others of the leaf */
     if (!given && distance(d, best) <= 3 * error + d->absolute + d->relative * size(d, best) &&
-        3 * error <= d->visible * size(d, best))
+        3 * error <= d->visible * size_beside)
         return settled(d, TH_RIGHT, best, error);
-    if (is_zero(d, best, error, natural))
+    if (is_zero(d, best, error))
         return settled(d, TH_RIGHT, best, error);
     th_judgement judgement = settled(d, TH_CANNOT_TELL, best, error);
     judgement.doubt = isfinite(d->analytic) ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
@@ -407,6 +414,7 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
     const int *order = line->thorough ? upward_order : usual_order, steps = steps_to_try(judge, line);
     derivative d = {.judge = judge,
                     .scale = line->scale,
+                    .unit = rounding_unit(checker) * checker->output_scale / magnitude(line),
                     .relative = relative_tolerance(checker),
                     .absolute =
                         checker->options.absolute_tolerance * (judge->cotangent ? sqrt((double)checker->rows) : 1),
@@ -434,7 +442,7 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
         if (judgement->kind != TH_UNSETTLED)
             continue;
         d.analytic = analytic[d.j * stride];
-        *judgement = conclude(&d, checker->output_scale / magnitude(line));
+        *judgement = conclude(&d, line->largest);
         doubtful |= judgement->kind == TH_CANNOT_TELL;
     }
     judge->doubtful += doubtful;
