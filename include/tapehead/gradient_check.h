@@ -11,7 +11,8 @@ TH_BEGIN_DECLS
 
 /* A function to check: any composition of operations, of inputs and of whatever parameters it uses. user is passed
  * through (a module, say). It is run many times and must return the same for the same inputs (random operations are
- * replayed). What it makes in a run, constants say, is gone when the run is over. A parameter that it reads in some
+ * replayed). What it makes in a run, constants say, is gone when the run is over
+ * (unless it keeps that from the first run on, or fails in it). A parameter that it reads in some
  * runs only, behind a branch, is found and checked too. It may leave scopes or th_no_grad open, clear the tape, or call
  * backward; it may not free what it has not made, make modules without freeing them, change its inputs or parameters in
  * place, step an optimiser, cast a module, or check a gradient itself: each of these is an error that says so. */
@@ -29,8 +30,8 @@ typedef struct th_gradient_options {
     th_gradient_mode mode;
     const char *name;               /* of the function, in the report; NULL: "the function" */
     const char *const *input_names; /* [n_inputs]; NULL: x, or x0, x1, ... */
-    double step; /* 0: chosen for each derivative, 1e-5 (float32: 1e-2) times the element's magnitude where that is
-                    above 1, and where that does not settle it longer and shorter ones. Given: this one alone decides */
+    double step; /* 0: 1e-5 (float32: 1e-2), and where that does not settle it longer and shorter ones. Given: it alone
+                    shows what is right. Either is times the element's magnitude where that is above 1 */
     double relative_tolerance; /* of the larger of both numbers; 0: 1e-5 (float32: 2e-2) */
     double absolute_tolerance; /* on top of that; 0: none but the rounding of the difference quotient, which is
                                   estimated */

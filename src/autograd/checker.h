@@ -57,14 +57,13 @@ typedef struct th_checker {
     th_pool passing; /* th_leaf: what the function has made in this run and the checker converted */
     th_pool made;    /* th_tensor *: owned ones that the function has made */
     int parameters;
-    int runs;        /* since the leaves were last complete */
-    bool recording;  /* this run records */
-    bool records;    /* all do, for the function fails otherwise (it calls backward itself) */
-    bool incomplete; /* a parameter was read for the first time after the first run */
-    char late[96];   /* that parameter's name */
-    bool cut;        /* recording was off when the function read something with a gradient */
-    const char *cut_file;
-    int cut_line;
+    int runs;                         /* since the leaves were last complete */
+    bool recording;                   /* this run records */
+    bool records;                     /* all do, for the function fails otherwise (it calls backward itself) */
+    bool incomplete;                  /* a parameter was read for the first time after the first run */
+    char late[96];                    /* that parameter's name */
+    bool cut;                         /* recording was off when the function read something with a gradient */
+    char cut_place[96];               /* where that was, "" unless it is known */
     const th_attachment *attachments; /* before the first run: the newest, and how many there were */
     int64_t attachment_count;
     int64_t columns;      /* elements of all checked leaves */

@@ -78,14 +78,14 @@ static void number_columns(th_checker *checker)
 
 static void fail_without_path(th_checker *checker)
 {
-    if (!checker->cut)
+    if (checker->cut)
         th_fail(checker->ctx, TH_ERROR_STATE, operation,
-                "the output has no path back to an input or parameter (th_detach, or an operation without a gradient)");
+                "the output has no path back to an input or parameter: recording was off inside the function%s "
+                "(th_no_grad_begin, th_module_evaluate)",
+                checker->cut_place);
     else
         th_fail(checker->ctx, TH_ERROR_STATE, operation,
-                "the output has no path back to an input or parameter: recording was off inside the function "
-                "(th_no_grad_begin, th_module_evaluate), at %s:%d",
-                checker->cut_file ? checker->cut_file : "an unknown line", checker->cut_line);
+                "the output has no path back to an input or parameter (th_detach, or an operation without a gradient)");
 }
 
 /* The first run, which records: finds the parameters, the sizes, whether there is a path back. */

@@ -274,6 +274,7 @@ typedef struct fast {
     double *sampled;           /* [columns]: numeric values, NaN where not sampled */
     double *direction, *start; /* [columns] */
     unsigned char *state;      /* [columns] */
+    double largest;            /* of the leaf's analytic derivatives */
     th_judge judge;
 } fast;
 
@@ -325,7 +326,7 @@ static bool judge_sample(th_checker *checker, fast *f, th_leaf *leaf, int64_t el
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = largest_of(f->once + leaf->first, leaf->numel, 1, 0),
+                          .largest = f->largest,
                           .brief = finding->judgement.kind == TH_WRONG};
     if (!th_judge_line(&f->judge, &line, &once, 1))
         return false;
@@ -362,6 +363,7 @@ static bool judge_leaf(th_checker *checker, fast *f, th_leaf *leaf, th_finding *
                             .analytic_vector = f->once + leaf->first,
                             .numeric_vector = f->sampled + leaf->first,
                             .state = f->state + leaf->first};
+    f->largest = largest_of(f->once + leaf->first, leaf->numel, 1, 0);
     for (int64_t e = 0; e < leaf->numel; e++)
         f->sampled[leaf->first + e] = NAN;
     for (int s = 0; s < samples && s < leaf->numel; s++)

@@ -280,7 +280,7 @@ void th_checker_report(th_checker *checker, const th_finding *f)
     else
         say_doubt(checker, f);
     if (wrong && checker->cut)
-        th_checker_say(report, "  recording was off inside the function, at %s:%d: a path back is missing there\n",
-                       checker->cut_file ? checker->cut_file : "an unknown line", checker->cut_line);
+        th_checker_say(report, "  recording was off inside the function%s: a path back is missing there\n",
+                       checker->cut_place);
     say_map(checker, f);
 }

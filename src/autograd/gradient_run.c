@@ -235,15 +235,24 @@ static void convert(const th_checker *checker, th_tensor *t)
 
 /* -- what the context tells while the function runs -- */
 
+static void note_cut(th_checker *checker)
+{
+    const char *file;
+    int line;
+    th_location(&file, &line);
+    checker->cut = true;
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    if (file)
+        snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", slash ? slash + 1 : file, line);
+}
+
 static void on_read(th_tensor *t, void *user)
 {
     th_checker *checker = user;
     if (!th_is_floating(t->dtype))
         return;
-    if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->cut) {
-        checker->cut = true;
-        th_location(&checker->cut_file, &checker->cut_line);
-    }
+    if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->cut)
+        note_cut(checker);
     if (t->checking == TH_CHECK_STEP)
         convert(checker, t);
     else if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_PASSING)
