@@ -1,10 +1,12 @@
 /* The arena: first fit, the same places for the same requests, joining what is given back, empty blocks, a source that
- * refuses; and, in a build with AddressSanitizer, that a read or write past a block is caught. */
+ * refuses, chunks without memory, time that grows with the number of blocks; and, in a build with AddressSanitizer,
+ * that a read or write past a block is caught. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tapehead/context.h"
@@ -28,6 +30,7 @@
 /* A source that counts, and refuses past a limit. */
 static struct {
     size_t taken, limit; /* bytes out, and at most; 0: no limit */
+    size_t counted;      /* bytes of chunks without memory */
     int takes;
 } source;
 
@@ -48,12 +51,34 @@ static void give(void *owner, void *memory, size_t bytes)
     free(memory);
 }
 
+static bool take_chunk(void *owner, size_t bytes, void **memory)
+{
+    *memory = take(owner, bytes);
+    return *memory != NULL;
+}
+
+/* A source of chunks without memory: counted, and nothing else. */
+static bool count_chunk(void *owner, size_t bytes, void **memory)
+{
+    (void)owner;
+    *memory = NULL;
+    source.counted += bytes;
+    return true;
+}
+
+static void discount_chunk(void *owner, void *memory, size_t bytes)
+{
+    (void)owner;
+    ck_assert_ptr_null(memory);
+    source.counted -= bytes;
+}
+
 static th_arena arena;
 
 static void setup(void)
 {
     memset(&source, 0, sizeof source);
-    th_arena_init(&arena, (th_chunk_source){take, give, NULL}, false);
+    th_arena_init(&arena, (th_chunk_source){take, give, take_chunk, give, NULL});
 }
 
 static void teardown(void)
@@ -218,10 +243,27 @@ START_TEST(a_refusal_at_any_moment_loses_nothing)
 }
 END_TEST
 
-START_TEST(a_virtual_arena_counts_and_has_no_memory)
+/* The same requests to chunks with and without memory: as many chunks, of the same sizes. */
+START_TEST(an_arena_without_memory_takes_the_same_chunks)
 {
-    th_arena_destroy(&arena);
-    th_arena_init(&arena, (th_chunk_source){take, give, NULL}, true);
+    enum { COUNT = 2000 };
+    static const void *places[COUNT];
+    size_t reserved[2], records[2];
+    for (int without = 0; without < 2; without++) {
+        th_arena_destroy(&arena);
+        th_arena_init(&arena, without ? (th_chunk_source){take, give, count_chunk, discount_chunk, NULL}
+                                      : (th_chunk_source){take, give, take_chunk, give, NULL});
+        random_sequence(11, places, COUNT);
+        random_sequence(11, places, COUNT);
+        reserved[without] = arena.reserved;
+        records[without] = source.taken + source.counted;
+        for (int i = 0; without && i < COUNT; i++)
+            ck_assert_ptr_null(places[i]);
+    }
+    ck_assert_uint_eq(reserved[1], reserved[0]);
+    ck_assert_uint_eq(records[1], records[0]);
+    ck_assert_uint_eq(source.counted, arena.reserved);
+
     th_block *block = th_arena_take(&arena, (size_t)1 << 40);
     ck_assert_ptr_nonnull(block);
     ck_assert_ptr_null(th_block_data(block));
@@ -229,6 +271,52 @@ START_TEST(a_virtual_arena_counts_and_has_no_memory)
     ck_assert_uint_lt(source.taken, 1 << 20);
     th_arena_give(&arena, block);
     ck_assert_uint_eq(arena.live, 0);
+    th_arena_destroy(&arena);
+    ck_assert_uint_eq(source.counted, 0);
+}
+END_TEST
+
+/* Seconds of the processor that this thread has used. */
+static double spent(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The best of three runs over `count` blocks that lie side by side: given back, and taken again, in orders in which
+ * neither has a neighbour that is free, and holes that are all too small. */
+static double time_of_blocks(size_t count)
+{
+    th_block **block = malloc(count * sizeof *block);
+    double least = 1e9;
+    for (int run = 0; run < 3; run++) {
+        th_block *whole = th_arena_take(&arena, 256 * count); /* one chunk for all */
+        th_arena_give(&arena, whole);
+        const double begin = spent();
+        for (size_t i = 0; i < count; i++)
+            block[i] = th_arena_take(&arena, 128);
+        for (size_t i = count; i-- > 0;)
+            if (i % 2)
+                th_arena_give(&arena, block[i]); /* below it all is taken */
+        for (size_t i = 1; i < count; i += 2)
+            block[i] = th_arena_take(&arena, i % 4 == 1 ? 192 : 64); /* past every hole, and into the first */
+        for (size_t i = 0; i < count; i++)
+            th_arena_give(&arena, block[i * 7919 % count]);
+        const double time = spent() - begin;
+        least = time < least ? time : least;
+        ck_assert_uint_eq(arena.live, 0);
+    }
+    free(block);
+    return least;
+}
+
+/* Ten times as many blocks: about ten times the time, where a walk over all neighbours or holes takes a hundred times.
+ */
+START_TEST(time_grows_with_the_number_of_blocks)
+{
+    const double few = time_of_blocks(5000), many = time_of_blocks(50000);
+    ck_assert_msg(many < 80 * few, "5000 blocks: %.4f s, 50000 blocks: %.4f s", few, many);
 }
 END_TEST
 
@@ -363,7 +451,8 @@ int main(void)
     tcase_add_test(tcase, a_block_of_no_bytes_has_no_memory);
     tcase_add_test(tcase, more_than_there_is_is_refused_and_the_rest_goes_on);
     tcase_add_test(tcase, a_refusal_at_any_moment_loses_nothing);
-    tcase_add_test(tcase, a_virtual_arena_counts_and_has_no_memory);
+    tcase_add_test(tcase, an_arena_without_memory_takes_the_same_chunks);
+    tcase_add_test(tcase, time_grows_with_the_number_of_blocks);
     tcase_add_test(tcase, a_stale_handle_can_be_looked_at);
     if (HAS_ASAN)
         tcase_add_test(tcase, trespassing_is_caught);

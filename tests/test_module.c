@@ -474,7 +474,7 @@ START_TEST(shapes_only)
     th_tensor *x = th_zeros(dry, TH_FLOAT32, TH_SHAPE(2, 1024));
     ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
     ck_assert_uint_ge(th_memory(dry).live, 2 * 1024 * 4096 * 4);
-    ck_assert_uint_lt(th_memory(dry).reserved, 1 << 20); /* no data exists */
+    ck_assert_uint_ge(th_memory(dry).reserved, th_memory(dry).live); /* counted as if there were data */
     ck_assert_msg(th_error_code(dry) == TH_OK, "%s", th_error_message(dry));
     th_context_free(dry);
 }

@@ -18,7 +18,7 @@ static th_status broken_open(th_context *ctx, th_tensor *t, bool *add)
     return status;
 }
 
-static void broken_sum(const th_context *ctx, const th_array *target, const th_array *source, bool add)
+static void broken_sum(th_context *ctx, const th_array *target, const th_array *source, bool add)
 {
     th_sum_to_array(ctx, target, source, add && broken != SUM_OVERWRITES);
 }

@@ -18,17 +18,18 @@ typedef struct th_context_options {
     uint64_t seed;
     int threads; /* team size; 0: the processors of the affinity mask, or fewer where the control group's CPU quota
                     (rounded up), OMP_NUM_THREADS or OMP_THREAD_LIMIT say so */
-    size_t memory_limit;    /* bytes taken from the allocator at most; 0: no limit */
+    size_t memory_limit;    /* bytes taken from the allocator at most (reserved, below); 0: no limit */
     th_allocator allocator; /* all zero: aligned memory from the C library */
     th_dtype
         default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64: the type of new parameters and of creation without a type */
-    bool shapes_only;  /* shape rules, recording and memory accounting; no kernel runs, no data exists */
+    bool shapes_only;  /* shape rules, recording and memory accounting; no kernel runs, no data exists: a forecast of
+                          the memory, below */
     bool bfloat16_products; /* as th_set_bfloat16_products */
 } th_context_options;
 
-/* A new context; options may be NULL. NULL only when memory is out. A wrong option, or an environment that asks for
- * what the machine has not (TAPEHEAD_ISA, TAPEHEAD_GEMM), is a pending error of the context returned. Free with
- * th_context_free. */
+/* A new context; options may be NULL. NULL only when memory is out, or the limit less than a context takes. A wrong
+ * option, or an environment that asks for what the machine has not (TAPEHEAD_ISA, TAPEHEAD_GEMM), is a pending error of
+ * the context returned. Free with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
 /* Frees the context with everything that belongs to it: tensors, modules, optimisers. NULL is fine. */
 TH_API void th_context_free(th_context *ctx);
@@ -90,12 +91,31 @@ TH_API int th_team_size(const th_context *ctx);
 TH_API const char *th_build_info(th_context *ctx);
 TH_API const char *th_version(void); /* "0.1.0" */
 
-/* -- memory, counted by the context -- */
+/* -- memory, counted by the context --
+ *
+ * What is in use lies in chunks that are taken from the allocator as they are needed and kept until th_context_free, so
+ * that later steps need none. Chunks are taken ahead, and between blocks there are gaps: reserved is more than live.
+ *
+ * A context with shapes_only counts exactly what the same calls would use and take in a context whose options are the
+ * same otherwise, and takes none of it but the memory of handles and records. Two steps are enough, for the optimiser
+ * makes its moments at the end of the first; whatever else the program will do between steps (an evaluation, th_keep)
+ * belongs to the run as well:
+ *
+ *     th_context_options options = {.seed = 1, .shapes_only = true};
+ *     th_context *forecast = th_context_new(&options);
+ *     two_steps_and_an_evaluation(forecast);
+ *     options.memory_limit = th_memory(forecast).reserved_peak;
+ *     options.shapes_only = false;
+ *     th_context_free(forecast);
+ *     th_context *ctx = th_context_new(&options);     (trains within what was forecast)
+ *
+ * A memory_limit counts in a context with shapes_only as in any other: its run fails where the real one would. */
 typedef struct th_memory_usage {
-    size_t live;        /* bytes in use now: step values, owned tensors, parameters, gradients, moments */
-    size_t peak;        /* the most that was in use since the context was made or th_memory_reset_peak */
-    size_t reserved;    /* bytes taken from the allocator */
-    size_t allocations; /* calls of the allocator so far */
+    size_t live;          /* bytes in use now: step values, owned tensors, parameters, gradients, moments */
+    size_t peak;          /* the most that was in use since the context was made or th_memory_reset_peak */
+    size_t reserved;      /* bytes taken from the allocator now: what memory_limit limits */
+    size_t reserved_peak; /* the most of them since the context was made or th_memory_reset_peak */
+    size_t allocations;   /* calls of the allocator so far */
 } th_memory_usage;
 TH_API th_memory_usage th_memory(const th_context *ctx);
 TH_API void th_memory_reset_peak(th_context *ctx);

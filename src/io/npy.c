@@ -83,9 +83,13 @@ static bool bools_are_sound(const unsigned char *bytes, int64_t n)
     return any < 2;
 }
 
-/* `bytes` of elements into data, which is not read before it is known to be sound. */
+/* `bytes` of elements into data, which is not read before it is known to be sound; without data (shapes only) they are
+ * skipped. */
 static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, size_t bytes)
 {
+    if (data == NULL)
+        return fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK
+                                                            : fail(f, read_text, "its numbers cannot be skipped");
     if (fread(data, 1, bytes, f->file) != bytes)
         return fail(f, read_text, "its numbers cannot be read to the end");
     if (dtype == TH_BOOL && !bools_are_sound(data, (int64_t)bytes))
@@ -140,10 +144,7 @@ static th_tensor *read_array(const npy_file *f, bool whole)
     if (t == NULL)
         return NULL;
     th_status status = TH_OK;
-    if (bytes > 0 && th_tensor_data(t) == NULL) /* shapes only */
-        status =
-            fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK : fail(f, read_text, "its numbers cannot be skipped");
-    else if (bytes > 0 && header.fortran_order && ndim > 1)
+    if (bytes > 0 && header.fortran_order && ndim > 1)
         status = read_transposed(f, t, (size_t)bytes);
     else if (bytes > 0)
         status = read_elements(f, header.dtype, th_tensor_data(t), (size_t)bytes);

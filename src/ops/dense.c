@@ -99,7 +99,8 @@ static th_product_call dw_product(const th_call *call)
     return th_product_call_of(&dyt, &x, &call->input_gradient[WEIGHT], NULL, call->add[WEIGHT]);
 }
 
-/* Forward: the bias, where it is not contiguous, and a workspace. Backward: a block of x's rows and a workspace. */
+/* Forward: the bias, where it is not contiguous, and a workspace. Backward: a block of x's rows and a workspace; after
+ * them, in the same memory, the partial sums of the bias's gradient. */
 static size_t dense_scratch(const th_call *call, bool backward)
 {
     const th_context *ctx = call->ctx;
@@ -120,7 +121,10 @@ static size_t dense_scratch(const th_call *call, bool backward)
         workspace = th_scratch_larger(workspace, th_weight_gradient_workspace(ctx, &dw));
         copied = th_weight_gradient_copy(&dw);
     }
-    return th_scratch_add(workspace, copied, element);
+    size_t sums = 0;
+    if (call->input_gradient[BIAS].given)
+        sums = th_sum_scratch(&call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS]);
+    return th_scratch_larger(th_scratch_add(workspace, copied, element), sums);
 }
 
 static void dense_forward(const th_call *call)
@@ -161,7 +165,8 @@ static void dense_backward(const th_call *call)
         th_product_call_run(call->ctx, &dx, workspace);
     }
     if (call->input_gradient[BIAS].given)
-        th_sum_to_array(call->ctx, &call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS]);
+        th_sum_within(call->ctx, &call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS],
+                      call->scratch);
 }
 
 static int64_t dense_multiply_adds(const th_call *call)

@@ -124,7 +124,7 @@ static void masked_softmax_backward(const th_call *c)
     th_rows_run(c->ctx, &rows, 3, scratch, backward_body, &work);
     if (!c->input_gradient[ADDITIVE].given)
         return;
-    th_sum_to_array(c->ctx, &c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE]);
+    th_sum_within(c->ctx, &c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE], scratch);
     if (c->input_gradient[SCORES].given)
         th_copy_array(c->ctx, &c->input_gradient[SCORES], &destination, c->add[SCORES]);
 }
@@ -142,9 +142,11 @@ static size_t masked_softmax_scratch(const th_call *c, bool backward)
     th_rows rows;
     backward_rows(c, &destination, add, &rows);
     const size_t bytes = th_rows_scratch(c->ctx, &rows);
-    return c->input_gradient[ADDITIVE].given
-               ? th_scratch_add(bytes, th_array_numel(&destination), th_dtype_size(destination.dtype))
-               : bytes;
+    if (!c->input_gradient[ADDITIVE].given)
+        return bytes;
+    const size_t sums = th_sum_scratch(&c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE]);
+    return th_scratch_add(th_scratch_larger(bytes, sums), th_array_numel(&destination),
+                          th_dtype_size(destination.dtype));
 }
 
 static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_LEFT},

@@ -8,7 +8,7 @@ static void mean_forward(const th_call *c)
 {
     const double count = (double)th_reduction_count(c);
     const th_array y = th_reduction_kept(c, &c->output[0]);
-    th_sum_to_array(c->ctx, &y, &c->input[0], false);
+    th_sum_within(c->ctx, &y, &c->input[0], false, c->scratch);
     TH_MAP(c, divide_by, &count, &y, false, &y);
 }
 
@@ -31,7 +31,9 @@ static void mean_backward(const th_call *c)
 
 static size_t mean_scratch(const th_call *c, bool backward)
 {
-    return backward ? (size_t)th_array_numel(&c->output_gradient[0]) * th_dtype_size(c->output_gradient[0].dtype) : 0;
+    const th_array y = th_reduction_kept(c, &c->output[0]);
+    return backward ? (size_t)th_array_numel(&c->output_gradient[0]) * th_dtype_size(c->output_gradient[0].dtype)
+                    : th_sum_scratch(&y, &c->input[0], false);
 }
 
 static const th_reduction all = {.axes = {0}}, all_kept = {.keep_axes = true}, first = {.axes = {1, {0}}},

@@ -29,6 +29,14 @@ static th_array difference(const th_call *c)
     return result;
 }
 
+/* The scratch memory behind the differences: for sums over them. */
+static void *after_difference(const th_call *c, const th_array *full)
+{
+    char *scratch = c->scratch;
+    th_scratch_take(&scratch, th_array_numel(full), th_dtype_size(full->dtype));
+    return scratch;
+}
+
 static bool is_broadcast(const th_array *operand, const th_array *full)
 {
     return operand->ndim != full->ndim || th_array_numel(operand) != th_array_numel(full);
@@ -40,7 +48,7 @@ static void mse_forward(const th_call *c)
     const th_array squares = difference(c);
     const double count = (double)th_array_numel(&squares);
     TH_MAP(c, squared_difference, NULL, &squares, false, &c->input[0], &c->input[1]);
-    th_sum_to_array(c->ctx, &c->output[0], &squares, false);
+    th_sum_within(c->ctx, &c->output[0], &squares, false, after_difference(c, &squares));
     TH_MAP(c, divide_by, &count, &c->output[0], false, &c->output[0]);
 }
 
@@ -59,7 +67,7 @@ static void mse_backward(const th_call *c)
             TH_MAP(c, scaled_difference, &factor, gradient, c->add[i], &c->input[0], &c->input[1]);
         } else {
             TH_MAP(c, scaled_difference, &factor, &full, false, &c->input[0], &c->input[1]);
-            th_sum_to_array(c->ctx, gradient, &full, c->add[i]);
+            th_sum_within(c->ctx, gradient, &full, c->add[i], after_difference(c, &full));
         }
     }
 }
@@ -68,9 +76,13 @@ static size_t mse_scratch(const th_call *c, bool backward)
 {
     const th_array full = difference(c);
     bool needed = !backward;
-    for (int i = 0; i < 2; i++)
-        needed |= backward && c->input_gradient[i].given && is_broadcast(&c->input[i], &full);
-    return needed ? th_scratch_add(0, th_array_numel(&full), th_dtype_size(full.dtype)) : 0;
+    size_t sums = backward ? 0 : th_sum_scratch(&c->output[0], &full, false);
+    for (int i = 0; i < 2 && backward; i++)
+        if (c->input_gradient[i].given && is_broadcast(&c->input[i], &full)) {
+            needed = true;
+            sums = th_scratch_larger(sums, th_sum_scratch(&c->input_gradient[i], &full, c->add[i]));
+        }
+    return needed ? th_scratch_add(sums, th_array_numel(&full), th_dtype_size(full.dtype)) : 0;
 }
 
 static const th_sample mse_samples[] = {

@@ -199,6 +199,17 @@ static void backward_plan(const th_call *c, backward_work *work, int64_t *blocks
     *blocks = work->rows.rows / work->block_rows + (work->rows.rows % work->block_rows > 0);
 }
 
+/* What the blocks have added up for the gradient of a vector. */
+static th_array partial_sums(const th_call *c, int input, int64_t blocks, int64_t length, void *data)
+{
+    return (th_array){.given = true,
+                      .data = data,
+                      .dtype = c->input_gradient[input].dtype,
+                      .ndim = 2,
+                      .size = {blocks, length},
+                      .stride = {length, 1}};
+}
+
 void th_norm_backward(const th_call *c, th_norm_backward_kernel *kernel)
 {
     const size_t element = th_dtype_size(c->input[TH_NORM_X].dtype);
@@ -219,13 +230,9 @@ void th_norm_backward(const th_call *c, th_norm_backward_kernel *kernel)
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
         if (!c->input_gradient[i].given)
             continue;
-        const th_array partial = {.given = true,
-                                  .data = i == TH_NORM_WEIGHT ? work.dweight : work.dbias,
-                                  .dtype = c->input_gradient[i].dtype,
-                                  .ndim = 2,
-                                  .size = {blocks, work.rows.length},
-                                  .stride = {work.rows.length, 1}};
-        th_sum_to_array(c->ctx, &c->input_gradient[i], &partial, c->add[i]);
+        const th_array partial =
+            partial_sums(c, i, blocks, work.rows.length, i == TH_NORM_WEIGHT ? work.dweight : work.dbias);
+        th_sum_within(c->ctx, &c->input_gradient[i], &partial, c->add[i], scratch);
     }
 }
 
@@ -240,8 +247,12 @@ size_t th_norm_scratch(const th_call *c, bool backward)
     backward_work work = {0};
     int64_t blocks;
     backward_plan(c, &work, &blocks);
+    size_t last = th_rows_scratch(c->ctx, &work.rows); /* of the rows first, then of the sums over blocks */
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
-        if (c->input_gradient[i].given)
+        if (c->input_gradient[i].given) {
+            const th_array partial = partial_sums(c, i, blocks, work.rows.length, NULL);
             bytes = th_scratch_add(bytes, blocks * work.rows.length, th_dtype_size(c->input[TH_NORM_X].dtype));
-    return bytes + th_rows_scratch(c->ctx, &work.rows);
+            last = th_scratch_larger(last, th_sum_scratch(&c->input_gradient[i], &partial, c->add[i]));
+        }
+    return bytes + last;
 }

@@ -109,6 +109,15 @@ static void repeat_forward(const th_call *call)
     }
 }
 
+/* Whether the tiles at the present outer index are added to those before. */
+static bool adds(const th_call *call, const tiling *t)
+{
+    bool add = call->add[0];
+    for (int axis = 0; axis < t->outer.ndim; axis++)
+        add |= t->outer_is_tile[axis] && t->outer.index[axis] > 0;
+    return add;
+}
+
 /* y[tile, i] = x[i]:  dx[i] = sum_tile dy[tile, i] */
 static void repeat_backward(const th_call *call)
 {
@@ -119,12 +128,17 @@ static void repeat_backward(const th_call *call)
     }
     tiling t = tiling_of(&call->input_gradient[0], &call->output_gradient[0]);
     for (int64_t i = 0, count = th_walk_count(&t.outer); i < count; i++, th_walk_next(&t.outer)) {
-        bool add = call->add[0];
-        for (int axis = 0; axis < t.outer.ndim; axis++)
-            add |= t.outer_is_tile[axis] && t.outer.index[axis] > 0;
         const th_array dx = at(&t.x, t.outer.offset[0]), dy = at(&t.y, t.outer.offset[1]);
-        th_sum_to_array(call->ctx, &dx, &dy, add);
+        th_sum_within(call->ctx, &dx, &dy, adds(call, &t), call->scratch);
     }
+}
+
+static size_t repeat_scratch(const th_call *call, bool backward)
+{
+    if (!backward || th_array_numel(&call->output_gradient[0]) == 0)
+        return 0;
+    const tiling t = tiling_of(&call->input_gradient[0], &call->output_gradient[0]);
+    return th_sum_scratch(&t.x, &t.y, true);
 }
 
 static const th_sample repeat_samples[] = {
@@ -147,6 +161,7 @@ const th_op th_op_repeat = {
     .shape = repeat_shape,
     .forward = repeat_forward,
     .backward = repeat_backward,
+    .scratch = repeat_scratch,
     .samples = repeat_samples,
 };
 

@@ -6,7 +6,13 @@
 static void sum_forward(const th_call *c)
 {
     const th_array y = th_reduction_kept(c, &c->output[0]);
-    th_sum_to_array(c->ctx, &y, &c->input[0], false);
+    th_sum_within(c->ctx, &y, &c->input[0], false, c->scratch);
+}
+
+static size_t sum_scratch(const th_call *c, bool backward)
+{
+    const th_array y = th_reduction_kept(c, &c->output[0]);
+    return backward ? 0 : th_sum_scratch(&y, &c->input[0], false);
 }
 
 /* y = sum_j x_j: dy/dx_j = 1, so dL/dx_j = dL/dy for every j: the output gradient broadcast along the reduced axes. */
@@ -41,6 +47,7 @@ const th_op th_op_sum = {
     .shape = th_reduction_shape,
     .forward = sum_forward,
     .backward = sum_backward,
+    .scratch = sum_scratch,
     .samples = sum_samples,
 };
 

@@ -22,24 +22,25 @@ enum { TH_RED_ZONE = 0 };
 #define TH_UNPOISON(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
-enum { TH_MIN_CHUNK = 256 * 1024, TH_MAX_SLACK = 16 * 1024 * 1024, TH_RECORDS_PER_PAGE = 126 };
+enum { TH_MIN_CHUNK = 256 * 1024, TH_MAX_SLACK = 16 * 1024 * 1024, TH_RECORDS_PER_PAGE = 101 };
 
-/* A run of a chunk, free or taken. All runs of a chunk form a list by address; the free ones a second list, by address
- * too. */
+/* A run of a chunk, free or taken. All runs of a chunk form a list by address. */
 struct th_block {
     struct th_chunk *chunk;
     size_t offset, bytes; /* with the red zone */
     size_t used;          /* bytes asked for, in cache lines; 0 when free */
     th_block *before, *after;
-    th_block *free_before, *free_after;
+    /* of a free run, in the tree */
+    th_block *left, *right;
+    size_t largest; /* bytes of the longest run in its part of the tree */
+    uint64_t priority;
 };
 
 struct th_chunk {
-    struct th_chunk *next;
-    char *memory; /* NULL when virtual */
+    struct th_chunk *previous;
+    char *memory; /* NULL in a run of shapes only */
     size_t bytes;
-    size_t largest; /* no free run is longer than this (an upper bound: lowered when a search fails) */
-    th_block *first_free;
+    int64_t number; /* chunks are searched in the order in which they were taken */
 };
 
 struct th_record_page {
@@ -47,26 +48,25 @@ struct th_record_page {
     th_block record[TH_RECORDS_PER_PAGE];
 };
 
-void th_arena_init(th_arena *arena, th_chunk_source source, bool virtual_only)
+void th_arena_init(th_arena *arena, th_chunk_source source)
 {
-    *arena = (th_arena){.source = source, .virtual_only = virtual_only};
+    *arena = (th_arena){.source = source};
 }
 
 void th_arena_destroy(th_arena *arena)
 {
-    for (struct th_chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
-        next = chunk->next;
-        if (chunk->memory) {
+    for (struct th_chunk *chunk = arena->newest, *previous; chunk; chunk = previous) {
+        previous = chunk->previous;
+        if (chunk->memory)
             TH_UNPOISON(chunk->memory, chunk->bytes);
-            arena->source.give(arena->source.owner, chunk->memory, chunk->bytes);
-        }
+        arena->source.give_chunk(arena->source.owner, chunk->memory, chunk->bytes);
         arena->source.give(arena->source.owner, chunk, sizeof *chunk);
     }
     for (struct th_record_page *page = arena->records, *next; page; page = next) {
         next = page->next;
         arena->source.give(arena->source.owner, page, sizeof *page);
     }
-    th_arena_init(arena, arena->source, arena->virtual_only);
+    th_arena_init(arena, arena->source);
 }
 
 static th_block *record_new(th_arena *arena)
@@ -94,105 +94,192 @@ static void record_free(th_arena *arena, th_block *block)
     arena->spare = block;
 }
 
-static void free_list_insert(th_block *block, th_block *before, th_block *after)
+/* -- the tree of free runs: by place, and as a heap by priorities that look random, so that it is about as deep as the
+ * logarithm of its size (a treap: Seidel and Aragon, 1996). Every run knows the longest one below it, so that the first
+ * that is long enough is found on one way down. -- */
+
+static bool lies_before(const th_block *a, const th_block *b)
 {
-    block->free_before = before;
-    block->free_after = after;
-    if (before)
-        before->free_after = block;
-    else
-        block->chunk->first_free = block;
-    if (after)
-        after->free_before = block;
+    return a->chunk == b->chunk ? a->offset < b->offset : a->chunk->number < b->chunk->number;
 }
 
-static void free_list_remove(th_block *block)
+static size_t largest_in(const th_block *tree)
 {
-    if (block->free_before)
-        block->free_before->free_after = block->free_after;
-    else
-        block->chunk->first_free = block->free_after;
-    if (block->free_after)
-        block->free_after->free_before = block->free_before;
+    return tree ? tree->largest : 0;
 }
 
-/* Takes the first `need` bytes of a free run. */
+static void note_largest(th_block *tree)
+{
+    const size_t left = largest_in(tree->left), right = largest_in(tree->right), below = left > right ? left : right;
+    tree->largest = tree->bytes > below ? tree->bytes : below;
+}
+
+/* Cuts a tree into what lies before a place and what lies behind it. */
+static void split(th_block *tree, const th_block *at, th_block **before, th_block **behind)
+{
+    if (tree == NULL) {
+        *before = *behind = NULL;
+        return;
+    }
+    if (lies_before(tree, at)) {
+        split(tree->right, at, &tree->right, behind);
+        *before = tree;
+    } else {
+        split(tree->left, at, before, &tree->left);
+        *behind = tree;
+    }
+    note_largest(tree);
+}
+
+/* One tree of two, all of the first lying before all of the second. */
+static th_block *join(th_block *before, th_block *behind)
+{
+    if (before == NULL || behind == NULL)
+        return before ? before : behind;
+    if (before->priority > behind->priority) {
+        before->right = join(before->right, behind);
+        note_largest(before);
+        return before;
+    }
+    behind->left = join(before, behind->left);
+    note_largest(behind);
+    return behind;
+}
+
+static th_block *with(th_block *tree, th_block *run)
+{
+    if (tree == NULL || run->priority > tree->priority) {
+        split(tree, run, &run->left, &run->right);
+        tree = run;
+    } else if (lies_before(run, tree)) {
+        tree->left = with(tree->left, run);
+    } else {
+        tree->right = with(tree->right, run);
+    }
+    note_largest(tree);
+    return tree;
+}
+
+static th_block *without(th_block *tree, const th_block *run)
+{
+    if (tree == run)
+        return join(tree->left, tree->right);
+    if (lies_before(run, tree))
+        tree->left = without(tree->left, run);
+    else
+        tree->right = without(tree->right, run);
+    note_largest(tree);
+    return tree;
+}
+
+/* After a run in the tree has become shorter, or longer; its place among the others has not changed. */
+static void shorter(th_block *tree, const th_block *run)
+{
+    if (tree != run)
+        shorter(lies_before(run, tree) ? tree->left : tree->right, run);
+    note_largest(tree);
+}
+
+static void longer(th_block *tree, const th_block *run)
+{
+    for (;; tree = lies_before(run, tree) ? tree->left : tree->right) {
+        tree->largest = run->bytes > tree->largest ? run->bytes : tree->largest;
+        if (tree == run)
+            return;
+    }
+}
+
+static void free_run(th_arena *arena, th_block *run)
+{
+    uint64_t mixed = ++arena->draws * 0x9e3779b97f4a7c15u; /* splitmix64 (Steele, Lea and Flood, 2014) */
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    run->priority = mixed ^ (mixed >> 31);
+    arena->free = with(arena->free, run);
+}
+
+/* The first free run of at least `need` bytes. */
+static th_block *find(const th_arena *arena, size_t need)
+{
+    th_block *run = arena->free;
+    if (largest_in(run) < need)
+        return NULL;
+    for (;;) {
+        if (largest_in(run->left) >= need)
+            run = run->left;
+        else if (run->bytes >= need)
+            return run;
+        else
+            run = run->right;
+    }
+}
+
+/* Takes the first `need` bytes of a free run: what is left of it stays where it is in the tree. */
 static th_block *carve(th_arena *arena, th_block *run, size_t need)
 {
-    if (run->bytes > need) {
-        th_block *rest = record_new(arena);
-        if (rest == NULL)
-            return NULL;
-        rest->chunk = run->chunk;
-        rest->offset = run->offset + need;
-        rest->bytes = run->bytes - need;
-        rest->before = run;
-        rest->after = run->after;
-        if (rest->after)
-            rest->after->before = rest;
-        run->after = rest;
-        run->bytes = need;
-        th_block *before = run->free_before, *after = run->free_after;
-        free_list_remove(run);
-        free_list_insert(rest, before, after);
-    } else {
-        free_list_remove(run);
+    if (run->bytes == need) {
+        arena->free = without(arena->free, run);
+        return run;
     }
-    return run;
+    th_block *block = record_new(arena);
+    if (block == NULL)
+        return NULL;
+    block->chunk = run->chunk;
+    block->offset = run->offset;
+    block->bytes = need;
+    block->before = run->before;
+    block->after = run;
+    if (block->before)
+        block->before->after = block;
+    run->before = block;
+    run->offset += need;
+    run->bytes -= need;
+    shorter(arena->free, run);
+    return block;
 }
 
-static th_block *find(struct th_chunk *chunk, size_t need)
-{
-    if (chunk->largest < need)
-        return NULL;
-    size_t largest = 0;
-    for (th_block *run = chunk->first_free; run; run = run->free_after) {
-        if (run->bytes >= need)
-            return run;
-        largest = run->bytes > largest ? run->bytes : largest;
-    }
-    chunk->largest = largest;
-    return NULL;
-}
+/* -- chunks -- */
 
 /* A new chunk for at least `need` bytes: a quarter of what there is at a time, so that large models do not reserve much
- * too much. */
-static struct th_chunk *chunk_new(th_arena *arena, size_t need)
+ * too much. Returns it as a free run. */
+static th_block *chunk_new(th_arena *arena, size_t need)
 {
-    size_t total = 0;
-    struct th_chunk **end = &arena->chunks;
-    for (; *end; end = &(*end)->next)
-        total += (*end)->bytes;
-    size_t bytes = total / 4 < TH_MAX_SLACK ? total / 4 : (size_t)TH_MAX_SLACK;
+    const size_t quarter = arena->reserved / 4;
+    size_t bytes = quarter < TH_MAX_SLACK ? quarter : (size_t)TH_MAX_SLACK;
     bytes = bytes < TH_MIN_CHUNK ? (size_t)TH_MIN_CHUNK : bytes / 64 * 64;
     bytes = bytes < need ? need : bytes;
 
     struct th_chunk *chunk = arena->source.take(arena->source.owner, sizeof *chunk);
     if (chunk == NULL)
         return NULL;
-    *chunk = (struct th_chunk){.bytes = bytes, .largest = bytes};
     th_block *run = record_new(arena);
-    if (run && !arena->virtual_only) {
-        chunk->memory = arena->source.take(arena->source.owner, bytes);
-        if (chunk->memory == NULL && bytes > need) { /* near a limit: just what is needed */
-            bytes = chunk->bytes = chunk->largest = need;
-            chunk->memory = arena->source.take(arena->source.owner, bytes);
-        }
+    void *memory = NULL;
+    bool granted = run && arena->source.take_chunk(arena->source.owner, bytes, &memory);
+    if (run && !granted && bytes > need) { /* near a limit: just what is needed */
+        bytes = need;
+        granted = arena->source.take_chunk(arena->source.owner, bytes, &memory);
     }
-    if (run == NULL || (chunk->memory == NULL && !arena->virtual_only)) {
+    if (!granted) {
         if (run)
             record_free(arena, run);
         arena->source.give(arena->source.owner, chunk, sizeof *chunk);
         return NULL;
     }
-    if (chunk->memory)
-        TH_POISON(chunk->memory, bytes);
+    if (memory)
+        TH_POISON(memory, bytes);
+    *chunk = (struct th_chunk){.previous = arena->newest,
+                               .memory = memory,
+                               .bytes = bytes,
+                               .number = arena->newest ? arena->newest->number + 1 : 0};
+    arena->newest = chunk;
+    arena->reserved += bytes;
     run->chunk = chunk;
     run->bytes = bytes;
-    free_list_insert(run, NULL, NULL);
-    *end = chunk;
-    return chunk;
+    free_run(arena, run);
+    return run;
 }
+
+/* -- taking and giving back -- */
 
 th_block *th_arena_take(th_arena *arena, size_t bytes)
 {
@@ -202,13 +289,9 @@ th_block *th_arena_take(th_arena *arena, size_t bytes)
     if (used == 0)
         return record_new(arena);
     const size_t need = used + TH_RED_ZONE;
-    th_block *run = NULL;
-    for (struct th_chunk *chunk = arena->chunks; chunk && !run; chunk = chunk->next)
-        run = find(chunk, need);
-    if (run == NULL) {
-        struct th_chunk *chunk = chunk_new(arena, need);
-        run = chunk ? chunk->first_free : NULL;
-    }
+    th_block *run = find(arena, need);
+    if (run == NULL)
+        run = chunk_new(arena, need);
     th_block *block = run ? carve(arena, run, need) : NULL;
     if (block == NULL)
         return NULL;
@@ -219,16 +302,14 @@ th_block *th_arena_take(th_arena *arena, size_t bytes)
     return block;
 }
 
-/* Joins a free run with the one after it. */
-static void merge_with_next(th_arena *arena, th_block *run)
+/* A run leaves the list of its chunk: its neighbour has taken its bytes. */
+static void unlink_run(th_arena *arena, th_block *run)
 {
-    th_block *next = run->after;
-    free_list_remove(next);
-    run->bytes += next->bytes;
-    run->after = next->after;
+    if (run->before)
+        run->before->after = run->after;
     if (run->after)
-        run->after->before = run;
-    record_free(arena, next);
+        run->after->before = run->before;
+    record_free(arena, run);
 }
 
 void th_arena_give(th_arena *arena, th_block *block)
@@ -237,23 +318,30 @@ void th_arena_give(th_arena *arena, th_block *block)
         record_free(arena, block);
         return;
     }
-    struct th_chunk *chunk = block->chunk;
-    if (chunk->memory)
-        TH_POISON(chunk->memory + block->offset, block->bytes);
+    if (block->chunk->memory)
+        TH_POISON(block->chunk->memory + block->offset, block->bytes);
     arena->live -= block->used;
     block->used = 0;
 
-    th_block *before = block->before; /* the nearest free run below */
-    while (before && before->used)
-        before = before->before;
-    free_list_insert(block, before, before ? before->free_after : chunk->first_free);
-    if (block->after && block->after->used == 0)
-        merge_with_next(arena, block);
-    if (block->before && block->before->used == 0) {
-        block = block->before;
-        merge_with_next(arena, block);
+    th_block *before = block->before, *after = block->after;
+    const bool joins_before = before && before->used == 0, joins_after = after && after->used == 0;
+    if (joins_before) {
+        before->bytes += block->bytes;
+        unlink_run(arena, block);
+        if (joins_after) {
+            arena->free = without(arena->free, after);
+            before->bytes += after->bytes;
+            unlink_run(arena, after);
+        }
+        longer(arena->free, before);
+    } else if (joins_after) {
+        after->offset = block->offset;
+        after->bytes += block->bytes;
+        unlink_run(arena, block);
+        longer(arena->free, after);
+    } else {
+        free_run(arena, block);
     }
-    chunk->largest = block->bytes > chunk->largest ? block->bytes : chunk->largest;
 }
 
 void *th_block_data(const th_block *block)

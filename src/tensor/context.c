@@ -49,19 +49,21 @@ th_context *(th_context_new)(const th_context_options *options)
     if (allocator.allocate == NULL || allocator.release == NULL)
         allocator = (th_allocator){default_allocate, default_release, NULL};
     const size_t bytes = (sizeof(th_context) + 63) / 64 * 64;
+    if (given.memory_limit && bytes > given.memory_limit)
+        return NULL;
     th_context *ctx = allocator.allocate(allocator.user, bytes);
     if (ctx == NULL)
         return NULL;
     memset(ctx, 0, sizeof *ctx);
     ctx->options = given;
     ctx->options.allocator = allocator;
-    ctx->reserved = ctx->live_other = ctx->peak = bytes;
+    ctx->reserved = ctx->reserved_peak = ctx->live_other = ctx->peak = bytes;
     ctx->allocations = 1;
     ctx->seed = given.seed;
     ctx->training = ctx->fusion = true;
     ctx->path = "";
-    th_arena_init(&ctx->step_arena, th_context_chunks(ctx), given.shapes_only);
-    th_arena_init(&ctx->owned_arena, th_context_chunks(ctx), given.shapes_only);
+    th_arena_init(&ctx->step_arena, th_context_chunks(ctx));
+    th_arena_init(&ctx->owned_arena, th_context_chunks(ctx));
     for (int i = 0; i < 2; i++)
         th_pool_init(&ctx->step_tensors[i], sizeof(th_tensor));
     th_pool_init(&ctx->owned_tensors, sizeof(th_tensor));

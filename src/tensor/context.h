@@ -59,10 +59,11 @@ struct th_context {
     uint32_t calls_at_clear;         /* of the dropout stream, at the last clear without an error */
 
     /* memory */
-    size_t reserved, live_other, peak, allocations; /* bytes from the allocator; bytes in use outside the arenas */
-    size_t refused;                                 /* bytes of the last request if it would have passed the limit */
-    th_arena step_arena;                            /* values, gradients, saved results of the current step */
-    th_arena owned_arena;                           /* tensors that the user owns */
+    size_t reserved, reserved_peak, allocations; /* bytes from the allocator; its calls */
+    size_t live_other, peak;                     /* bytes in use outside the arenas; in all, at most */
+    size_t refused;                              /* bytes of the last request if it would have passed the limit */
+    th_arena step_arena;                         /* values, gradients, saved results of the current step */
+    th_arena owned_arena;                        /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;
 
     /* handles */
@@ -123,7 +124,7 @@ th_chunk_source th_context_chunks(th_context *ctx);
  * to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
-/* Memory for numbers outside the arenas: accounted alike, but *memory is NULL in a shapes-only context. */
+/* Memory for numbers outside the arenas: counted and limited alike, but *memory is NULL in a shapes-only context. */
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
 /* A block of the step's or the owned arena; NULL with TH_ERROR_MEMORY set. */

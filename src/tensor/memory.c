@@ -14,43 +14,76 @@ static void count_peak(th_context *ctx)
     ctx->peak = live > ctx->peak ? live : ctx->peak;
 }
 
-/* From the allocator, within the limit. */
-static void *take(void *owner, size_t bytes)
+/* `size` bytes, whole lines, from the allocator within the limit; counted alike but not taken, *memory NULL, where
+ * without_memory. False when there is none. */
+static bool reserve(th_context *ctx, size_t size, bool without_memory, void **memory)
 {
-    th_context *ctx = owner;
-    const size_t size = whole_lines(bytes);
     const size_t limit = ctx->options.memory_limit;
     const bool past_limit = limit && (size > limit || ctx->reserved > limit - size);
     ctx->refused = past_limit ? size : 0;
-    if (size < bytes || past_limit)
-        return NULL;
+    *memory = NULL;
+    if (past_limit)
+        return false;
     ctx->allocations++;
-    void *memory = ctx->options.allocator.allocate(ctx->options.allocator.user, size);
+    if (!without_memory)
+        *memory = ctx->options.allocator.allocate(ctx->options.allocator.user, size);
+    if (!without_memory && *memory == NULL)
+        return false;
+    ctx->reserved += size;
+    ctx->reserved_peak = ctx->reserved > ctx->reserved_peak ? ctx->reserved : ctx->reserved_peak;
+    return true;
+}
+
+static void unreserve(th_context *ctx, size_t size, void *memory)
+{
     if (memory)
-        ctx->reserved += size;
-    return memory;
+        ctx->options.allocator.release(ctx->options.allocator.user, memory, size);
+    ctx->reserved -= size;
+}
+
+/* -- what the arenas call -- */
+
+static void *take(void *owner, size_t bytes)
+{
+    void *memory = NULL;
+    const size_t size = whole_lines(bytes);
+    return size >= bytes && reserve(owner, size, false, &memory) ? memory : NULL;
 }
 
 static void give(void *owner, void *memory, size_t bytes)
 {
-    th_context *ctx = owner;
+    unreserve(owner, whole_lines(bytes), memory);
+}
+
+static bool take_chunk(void *owner, size_t bytes, void **memory)
+{
     const size_t size = whole_lines(bytes);
-    ctx->options.allocator.release(ctx->options.allocator.user, memory, size);
-    ctx->reserved -= size;
+    const th_context *ctx = owner;
+    return size >= bytes && reserve(owner, size, ctx->options.shapes_only, memory);
 }
 
 th_chunk_source th_context_chunks(th_context *ctx)
 {
-    return (th_chunk_source){take, give, ctx};
+    return (th_chunk_source){take, give, take_chunk, give, ctx};
+}
+
+/* -- outside the arenas -- */
+
+static bool allocate(th_context *ctx, size_t bytes, bool without_memory, void **memory)
+{
+    const size_t size = whole_lines(bytes);
+    *memory = NULL;
+    if (size < bytes || !reserve(ctx, size, without_memory, memory))
+        return false;
+    ctx->live_other += size;
+    count_peak(ctx);
+    return true;
 }
 
 void *th_allocate(th_context *ctx, size_t bytes)
 {
-    void *memory = take(ctx, bytes);
-    if (memory) {
-        ctx->live_other += whole_lines(bytes);
-        count_peak(ctx);
-    }
+    void *memory;
+    (void)allocate(ctx, bytes, false, &memory);
     return memory;
 }
 
@@ -64,22 +97,13 @@ void th_release(th_context *ctx, void *memory, size_t bytes)
 
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation)
 {
-    *memory = NULL;
-    if (ctx->options.shapes_only) {
-        ctx->live_other += whole_lines(bytes);
-        count_peak(ctx);
-        return TH_OK;
-    }
-    *memory = th_allocate(ctx, bytes);
-    return *memory ? TH_OK : th_fail_memory(ctx, operation, bytes);
+    return allocate(ctx, bytes, ctx->options.shapes_only, memory) ? TH_OK : th_fail_memory(ctx, operation, bytes);
 }
 
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes)
 {
-    if (ctx->options.shapes_only)
-        ctx->live_other -= whole_lines(bytes);
-    else
-        th_release(ctx, memory, bytes);
+    ctx->live_other -= whole_lines(bytes);
+    unreserve(ctx, whole_lines(bytes), memory);
 }
 
 th_block *th_take_block(th_context *ctx, th_arena *arena, size_t bytes, const char *operation)
@@ -100,6 +124,7 @@ th_memory_usage th_memory(const th_context *ctx)
         .live = ctx->step_arena.live + ctx->owned_arena.live + ctx->live_other,
         .peak = ctx->peak,
         .reserved = ctx->reserved,
+        .reserved_peak = ctx->reserved_peak,
         .allocations = ctx->allocations,
     };
 }
@@ -109,5 +134,6 @@ void th_memory_reset_peak(th_context *ctx)
     if (ctx) {
         ctx->peak = 0;
         count_peak(ctx);
+        ctx->reserved_peak = ctx->reserved;
     }
 }

@@ -232,7 +232,36 @@ static bool lies_like_destination(const partial *p)
     return true;
 }
 
-void th_sum_to_array(const th_context *ctx, const th_array *destination, const th_array *source, bool add)
+/* Two stages that follow each other write to different memories, in turn: so many bytes each. What is small lies on the
+ * stack, the last stage may write to the destination itself: 0 for them. */
+static void partial_bytes(const th_array *destination, const th_array *source, bool add, size_t bytes[2])
+{
+    stage s = {.element = (int64_t)th_dtype_size(source->dtype)};
+    bytes[0] = bytes[1] = 0;
+    if (th_array_numel(source) <= STACK_BYTES / s.element) /* no stage writes more than it reads */
+        return;
+    partial now = describe(destination, source);
+    for (int turn = 0, axis; (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
+        partial after;
+        const size_t needed = (size_t)(plan(&s, &now, axis, &after) * s.element + 63) / 64 * 64;
+        const bool finished = !add && lies_like_destination(&after);
+        if (!finished && needed > STACK_BYTES && needed > bytes[turn])
+            bytes[turn] = needed;
+        now = after;
+        merge(&now);
+    }
+}
+
+size_t th_sum_scratch(const th_array *destination, const th_array *source, bool add)
+{
+    if (th_array_numel(destination) == 0 || th_array_numel(source) == 0)
+        return 0;
+    size_t bytes[2];
+    partial_bytes(destination, source, add, bytes);
+    return bytes[0] + bytes[1];
+}
+
+void th_sum_within(const th_context *ctx, const th_array *destination, const th_array *source, bool add, void *scratch)
 {
     if (th_array_numel(destination) == 0)
         return;
@@ -241,43 +270,40 @@ void th_sum_to_array(const th_context *ctx, const th_array *destination, const t
             th_fill_array(ctx, destination, 0);
         return;
     }
-    th_context *owner =
-        (th_context *)ctx; /* a context is never a constant object; here only its scratch memory changes */
     stage s = {.kernels = th_context_kernels(ctx, source->dtype), .element = (int64_t)th_dtype_size(source->dtype)};
     _Alignas(64) char stack[2][STACK_BYTES];
-    th_block *held = NULL; /* what the partial sums lie in, when they are not on the stack */
+    size_t bytes[2];
+    partial_bytes(destination, source, add, bytes);
+    char *const memory[2] = {bytes[0] ? scratch : stack[0],
+                             bytes[1] ? (scratch ? (char *)scratch + bytes[0] : NULL) : stack[1]};
     partial now = describe(destination, source);
-    bool failed = false, finished = false;
-    for (int turn = 0, axis; !failed && (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
+    bool finished = false;
+    for (int turn = 0, axis; (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
         partial after;
-        const size_t bytes = (size_t)(plan(&s, &now, axis, &after) * s.element);
-        th_block *block = NULL;
+        plan(&s, &now, axis, &after);
         finished = !add && lies_like_destination(&after);
-        if (finished) {
-            s.to = destination->data;
-        } else if (bytes <= STACK_BYTES) {
-            s.to = stack[turn];
-        } else {
-            block = th_take_block(owner, &owner->step_arena, bytes, "sum");
-            failed = block == NULL;
-            s.to = failed ? NULL : th_block_data(block);
-        }
-        if (!failed)
-            run(ctx, &s);
-        if (held)
-            th_arena_give(&owner->step_arena, held);
-        held = block;
+        s.to = finished ? destination->data : memory[turn];
+        run(ctx, &s);
         now = after;
         now.data = s.to;
         merge(&now);
     }
-    if (!failed && !finished) {
+    if (!finished) {
         const th_array result = as_array(&now, now.data, source->dtype, false);
         const th_array target = as_array(&now, destination->data, source->dtype, true);
         th_copy_array(ctx, &target, &result, add);
     }
-    if (held)
-        th_arena_give(&owner->step_arena, held);
+}
+
+void th_sum_to_array(th_context *ctx, const th_array *destination, const th_array *source, bool add)
+{
+    const size_t bytes = th_sum_scratch(destination, source, add);
+    th_block *block = bytes ? th_take_block(ctx, &ctx->step_arena, bytes, "sum") : NULL;
+    if (bytes && block == NULL)
+        return;
+    th_sum_within(ctx, destination, source, add, block ? th_block_data(block) : NULL);
+    if (block)
+        th_arena_give(&ctx->step_arena, block);
 }
 
 /* -- onto elements that lie on one another -- */
