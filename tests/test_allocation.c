@@ -1,6 +1,7 @@
-/* Memory in a training step: every allocation made to fail, once and for good; and no allocation at all after the first
- * step. */
+/* Memory that runs out: every allocation of a training step, and of all that a program does around it, made to fail,
+ * once and for good; and no allocation at all after the first step. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,7 @@ static th_tensor *toy_forward(th_module *m, th_tensor *tokens)
 
 typedef struct training {
     failing memory;
+    size_t limit; /* 0: none */
     th_context *ctx;
     th_module *model;
     th_optimizer *adam;
@@ -105,8 +107,10 @@ typedef struct training {
 /* Everything before the first step; entries are NULL where memory ran out. */
 static void start(training *t, int threads)
 {
-    t->ctx = th_context_new(&(th_context_options){
-        .seed = 5, .threads = threads, .allocator = {failing_allocate, failing_release, &t->memory}});
+    t->ctx = th_context_new(&(th_context_options){.seed = 5,
+                                                  .threads = threads,
+                                                  .memory_limit = t->limit,
+                                                  .allocator = {failing_allocate, failing_release, &t->memory}});
     if (t->ctx == NULL)
         return;
     toy *model = th_module_new(t->ctx, sizeof *model, "toy", toy_forward);
@@ -200,6 +204,198 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
 }
 END_TEST
 
+/* -- a program of many parts: each can be done again after it failed -- */
+
+static th_status trained(training *t)
+{
+    return step(t);
+}
+
+/* Recording off, evaluation, a result that is kept. */
+static th_status evaluated(training *t)
+{
+    th_tensor *kept = th_keep(th_module_evaluate(t->model, t->tokens));
+    const th_status status = kept ? TH_OK : th_error_code(t->ctx);
+    if (kept)
+        ck_assert(th_get(kept, TH_INDEX(0, 0, 0)) == th_get(kept, TH_INDEX(0, 0, 0)));
+    th_tensor_free(kept);
+    th_tape_clear(t->ctx);
+    return status;
+}
+
+/* Gradients of a result and of a parameter, read and kept; nothing is stepped on. */
+static th_status gradients_read(training *t)
+{
+    th_tensor *logits = th_keep_gradient(th_module_forward(t->model, t->tokens));
+    th_tensor *loss = th_cross_entropy(logits, t->targets, NULL);
+    th_tensor *weight = th_module_find_parameter(t->model, "head.weight"), *copy = NULL;
+    th_status status = th_backward(loss);
+    if (status == TH_OK) {
+        th_tensor *of_result = th_gradient(logits);
+        copy = of_result ? th_keep(th_gradient(weight)) : NULL;
+        status = copy ? TH_OK : th_error_code(t->ctx);
+    }
+    th_tensor *chosen[1] = {NULL};
+    if (status == TH_OK) {
+        loss = th_sum(th_module_forward(t->model, t->tokens), TH_ALL_AXES, NULL);
+        status = th_backward_with(loss, &(th_backward_options){.wrt = &weight, .n_wrt = 1, .gradients = chosen});
+        ck_assert(status != TH_OK || chosen[0]);
+    }
+    th_tensor_free(copy);
+    th_tape_clear(t->ctx);
+    for (th_parameter_iterator p = th_module_parameters(t->model); th_parameter_next(&p);)
+        th_empty_gradient(p.tensor);
+    return status;
+}
+
+static th_status profiled(training *t)
+{
+    FILE *nowhere = fopen("/dev/null", "w");
+    th_status status = th_profile_begin(t->ctx, NULL);
+    if (status == TH_OK) {
+        (void)th_module_evaluate(t->model, t->tokens);
+        status = th_profile_end(t->ctx);
+    }
+    if (status == TH_OK)
+        status = th_profile_print(t->ctx, nowhere);
+    if (status == TH_OK)
+        status = th_profile_write_trace_to(t->ctx, nowhere);
+    if (status == TH_OK)
+        status = th_error_code(t->ctx);
+    th_profile_free(t->ctx);
+    th_tape_clear(t->ctx);
+    fclose(nowhere);
+    return status;
+}
+
+static th_status printed_and_written(training *t)
+{
+    th_tensor *weight = th_module_find_parameter(t->model, "head.weight"), *read = NULL;
+    FILE *nowhere = fopen("/dev/null", "w"), *file = tmpfile();
+    (void)th_module_forward(t->model, t->tokens);
+    th_status status = th_tape_print(t->ctx, nowhere, &(th_tape_print_options){.formulas = true});
+    if (status == TH_OK)
+        status = th_npy_write_to(th_swap_axes(weight, 0, 1), file);
+    if (status == TH_OK) {
+        rewind(file);
+        read = th_npy_read_from(t->ctx, file);
+        status = read ? th_picture_heatmaps(read, "/dev/null", NULL) : th_error_code(t->ctx);
+    }
+    if (status == TH_OK)
+        status = th_error_code(t->ctx);
+    th_tensor_free(read);
+    th_tape_clear(t->ctx);
+    fclose(nowhere);
+    fclose(file);
+    return status;
+}
+
+static th_tensor *normed(void *user, th_tensor *x)
+{
+    return th_gelu_tanh(th_module_forward(user, x));
+}
+
+static th_status checked(training *t)
+{
+    th_tensor *x = th_arange(t->ctx, TH_FLOAT32, 0, WIDTH, 1);
+    x = x ? th_keep(th_reshape(x, TH_SHAPE(1, WIDTH))) : NULL;
+    static th_gradient_report report;
+    const th_status status =
+        th_check_gradient_of(normed, th_module_find(t->model, "norm"), x,
+                             &(th_gradient_options){.mode = TH_GRADIENT_FAST, .directions = 1, .samples = 2}, &report);
+    ck_assert_msg(status == TH_OK || status == th_error_code(t->ctx), "%s", report.text);
+    th_tensor_free(x);
+    th_tape_clear(t->ctx);
+    return status;
+}
+
+static th_status widened(training *t)
+{
+    return th_module_cast(t->model, TH_FLOAT64);
+}
+
+static th_status narrowed(training *t)
+{
+    return th_module_cast(t->model, TH_FLOAT32);
+}
+
+typedef th_status part(training *t);
+static part *const parts[] = {trained, evaluated, gradients_read, trained,  profiled, printed_and_written, checked,
+                              trained, widened,   trained,        narrowed, trained,  evaluated,           trained};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+/* Everything after the model was made. A part that fails is done once more; returns the bits of the model. */
+static uint32_t program(training *t, int64_t fail_at, bool forever, bool *reached)
+{
+    start(t, 1);
+    ck_assert_int_eq(th_error_code(t->ctx), TH_OK);
+    const int64_t before = t->memory.calls;
+    t->memory.fail_at = fail_at ? before + fail_at : 0;
+    t->memory.forever = forever;
+    for (int i = 0; i < PARTS; i++) {
+        const size_t live = th_memory(t->ctx).live;
+        const uint32_t bits = th_module_crc32c(t->model);
+        const th_status status = parts[i](t);
+        if (status == TH_OK)
+            continue;
+        ck_assert_msg(status == TH_ERROR_MEMORY && th_error_code(t->ctx) == TH_ERROR_MEMORY,
+                      "part %d, allocation %lld: %s", i, (long long)fail_at, th_error_message(t->ctx));
+        ck_assert_uint_eq(th_module_crc32c(t->model), bits);
+        if (parts[i] == widened || parts[i] == narrowed) /* all or nothing: not a byte is left */
+            ck_assert_uint_eq(th_memory(t->ctx).live, live);
+        t->memory.fail_at = 0;
+        th_tape_clear(t->ctx);
+        th_error_clear(t->ctx);
+        for (th_parameter_iterator p = th_module_parameters(t->model); th_parameter_next(&p);)
+            th_empty_gradient(p.tensor);
+        ck_assert_msg(parts[i](t) == TH_OK, "part %d after allocation %lld failed: %s", i, (long long)fail_at,
+                      th_error_message(t->ctx));
+    }
+    *reached = fail_at && t->memory.calls >= before + fail_at;
+    const uint32_t bits = th_module_crc32c(t->model);
+    th_context_free(t->ctx);
+    ck_assert_int_eq(t->memory.bytes, 0);
+    return bits;
+}
+
+START_TEST(a_program_survives_the_failure_of_any_allocation)
+{
+    bool reached;
+    const uint32_t expected = program(&(training){.ctx = NULL}, 0, false, &reached);
+    int64_t n = 1;
+    do {
+        const uint32_t bits = program(&(training){.ctx = NULL}, n, _i == 1, &reached);
+        ck_assert_msg(bits == expected, "other bits after allocation %lld failed", (long long)n);
+        n++;
+    } while (reached);
+    ck_assert_int_gt(n, 50);
+}
+END_TEST
+
+/* The same with a limit that grows by a little from run to run, instead of an allocator that fails. */
+START_TEST(a_program_survives_any_limit)
+{
+    bool reached;
+    const uint32_t expected = program(&(training){.ctx = NULL}, 0, false, &reached);
+    int trained_to_the_end = 0;
+    for (size_t limit = 64; trained_to_the_end < 2; limit += limit / 12 + 64) {
+        training t = {.limit = limit};
+        start(&t, 1);
+        th_status status = t.ctx ? th_error_code(t.ctx) : TH_ERROR_MEMORY;
+        for (int i = 0; i < PARTS && status == TH_OK; i++)
+            status = parts[i](&t);
+        ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
+        ck_assert_uint_le(th_memory(t.ctx).reserved_peak, t.ctx ? limit : 0);
+        if (status == TH_OK) {
+            ck_assert_uint_eq(th_module_crc32c(t.model), expected);
+            trained_to_the_end++;
+        }
+        th_context_free(t.ctx);
+        ck_assert_int_eq(t.memory.bytes, 0);
+    }
+}
+END_TEST
+
 START_TEST(no_step_after_the_first_allocates)
 {
     training t = {.ctx = NULL};
@@ -233,6 +429,8 @@ int main(void)
     TCase *tcase = tcase_create("allocation");
     tcase_add_loop_test(tcase, a_step_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_loop_test(tcase, making_a_model_survives_the_failure_of_any_allocation, 0, 2);
+    tcase_add_loop_test(tcase, a_program_survives_the_failure_of_any_allocation, 0, 2);
+    tcase_add_test(tcase, a_program_survives_any_limit);
     tcase_add_loop_test(tcase, no_step_after_the_first_allocates, 1, 3);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -423,23 +423,21 @@ th_status(th_module_freeze)(th_module *m, bool frozen)
     return m->ctx->error;
 }
 
-/* Room for every parameter of another type in entries[], NULL for those that have it already. */
-static th_status reserve_all(th_module *m, th_dtype dtype, th_parameter_entry **entries)
+/* Room for every parameter of another type and for its moments. */
+static th_status reserve_all(th_module *m, th_dtype dtype)
 {
-    int64_t i = 0;
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p); i++) {
-        const th_tensor *t = p.tensor;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        th_tensor *t = p.tensor;
         if (t->dtype == dtype)
             continue;
         if (t->tape_uses > 0 || t->own_storage.holds > 1 ||
             (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL)))
             return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first",
                            p.name);
-        entries[i] = th_parameter_reserve(t, dtype, "module_cast");
-        if (entries[i] == NULL || th_optimizers_reserve(m->ctx, t, entries[i]) != TH_OK)
+        if (th_parameter_reserve(t, dtype, "module_cast") != TH_OK)
             return m->ctx->error;
     }
-    return TH_OK;
+    return th_optimizers_reserve(m->ctx);
 }
 
 th_status(th_module_cast)(th_module *m, th_dtype dtype)
@@ -452,27 +450,16 @@ th_status(th_module_cast)(th_module *m, th_dtype dtype)
     if (!th_is_floating(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, "module_cast", "parameters are float32 or float64, not %s",
                        th_dtype_name(dtype));
-    int64_t count = 0;
+    const th_status status = reserve_all(m, dtype);
+    if (status == TH_OK)
+        th_optimizers_move(ctx);
+    else
+        th_optimizers_unreserve(ctx);
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count++;
-    if (count == 0)
-        return TH_OK;
-    const size_t bytes = (size_t)count * sizeof(th_parameter_entry *);
-    th_parameter_entry **entries = th_allocate(ctx, bytes);
-    if (entries == NULL)
-        return th_fail_memory(ctx, "module_cast", bytes);
-    memset(entries, 0, bytes);
-    const th_status status = reserve_all(m, dtype, entries);
-    int64_t i = 0;
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p); i++)
-        if (entries[i] && status == TH_OK) {
-            th_optimizers_move(ctx, p.tensor, entries[i]);
-            th_parameter_move(p.tensor, entries[i]);
-        }
-    for (i = count - 1; i >= 0 && status != TH_OK; i--)
-        if (entries[i])
-            th_parameter_unreserve(ctx, entries[i]);
-    th_release(ctx, entries, bytes);
+        if (status != TH_OK)
+            th_parameter_unreserve(p.tensor);
+        else if (p.tensor->dtype != dtype)
+            th_parameter_move(p.tensor);
     return status;
 }
 

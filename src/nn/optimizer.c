@@ -59,6 +59,7 @@ struct th_optimizer {
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
     mirror *mirrors;
+    mirror *reserved; /* for parameters that are about to move, or for the first step; NULL otherwise */
 };
 
 /* -- construction -- */
@@ -258,66 +259,86 @@ double th_optimizer_gradient_norm(const th_optimizer *o)
 
 /* -- moments -- */
 
-static mirror *mirror_of(const th_optimizer *o, const th_parameter_block *block)
+static mirror *mirror_in(mirror *list, const th_parameter_block *block)
 {
-    mirror *found = o->mirrors;
-    while (found && found->block != block)
-        found = found->next;
-    return found;
+    while (list && list->block != block)
+        list = list->next;
+    return list;
 }
 
-/* Moments for the block's first `bytes` bytes: zeros where there were none. */
-static th_status ensure_mirror(th_optimizer *o, th_parameter_block *block, size_t bytes)
+/* Room for moments of all that lies in the block now, unless they have it: zeros, to be adopted or discarded. */
+static th_status reserve_mirror(th_optimizer *o, th_parameter_block *block)
 {
-    mirror *old = mirror_of(o, block);
-    if (old && old->bytes >= bytes)
+    const mirror *old = mirror_in(o->mirrors, block);
+    if ((old && old->bytes >= block->used) || mirror_in(o->reserved, block))
         return TH_OK;
     th_context *ctx = o->ctx;
-    mirror *grown = th_allocate(ctx, sizeof *grown);
-    if (grown == NULL)
-        return th_fail_memory(ctx, o->operation, sizeof *grown);
-    *grown = (mirror){.block = block, .bytes = bytes};
+    mirror *m = th_allocate(ctx, sizeof *m);
+    if (m == NULL)
+        return th_fail_memory(ctx, o->operation, sizeof *m);
+    *m = (mirror){.block = block, .bytes = block->used, .next = o->reserved};
     for (int i = 0; i < o->n_moments; i++) {
-        if (th_allocate_numbers(ctx, bytes, &grown->moment[i], o->operation) != TH_OK) {
+        if (th_allocate_numbers(ctx, m->bytes, &m->moment[i], o->operation) != TH_OK) {
             while (i-- > 0)
-                th_release_numbers(ctx, grown->moment[i], bytes);
-            th_release(ctx, grown, sizeof *grown);
+                th_release_numbers(ctx, m->moment[i], m->bytes);
+            th_release(ctx, m, sizeof *m);
             return ctx->error;
         }
-        if (grown->moment[i]) {
-            memset(grown->moment[i], 0, bytes);
-            if (old)
-                memcpy(grown->moment[i], old->moment[i], old->bytes);
-        }
+        if (m->moment[i])
+            memset(m->moment[i], 0, m->bytes);
     }
-    grown->next = o->mirrors;
-    o->mirrors = grown;
-    if (old == NULL)
-        return TH_OK;
-    for (int64_t r = 0; r < o->count; r++)
-        if (o->records[r].moments == old)
-            o->records[r].moments = grown;
-    mirror **link = &grown->next;
-    while (*link != old)
-        link = &(*link)->next;
-    *link = old->next;
-    free_mirror(o, old);
+    o->reserved = m;
     return TH_OK;
+}
+
+static void discard_reserved(th_optimizer *o)
+{
+    while (o->reserved) {
+        mirror *first = o->reserved;
+        o->reserved = first->next;
+        free_mirror(o, first);
+    }
+}
+
+/* What was reserved replaces shorter mirrors of the same blocks. */
+static void adopt_reserved(th_optimizer *o)
+{
+    while (o->reserved) {
+        mirror *grown = o->reserved, **link = &o->mirrors;
+        o->reserved = grown->next;
+        while (*link && (*link)->block != grown->block)
+            link = &(*link)->next;
+        mirror *old = *link;
+        grown->next = old ? old->next : NULL;
+        *link = grown;
+        if (old == NULL)
+            continue;
+        for (int i = 0; i < o->n_moments; i++)
+            if (grown->moment[i])
+                memcpy(grown->moment[i], old->moment[i], old->bytes);
+        for (int64_t r = 0; r < o->count; r++)
+            if (o->records[r].moments == old)
+                o->records[r].moments = grown;
+        free_mirror(o, old);
+    }
 }
 
 /* Layout order: block after block, by offset. */
 static void sort_layout(th_optimizer *o)
 {
     int64_t placed = 0;
+    for (int64_t r = 0; r < o->count; r++)
+        o->records[r].entry->mark = &o->records[r];
     for (const th_parameter_block *block = o->ctx->parameter_blocks; block; block = block->next)
-        for (const th_parameter_entry *entry = block->first; entry; entry = entry->next)
-            for (int64_t r = 0; r < o->count; r++)
-                if (o->records[r].entry == entry)
-                    o->layout[placed++] = &o->records[r];
+        for (th_parameter_entry *entry = block->first; entry; entry = entry->next)
+            if (entry->mark) {
+                o->layout[placed++] = entry->mark;
+                entry->mark = NULL;
+            }
     o->sorted = true;
 }
 
-/* Moments for every parameter. */
+/* Moments for every parameter, or for none more than there were. */
 static th_status ensure_moments(th_optimizer *o)
 {
     bool complete = true;
@@ -326,10 +347,13 @@ static th_status ensure_moments(th_optimizer *o)
     if (complete)
         return TH_OK;
     for (int64_t r = 0; r < o->count; r++)
-        if (ensure_mirror(o, o->records[r].entry->block, o->records[r].entry->block->used) != TH_OK)
+        if (reserve_mirror(o, o->records[r].entry->block) != TH_OK) {
+            discard_reserved(o);
             return o->ctx->error;
+        }
+    adopt_reserved(o);
     for (int64_t r = 0; r < o->count; r++)
-        o->records[r].moments = mirror_of(o, o->records[r].entry->block);
+        o->records[r].moments = mirror_in(o->mirrors, o->records[r].entry->block);
     return TH_OK;
 }
 
@@ -346,16 +370,18 @@ static bool mirror_in_use(const th_optimizer *o, const mirror *m)
     return false;
 }
 
-/* Frees a mirror that no record uses any more: its block may be gone soon. */
-static void drop_unused(th_optimizer *o, mirror *m)
+/* Frees the mirrors that no record uses any more: their blocks may be gone soon. */
+static void drop_unused(th_optimizer *o)
 {
-    if (m == NULL || mirror_in_use(o, m))
-        return;
-    mirror **link = &o->mirrors;
-    while (*link != m)
-        link = &(*link)->next;
-    *link = m->next;
-    free_mirror(o, m);
+    for (mirror **link = &o->mirrors; *link;) {
+        mirror *m = *link;
+        if (mirror_in_use(o, m)) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        free_mirror(o, m);
+    }
 }
 
 /* -- what modules tell -- */
@@ -394,12 +420,11 @@ void th_optimizers_forget_parameter(th_context *ctx, const th_tensor *parameter)
         record *gone = record_of(o, parameter);
         if (gone == NULL)
             continue;
-        mirror *moments = gone->moments;
         clear_moments(o, gone);
         o->count--;
         memmove(gone, gone + 1, (size_t)(&o->records[o->count] - gone) * sizeof *gone);
         o->sorted = false;
-        drop_unused(o, moments);
+        drop_unused(o);
     }
 }
 
@@ -411,42 +436,58 @@ void th_optimizers_forget_module(th_context *ctx, const th_module *module)
             o->module = NULL;
 }
 
-th_status th_optimizers_reserve(th_context *ctx, const th_tensor *parameter, const th_parameter_entry *to)
+th_status th_optimizers_reserve(th_context *ctx)
 {
     th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at)) {
-        const record *r = record_of(o, parameter);
-        if (r && r->moments && ensure_mirror(o, to->block, to->offset + to->bytes) != TH_OK)
-            return ctx->error;
-    }
+    for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at))
+        for (int64_t r = 0; r < o->count; r++) {
+            const record *moving = &o->records[r];
+            if (moving->moments && moving->entry->successor &&
+                reserve_mirror(o, moving->entry->successor->block) != TH_OK)
+                return ctx->error;
+        }
     return TH_OK;
 }
 
-void th_optimizers_move(th_context *ctx, const th_tensor *parameter, th_parameter_entry *to)
+void th_optimizers_unreserve(th_context *ctx)
+{
+    th_attachment *at = ctx->attachments;
+    for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at))
+        discard_reserved(o);
+}
+
+/* The record's moments, converted, to where its parameter will be. */
+static void move_moments(th_optimizer *o, record *r)
+{
+    record moved = *r;
+    moved.entry = r->entry->successor;
+    moved.moments = mirror_in(o->mirrors, moved.entry->block);
+    for (int i = 0; i < o->n_moments && r->moments->moment[i]; i++) {
+        th_array before = th_tensor_array(r->tensor), after = before;
+        before.data = moment_at(r, i);
+        after.data = moment_at(&moved, i);
+        after.dtype = moved.entry->block->dtype;
+        th_convert_array(o->ctx, &after, &before);
+    }
+    clear_moments(o, r);
+    r->moments = moved.moments;
+}
+
+void th_optimizers_move(th_context *ctx)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at)) {
-        record *r = record_of(o, parameter);
-        if (r == NULL)
-            continue;
-        mirror *from = r->moments;
-        if (from) {
-            record moved = *r;
-            moved.entry = to;
-            moved.moments = mirror_of(o, to->block);
-            for (int i = 0; i < o->n_moments && from->moment[i]; i++) {
-                th_array before = th_tensor_array(parameter), after = before;
-                before.data = moment_at(r, i);
-                after.data = moment_at(&moved, i);
-                after.dtype = to->block->dtype;
-                th_convert_array(ctx, &after, &before);
-            }
-            clear_moments(o, r);
-            r->moments = moved.moments;
+        adopt_reserved(o);
+        for (int64_t i = 0; i < o->count; i++) {
+            record *r = &o->records[i];
+            if (r->entry->successor == NULL)
+                continue;
+            if (r->moments)
+                move_moments(o, r);
+            r->entry = r->entry->successor;
+            o->sorted = false;
         }
-        r->entry = to;
-        o->sorted = false;
-        drop_unused(o, from);
+        drop_unused(o);
     }
 }
 

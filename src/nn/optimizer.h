@@ -9,9 +9,10 @@
 void th_optimizers_forget_parameter(th_context *ctx, const th_tensor *parameter);
 void th_optimizers_forget_module(th_context *ctx, const struct th_module *module);
 
-/* A parameter is about to move to another place and type: first room for its moments (the only part that can fail),
- * then the moments follow. */
-th_status th_optimizers_reserve(th_context *ctx, const th_tensor *parameter, const th_parameter_entry *to);
-void th_optimizers_move(th_context *ctx, const th_tensor *parameter, th_parameter_entry *to);
+/* Parameters with a successor (tensor/parameter.h) are about to move there: first room for their moments, the only part
+ * that can fail; then either the moments follow, or that room is given back before the successors are. */
+th_status th_optimizers_reserve(th_context *ctx);
+void th_optimizers_move(th_context *ctx);
+void th_optimizers_unreserve(th_context *ctx);
 
 #endif

@@ -60,7 +60,7 @@ void th_storage_drop(th_context *ctx, th_storage *storage)
 {
     if (--storage->holds > 0)
         return;
-    if (storage->parameter_block)
+    if (storage->parameter)
         th_parameter_release(ctx, storage);
     if (storage->block == NULL)
         return;

@@ -93,16 +93,16 @@ static void free_entry(th_context *ctx, th_parameter_entry *entry)
         release_block(ctx, block);
 }
 
-static th_storage storage_of(const th_parameter_entry *entry)
+static th_storage storage_of(th_parameter_entry *entry)
 {
-    th_parameter_block *block = entry->block;
+    const th_parameter_block *block = entry->block;
     return (th_storage){
         .data = block->data ? block->data + entry->offset : NULL,
         .bytes = entry->bytes,
         .holds = 1,
         .owned = true,
         .producer = -1,
-        .parameter_block = block,
+        .parameter = entry,
     };
 }
 
@@ -139,16 +139,6 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
     return t;
 }
 
-th_parameter_entry *th_parameter_entry_of(const th_tensor *t)
-{
-    if (t->own_storage.parameter_block == NULL)
-        return NULL;
-    th_parameter_entry *entry = t->own_storage.parameter_block->first;
-    while (entry && entry->tensor != t)
-        entry = entry->next;
-    return entry;
-}
-
 void th_parameter_share(th_tensor *t)
 {
     th_parameter_entry_of(t)->owners++;
@@ -165,19 +155,16 @@ void th_parameter_free(th_tensor *t)
 
 void th_parameter_release(th_context *ctx, th_storage *storage)
 {
-    for (th_parameter_entry *entry = storage->parameter_block->first; entry; entry = entry->next)
-        if (entry->tensor && &entry->tensor->own_storage == storage) {
-            free_entry(ctx, entry);
-            break;
-        }
-    storage->parameter_block = NULL;
+    free_entry(ctx, storage->parameter);
+    storage->parameter = NULL;
     storage->data = NULL;
     storage->dropped = true;
 }
 
 th_status th_parameter_gradient_memory(th_tensor *t)
 {
-    th_parameter_block *block = t->own_storage.parameter_block;
+    const th_parameter_entry *entry = th_parameter_entry_of(t);
+    th_parameter_block *block = entry->block;
     if (!block->has_gradient) {
         void *gradient;
         if (th_allocate_numbers(t->ctx, block->used, &gradient, "backward") != TH_OK)
@@ -188,33 +175,35 @@ th_status th_parameter_gradient_memory(th_tensor *t)
         if (block->gradient)
             memset(block->gradient, 0, block->used);
     }
-    const size_t offset = block->data ? (size_t)((char *)t->own_storage.data - block->data) : 0;
-    t->gradient_storage.data = block->gradient ? block->gradient + offset : NULL;
+    t->gradient_storage.data = block->gradient ? block->gradient + entry->offset : NULL;
     t->gradient_storage.bytes = t->own_storage.bytes;
     t->gradient_storage.owned = true;
     t->gradient_storage.holds = 1;
     return TH_OK;
 }
 
-th_parameter_entry *th_parameter_reserve(const th_tensor *t, th_dtype dtype, const char *operation)
+th_status th_parameter_reserve(th_tensor *t, th_dtype dtype, const char *operation)
 {
     size_t bytes;
-    if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
-        th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
-        return NULL;
-    }
-    return new_entry(t->ctx, dtype, bytes, operation);
+    if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes))
+        return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
+    th_parameter_entry *successor = new_entry(t->ctx, dtype, bytes, operation);
+    th_parameter_entry_of(t)->successor = successor;
+    return successor ? TH_OK : t->ctx->error;
 }
 
-void th_parameter_unreserve(th_context *ctx, th_parameter_entry *entry)
+void th_parameter_unreserve(th_tensor *t)
 {
-    free_entry(ctx, entry);
+    th_parameter_entry *entry = th_parameter_entry_of(t);
+    if (entry->successor)
+        free_entry(t->ctx, entry->successor);
+    entry->successor = NULL;
 }
 
-void th_parameter_move(th_tensor *t, th_parameter_entry *to)
+void th_parameter_move(th_tensor *t)
 {
     th_context *ctx = t->ctx;
-    th_parameter_entry *from = th_parameter_entry_of(t);
+    th_parameter_entry *from = th_parameter_entry_of(t), *to = from->successor;
     const th_array before = th_tensor_array(t);
     if (t->gradient_tensor) {
         th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
@@ -235,7 +224,6 @@ void th_parameter_move(th_tensor *t, th_parameter_entry *to)
     const th_array after = th_tensor_array(t);
     if (to->block->data)
         th_convert_array(ctx, &after, &before);
-    from->tensor = NULL;
     free_entry(ctx, from);
 }
 

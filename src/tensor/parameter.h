@@ -13,6 +13,8 @@ typedef struct th_parameter_entry {
     size_t offset, bytes;                       /* in the block; whole cache lines, the rest of the last one is zero */
     int owners;                                 /* modules that have it */
     struct th_parameter_entry *previous, *next; /* of the block, by offset */
+    struct th_parameter_entry *successor;       /* reserved for it where it is about to move; else NULL */
+    void *mark;                                 /* of who walks the entries, meanwhile; else NULL */
 } th_parameter_entry;
 
 typedef struct th_parameter_block {
@@ -32,14 +34,17 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
 void th_parameter_share(th_tensor *t);
 void th_parameter_free(th_tensor *t);
 /* NULL for a tensor that does not lie in a block. */
-th_parameter_entry *th_parameter_entry_of(const th_tensor *t);
+static inline th_parameter_entry *th_parameter_entry_of(const th_tensor *t)
+{
+    return t->own_storage.parameter;
+}
 /* Makes t->gradient_storage point to its place in the block's gradient; TH_ERROR_MEMORY. */
 th_status th_parameter_gradient_memory(th_tensor *t);
-/* Room for t as `dtype` in another block; then the move itself, which cannot fail: values converted, gradient emptied,
- * the handle stays. */
-th_parameter_entry *th_parameter_reserve(const th_tensor *t, th_dtype dtype, const char *operation);
-void th_parameter_move(th_tensor *t, th_parameter_entry *to);
-void th_parameter_unreserve(th_context *ctx, th_parameter_entry *entry);
+/* Room for t as `dtype` in another block, its successor; then either the move itself, which cannot fail (values
+ * converted, gradient emptied, the handle stays), or nothing has happened. */
+th_status th_parameter_reserve(th_tensor *t, th_dtype dtype, const char *operation);
+void th_parameter_move(th_tensor *t);
+void th_parameter_unreserve(th_tensor *t);
 
 /* Called by tensor/handle.c when nobody needs a parameter's bytes any more, and by th_context_free. */
 void th_parameter_release(th_context *ctx, th_storage *storage);

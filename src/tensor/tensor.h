@@ -19,10 +19,10 @@ typedef struct th_storage {
     uint32_t version;         /* counts changes in place */
     const char *changed_file; /* who changed it last */
     int changed_line;
-    bool owned;       /* in the owned arena (or a parameter block), not the step's */
-    bool dropped;     /* the bytes were given back */
-    int64_t producer; /* node that can compute it again, or -1 */
-    struct th_parameter_block *parameter_block;
+    bool owned;                           /* in the owned arena (or a parameter block), not the step's */
+    bool dropped;                         /* the bytes were given back */
+    int64_t producer;                     /* node that can compute it again, or -1 */
+    struct th_parameter_entry *parameter; /* where it lies, of a parameter */
 } th_storage;
 
 /* A rectangle of a root's gradient that has been written (autograd/coverage.h). */
@@ -75,9 +75,10 @@ struct th_tensor {
     th_storage *kept;           /* of an intermediate result: the gradient that was kept for reading */
     th_tensor *gradient_tensor; /* the handle th_gradient gives, made on demand */
     int32_t tape_uses;          /* nodes of the current tape that name this owned tensor */
-    th_tensor *next_free;       /* links of the owned pool's free list, oldest first */
-    int64_t index;              /* position in its pool */
     int32_t checking; /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
+    int destination;  /* of a root: 1 + the last input of the node backward is at that writes to its gradient */
+    th_tensor *next_free; /* links of the owned pool's free list, oldest first */
+    int64_t index;        /* position in its pool */
 };
 
 /* -- handles and storage (tensor/handle.c) -- */
