@@ -232,12 +232,20 @@ static void become_root(th_tensor *t, int64_t node, int output)
         memcpy(t->gradient_stride, t->stride, sizeof t->stride);
 }
 
-static void save_operand(th_context *ctx, th_operand_record *record)
+/* The node depends on whatever this one does. */
+static void reach(th_context *ctx, th_node *node, int64_t other)
+{
+    const int64_t lowest = other < 0 ? node->lowest : th_node_at(ctx->tape, other)->lowest;
+    node->lowest = lowest < node->lowest ? lowest : node->lowest;
+}
+
+static void save_operand(th_context *ctx, th_node *node, th_operand_record *record)
 {
     th_storage *storage = record->tensor->storage;
     record->version = storage->version;
     if (storage->producer >= 0 && !ctx->keep_values) {
         record->saved = TH_SAVED_RECOMPUTED;
+        reach(ctx, node, storage->producer);
     } else {
         record->saved = TH_SAVED_HELD;
         th_storage_hold(storage);
@@ -271,7 +279,8 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
                       .places = places,
                       .training = frame->call.training,
                       .bfloat16 = ctx->machine.bfloat16_products,
-                      .path = ctx->path};
+                      .path = ctx->path,
+                      .lowest = index};
     th_location(&node->file, &node->line);
 
     const bool cheap = (op->flags & TH_OP_CHEAP) && !ctx->keep_values;
@@ -281,8 +290,10 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
             continue;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
+        if (inputs[i]->root)
+            reach(ctx, node, inputs[i]->root->node);
         if (cheap || th_op_names(op, saved, i))
-            save_operand(ctx, &operand[i]);
+            save_operand(ctx, node, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
         th_tensor *t = outputs[i];
@@ -295,7 +306,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
         if (cheap && i == 0)
             t->storage->producer = index;
         if (saved & TH_SAVE_OUTPUT(i))
-            save_operand(ctx, &operand[n + i]);
+            save_operand(ctx, node, &operand[n + i]);
     }
     return TH_OK;
 }

@@ -12,6 +12,7 @@
 /* Where one input's gradient goes. */
 typedef struct destination {
     th_tensor *input;
+    int before;          /* the input before this one whose gradient goes into the same root's, or -1 */
     th_array target;     /* the input's part of its root's gradient */
     bool add;            /* the target holds something already */
     th_block *temporary; /* the operation writes here first; NULL: straight into the target */
@@ -23,15 +24,15 @@ static bool same_sizes(const th_array *a, const th_array *b)
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
 }
 
-/* An earlier input of this node writes into the same memory: whatever order the operation works in, this one goes
- * through a temporary. */
+/* An earlier input of this node writes into the same memory (or there are too many to look at): whatever order the
+ * operation works in, this one goes through a temporary. */
 static bool shares_destination(const destination *all, int i)
 {
-    for (int j = 0; j < i; j++) {
-        if (all[j].input == NULL || all[j].input->root != all[i].input->root)
-            continue;
-        const th_region a = th_region_of(all[j].input), b = th_region_of(all[i].input);
-        if (th_region_relation(&a, &b) != TH_DISJOINT)
+    const th_region region = th_region_of(all[i].input);
+    int looked_at = 0;
+    for (int j = all[i].before; j >= 0; j = all[j].before) {
+        const th_region other = th_region_of(all[j].input);
+        if (++looked_at > TH_MAX_INPUTS || th_region_relation(&other, &region) != TH_DISJOINT)
             return true;
     }
     return false;
@@ -111,7 +112,8 @@ static th_status prepare(th_frame *frame, const th_node *node, destination *all,
     destination *dest = &all[i];
     th_tensor *input = th_node_input(node, i)->tensor;
     dest->input = input;
-    const bool shared = shares_destination(all, i);
+    dest->before = input->root->destination - 1;
+    input->root->destination = i + 1;
     dest->add = false;
     if (allowed.output_gradient && takes_over(node, input, th_node_output(node, 0)->tensor)) {
         th_gradient_share(input->root, th_node_output(node, 0)->tensor->gradient);
@@ -127,7 +129,7 @@ static th_status prepare(th_frame *frame, const th_node *node, destination *all,
     const bool broadcast = (op->flags & TH_OP_BROADCASTS) && !same_sizes(&dest->target, &frame->call.output[0]);
     const bool copied = (op->flags & TH_OP_CONTIGUOUS) && !th_array_contiguous(&dest->target);
     const bool cannot_add = (op->flags & TH_OP_CANNOT_ADD) && dest->add;
-    if (broadcast || copied || cannot_add || (shared && dest->add)) {
+    if (broadcast || copied || cannot_add || (dest->add && shares_destination(all, i))) {
         th_array like = broadcast ? frame->call.output[0] : dest->target;
         like.dtype = dest->target.dtype;
         like.given = true;
@@ -151,10 +153,12 @@ static void sum_to(const th_frame *frame, const th_array *target, const th_array
         th_profile_sum_of(frame, source, target, add, start);
 }
 
-/* Moves a temporary to its target and gives it back. */
+/* Ends the writing of a gradient: a temporary moves to its target and is given back. */
 static void finish(th_frame *frame, destination *dest, int i)
 {
     th_context *ctx = frame->call.ctx;
+    if (dest->input)
+        dest->input->root->destination = 0;
     if (dest->temporary == NULL)
         return;
     if (!ctx->error)
@@ -178,8 +182,7 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
     if (th_gradient_open(ctx, input, &add) != TH_OK)
         return ctx->error;
     const th_array target = th_gradient_array(input);
-    if (!ctx->options.shapes_only)
-        sum_to(frame, &target, &frame->call.output_gradient[0], add);
+    sum_to(frame, &target, &frame->call.output_gradient[0], add);
     frame->call.input_gradient[i] = target;
     return ctx->error;
 }
@@ -327,10 +330,10 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
     return TH_OK;
 }
 
-/* Marks the nodes through which a wanted gradient flows. */
+/* Marks the nodes through which a wanted gradient flows, of those that the last one depends on. */
 static void mark_wanted(th_context *ctx, int64_t last)
 {
-    for (int64_t i = 0; i <= last; i++) {
+    for (int64_t i = th_node_at(ctx->tape, last)->lowest; i <= last; i++) {
         th_node *node = th_node_at(ctx->tape, i);
         node->wanted = false;
         for (int j = 0; j < node->n_inputs && !node->wanted; j++)
@@ -343,8 +346,6 @@ static th_status seed(th_context *ctx, th_tensor *t, th_tensor *cotangent)
     bool add;
     if (th_gradient_open(ctx, t, &add) != TH_OK)
         return ctx->error;
-    if (ctx->options.shapes_only)
-        return TH_OK;
     const th_array target = th_gradient_array(t);
     if (cotangent) {
         const th_array source = th_tensor_array(cotangent);
@@ -394,7 +395,8 @@ static th_status walk(th_context *ctx, th_tensor *t, const th_backward_options *
         mark_wanted(ctx, last);
     if ((last < 0 && !th_gradient_wanted(ctx, t)) || seed(ctx, t, options->cotangent) != TH_OK)
         return ctx->error;
-    for (int64_t i = last; i >= 0; i--) {
+    const int64_t lowest = last < 0 ? 0 : th_node_at(ctx->tape, last)->lowest;
+    for (int64_t i = last; i >= lowest; i--) {
         th_node *node = th_node_at(ctx->tape, i);
         const th_status status = visit(ctx, node, options->keep_tape);
         if (node->restored) { /* its own backward has been: what was computed again is used up */

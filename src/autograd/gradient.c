@@ -8,6 +8,10 @@
 #include "tensor/elementwise.h"
 #include "tensor/parameter.h"
 
+/* So many parts of one gradient are told apart. What comes then finds the gradient completed with zeros, and adds: the
+ * time for many views of one tensor grows with their number, not with its square. */
+enum { MOST_REGIONS = 64 };
+
 /* Lists of the current backward, in the tape's bump. */
 struct th_touched {
     th_tensor *leaf;
@@ -169,12 +173,14 @@ th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add)
     if (!root->gradient_full) {
         const th_region region = th_region_of(t);
         th_relation relation = TH_DISJOINT;
-        for (const th_region *r = root->covered; r && relation == TH_DISJOINT; r = r->next)
+        int regions = 0;
+        for (const th_region *r = root->covered; r && relation == TH_DISJOINT; r = r->next, regions++)
             relation = th_region_relation(r, &region);
-        if (relation != TH_OVERLAPS) {
-            *add = relation == TH_INSIDE;
-            return *add ? TH_OK : cover(ctx, root, &region);
-        }
+        *add = relation == TH_INSIDE;
+        if (*add)
+            return TH_OK;
+        if (relation == TH_DISJOINT && regions < MOST_REGIONS)
+            return cover(ctx, root, &region);
         th_gradient_complete(root);
     }
     *add = true;

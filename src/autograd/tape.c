@@ -47,8 +47,9 @@ static th_status run_again(th_context *ctx, const th_node *node)
     return th_frame_run(&frame, false);
 }
 
-static th_status compute_again(th_context *ctx, th_node *node, th_storage *storage)
+static th_status compute_again(th_context *ctx, th_node *node)
 {
+    th_storage *storage = th_node_output(node, 0)->tensor->storage;
     th_block *block = th_take_block(ctx, &ctx->step_arena, storage->bytes, node->op->name);
     if (block == NULL)
         return TH_ERROR_MEMORY;
@@ -64,22 +65,52 @@ static th_status compute_again(th_context *ctx, th_node *node, th_storage *stora
     return TH_OK;
 }
 
+/* The node that can compute a storage again, for one that waits for it. */
+static th_node *producer_of(th_context *ctx, const th_storage *storage, th_node *waiting, const char *operation)
+{
+    if (storage->producer < 0) {
+        th_fail(ctx, TH_ERROR_STATE, operation, "a value that backward needs was given back");
+        return NULL;
+    }
+    th_node *node = th_node_at(ctx->tape, storage->producer);
+    node->waiting = waiting;
+    return node;
+}
+
+/* The first input of a node that has to be computed again itself; NULL when all are there. */
+static th_status first_missing(th_context *ctx, const th_node *node, th_storage **missing)
+{
+    *missing = NULL;
+    for (int i = 0; i < node->n_inputs && *missing == NULL; i++) {
+        const th_operand_record *operand = th_node_input(node, i);
+        if (operand->tensor == NULL)
+            continue;
+        if (th_check_version(ctx, node, operand) != TH_OK)
+            return ctx->error;
+        *missing = operand->tensor->storage->dropped ? operand->tensor->storage : NULL;
+    }
+    return TH_OK;
+}
+
+/* A chain of cheap operations is as long as it likes: the nodes that wait are linked, nothing calls itself. */
 th_status th_restore(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)
         return TH_OK;
-    if (storage->producer < 0)
-        return th_fail(ctx, TH_ERROR_STATE, operation, "a value that backward needs was given back");
-    th_node *node = th_node_at(ctx->tape, storage->producer);
-    for (int i = 0; i < node->n_inputs; i++) {
-        const th_operand_record *operand = th_node_input(node, i);
-        if (operand->tensor == NULL)
-            continue;
-        if (th_check_version(ctx, node, operand) != TH_OK ||
-            th_restore(ctx, operand->tensor->storage, operation) != TH_OK)
+    th_node *node = producer_of(ctx, storage, NULL, operation);
+    while (node) {
+        th_storage *missing;
+        if (first_missing(ctx, node, &missing) != TH_OK)
             return ctx->error;
+        if (missing) {
+            node = producer_of(ctx, missing, node, operation);
+        } else {
+            if (compute_again(ctx, node) != TH_OK)
+                return ctx->error;
+            node = node->waiting;
+        }
     }
-    return compute_again(ctx, node, storage);
+    return ctx->error;
 }
 
 /* -- scopes -- */

@@ -37,8 +37,10 @@ typedef struct th_node {
     bool consumed; /* backward has been through and its saved values are given back */
     bool restored; /* output 0 was computed again and waits for this node's own backward */
     bool wanted;   /* in the current backward: a gradient is wanted of something below */
-    const char *path, *file;
     int line;
+    const char *path, *file;
+    int64_t lowest;          /* no node before this one has a part in its value or its gradient */
+    struct th_node *waiting; /* th_restore: the node that needs this one's value first, or NULL */
 } th_node;
 
 enum { TH_MAX_SCOPES = 64 };

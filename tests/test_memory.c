@@ -1,0 +1,248 @@
+/* What th_memory counts: a run of shapes only counts what a run with data takes, chunk by chunk, so that its
+ * reservation is enough as a memory_limit; a limit is never passed; what was in use before a step is in use after its
+ * clear. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tapehead/tapehead.h"
+
+/* -- an allocator that knows what is out -- */
+
+typedef struct counting {
+    size_t bytes, most;
+    size_t calls;
+} counting;
+
+static void *counting_allocate(void *user, size_t bytes)
+{
+    counting *c = user;
+    c->calls++;
+    c->bytes += bytes;
+    c->most = c->bytes > c->most ? c->bytes : c->most;
+    return aligned_alloc(64, bytes);
+}
+
+static void counting_release(void *user, void *memory, size_t bytes)
+{
+    ((counting *)user)->bytes -= bytes;
+    free(memory);
+}
+
+/* -- programs to forecast -- */
+
+typedef enum optimizer_rule { ADAM_W, SGD, SGD_MOMENTUM, AMSGRAD } optimizer_rule;
+
+typedef struct program {
+    const char *name;
+    int64_t width, heads, layers, vocabulary, batch, length; /* E, H, layers, V, B, T */
+    double dropout;
+    bool composed;
+    th_dtype dtype;
+    optimizer_rule rule;
+    int micro_batches;
+    bool no_mlp;
+} program;
+
+static const program programs[] = {
+    {"copyA", 64, 4, 1, 16, 32, 16, 0, false, TH_FLOAT32, ADAM_W, 1, true},
+    {"copyB", 64, 4, 2, 16, 64, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false},
+    {"composed", 64, 4, 2, 16, 16, 32, 0, true, TH_FLOAT32, ADAM_W, 1, false},
+    {"dropout", 64, 4, 2, 16, 16, 32, 0.1, false, TH_FLOAT32, ADAM_W, 1, false},
+    {"dropout, composed", 64, 2, 2, 16, 16, 32, 0.1, true, TH_FLOAT32, SGD_MOMENTUM, 1, false},
+    {"float64", 64, 4, 2, 100, 8, 32, 0, false, TH_FLOAT64, ADAM_W, 1, false},
+    {"float64, composed, dropout", 64, 4, 1, 100, 8, 32, 0.2, true, TH_FLOAT64, SGD, 2, false},
+    {"plain SGD", 64, 4, 3, 300, 8, 32, 0, false, TH_FLOAT32, SGD, 1, false},
+    {"AMSGrad, micro-batches", 64, 4, 2, 300, 8, 32, 0, false, TH_FLOAT32, AMSGRAD, 3, false},
+    {"width 128, 3 layers", 128, 4, 3, 100, 16, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false},
+    {"width 96, 6 layers", 96, 3, 6, 100, 4, 64, 0.1, false, TH_FLOAT32, ADAM_W, 1, false},
+    {"width 256, 6 layers", 256, 8, 6, 100, 1, 16, 0, false, TH_FLOAT32, ADAM_W, 1, false},
+    {"odd sizes", 60, 5, 2, 77, 7, 33, 0.1, false, TH_FLOAT32, AMSGRAD, 2, false},
+};
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+static th_optimizer *optimizer_new(th_module *model, optimizer_rule rule)
+{
+    const th_sgd_options sgd = {.learning_rate = 1e-2, .momentum = rule == SGD_MOMENTUM ? 0.9 : 0, .max_norm = 1};
+    const th_adam_options adam = {.learning_rate = 1e-3, .weight_decay = 0.1, .amsgrad = rule == AMSGRAD};
+    return rule == SGD || rule == SGD_MOMENTUM ? th_sgd_new(model, &sgd) : th_adam_w_new(model, &adam);
+}
+
+/* Trains, with an evaluation and a result that is kept between the steps, as a user would. */
+static void run(th_context *ctx, const program *p, int steps)
+{
+    th_set_fusion(ctx, !p->composed);
+    th_module *model = th_language_model_new(
+        ctx, &(th_language_model_options){.vocabulary = p->vocabulary,
+                                          .length = p->length,
+                                          .width = p->width,
+                                          .heads = p->heads,
+                                          .layers = p->layers,
+                                          .dropout = p->dropout,
+                                          .block = {.attention_dropout = p->dropout, .no_mlp = p->no_mlp}});
+    th_optimizer *optimizer = optimizer_new(model, p->rule);
+    th_tensor *text = th_random_integers(ctx, TH_INT32, TH_SHAPE(p->batch, p->length + 1), 0, p->vocabulary);
+    for (int step = 0; step < steps; step++) {
+        th_tensor *tokens = th_slice(text, 1, 0, p->length, 1), *next = th_slice(text, 1, 1, p->length + 1, 1);
+        th_status status = TH_OK;
+        for (int i = 0; i < p->micro_batches && status == TH_OK; i++) {
+            th_tensor *loss = th_language_model_loss(model, tokens, next, NULL);
+            status = th_backward(p->micro_batches > 1 ? th_scale(loss, 1.0 / p->micro_batches) : loss);
+        }
+        if (status || th_optimizer_step(optimizer))
+            return;
+        th_tape_clear(ctx);
+        th_tensor *logits = th_module_evaluate(model, th_slice(text, 1, 0, p->length, 1));
+        th_tensor *kept = th_keep(th_max(logits, TH_ALL_AXES, NULL));
+        th_tape_clear(ctx);
+        th_tensor_free(kept);
+    }
+}
+
+static th_memory_usage memory_after(const program *p, const th_context_options *options, int steps)
+{
+    th_context *ctx = th_context_new(options);
+    run(ctx, p, steps);
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s: %s", p->name, th_error_message(ctx));
+    const th_memory_usage memory = th_memory(ctx);
+    th_context_free(ctx);
+    return memory;
+}
+
+START_TEST(the_forecast_is_exact_and_enough)
+{
+    const program *p = &programs[_i];
+    counting none = {0}, all = {0};
+    th_context_options options = {.seed = 3, .threads = _i == 0 ? 2 : 1, .default_dtype = p->dtype};
+    options.shapes_only = true;
+    options.allocator = (th_allocator){counting_allocate, counting_release, &none};
+    const th_memory_usage forecast = memory_after(p, &options, 2);
+    options.shapes_only = false;
+    options.allocator.user = &all;
+    const th_memory_usage real = memory_after(p, &options, 2);
+    ck_assert_uint_eq(forecast.live, real.live);
+    ck_assert_uint_eq(forecast.peak, real.peak);
+    ck_assert_uint_eq(forecast.reserved, real.reserved);
+    ck_assert_uint_eq(forecast.reserved_peak, real.reserved_peak);
+    ck_assert_uint_eq(forecast.allocations, real.allocations);
+    ck_assert_uint_eq(real.reserved_peak, all.most);
+    ck_assert_uint_eq(real.allocations, all.calls);
+    ck_assert_uint_lt(none.most, real.reserved_peak / 2); /* handles and records; no numbers */
+    ck_assert_uint_ge(real.reserved_peak, real.peak);
+
+    all.most = 0;
+    options.memory_limit = forecast.reserved_peak;
+    const th_memory_usage limited = memory_after(p, &options, 3);
+    ck_assert_uint_eq(limited.reserved_peak, forecast.reserved_peak);
+    ck_assert_uint_le(all.most, options.memory_limit);
+    ck_assert_uint_eq(all.bytes, 0);
+}
+END_TEST
+
+/* What a step needs beyond the limit is an error in the forecast as it is in the real run, with the same sentence. */
+START_TEST(a_limit_holds_in_the_forecast_as_well)
+{
+    const program *p = &programs[1];
+    const size_t enough = memory_after(p, &(th_context_options){.threads = 1, .shapes_only = true}, 2).reserved_peak;
+    for (size_t part = 1; part < 10; part++) {
+        char message[2][1024];
+        th_memory_usage memory[2];
+        for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
+            counting c = {0};
+            const th_context_options options = {.threads = 1,
+                                                .shapes_only = shapes_only,
+                                                .memory_limit = enough * part / 10,
+                                                .allocator = {counting_allocate, counting_release, &c}};
+            th_context *ctx = th_context_new(&options);
+            run(ctx, p, 2);
+            memory[shapes_only] = th_memory(ctx);
+            snprintf(message[shapes_only], sizeof *message, "%s", th_error_message(ctx));
+            ck_assert_uint_le(memory[shapes_only].reserved_peak, options.memory_limit);
+            ck_assert_uint_le(c.most, options.memory_limit);
+            th_context_free(ctx);
+            ck_assert_uint_eq(c.bytes, 0);
+        }
+        ck_assert_str_eq(message[1], message[0]);
+        ck_assert_uint_eq(memory[1].reserved_peak, memory[0].reserved_peak);
+        ck_assert(message[0][0] != 0 || part > 7);
+    }
+}
+END_TEST
+
+/* Sums whose partial sums do not fit on the stack, data that is converted and copied, a gradient that is added to. */
+START_TEST(the_forecast_counts_what_sums_and_copies_need)
+{
+    th_memory_usage memory[2];
+    for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
+        th_context *ctx = th_context_new(&(th_context_options){.threads = 2, .shapes_only = shapes_only});
+        th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(700, 3000)), true);
+        th_tensor *row = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3000)), true);
+        th_tensor *column = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(700, 1)), true);
+        th_tensor *transposed = th_swap_axes(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(300, 70)), 0, 1);
+        ck_assert_int_eq(th_fill_normal(transposed, 0, 1), TH_OK);
+        th_memory_reset_peak(ctx);
+        for (int step = 0; step < 2; step++) {
+            th_tensor *y = th_add(th_mul(x, row), column);
+            y = th_add(y, th_repeat(row, TH_SHAPE(700, 1)));
+            y = th_layer_norm(y, &(th_norm_options){.weight = row, .bias = row});
+            th_tensor *loss = th_add(th_mse(y, row), th_sum(th_mean(y, TH_AXES(0), NULL), TH_ALL_AXES, NULL));
+            loss = th_add(loss, th_sum(th_sum(y, TH_AXES(0), NULL), TH_ALL_AXES, NULL));
+            ck_assert_msg(th_backward(loss) == TH_OK, "%s", th_error_message(ctx));
+            th_tape_clear(ctx);
+        }
+        memory[shapes_only] = th_memory(ctx);
+        th_context_free(ctx);
+    }
+    ck_assert_uint_eq(memory[1].peak, memory[0].peak);
+    ck_assert_uint_eq(memory[1].reserved_peak, memory[0].reserved_peak);
+    ck_assert_uint_eq(memory[1].allocations, memory[0].allocations);
+}
+END_TEST
+
+/* -- the numbers -- */
+
+START_TEST(a_clear_gives_back_what_the_step_used)
+{
+    const program *p = &programs[3];
+    th_context *ctx = th_context_new(&(th_context_options){.threads = 1});
+    run(ctx, p, 2);
+    const th_memory_usage before = th_memory(ctx);
+    th_tensor *x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 64)), true);
+    const size_t with_leaf = th_memory(ctx).live;
+    ck_assert_uint_eq(with_leaf, before.live + (size_t)64 * 64 * 4);
+    for (int i = 0; i < 4; i++) {
+        th_tensor *y = th_softmax(th_matmul(x, x), -1);
+        ck_assert_uint_gt(th_memory(ctx).live, with_leaf);
+        if (i == 1) /* a tape that is walked, one that is not, one with an error, one with kept values */
+            ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL)), TH_OK);
+        if (i == 2)
+            ck_assert_ptr_null(th_add(y, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3))));
+        th_keep_values(ctx, i == 3);
+        th_tape_clear(ctx);
+        th_error_clear(ctx);
+    }
+    th_tensor_free(x);
+    ck_assert_uint_le(th_memory(ctx).live - before.live, 64 * 3); /* the zeros of the failed step are still owned */
+    ck_assert_uint_ge(th_memory(ctx).reserved_peak, th_memory(ctx).reserved);
+    th_memory_reset_peak(ctx);
+    ck_assert_uint_eq(th_memory(ctx).peak, th_memory(ctx).live);
+    ck_assert_uint_eq(th_memory(ctx).reserved_peak, th_memory(ctx).reserved);
+    th_context_free(ctx);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory");
+    TCase *tcase = tcase_create("memory");
+    tcase_add_loop_test(tcase, the_forecast_is_exact_and_enough, 0, PROGRAMS);
+    tcase_add_test(tcase, a_limit_holds_in_the_forecast_as_well);
+    tcase_add_test(tcase, the_forecast_counts_what_sums_and_copies_need);
+    tcase_add_test(tcase, a_clear_gives_back_what_the_step_used);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
