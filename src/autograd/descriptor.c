@@ -142,7 +142,8 @@ static extent checked_extent(const th_array *array)
     return e;
 }
 
-/* The usual numbers are so small that nothing can overflow, which one look at all their bits tells. */
+/* The usual numbers are so small that nothing overflows, which one look at all their bits tells; where something may
+ * have, what was computed is not used. */
 static inline __attribute__((always_inline)) extent extent_of(const th_array *array)
 {
     extent e = {.fits = true, .dense = true, .numel = 1};
@@ -152,8 +153,8 @@ static inline __attribute__((always_inline)) extent extent_of(const th_array *ar
         if (size == 1)
             continue;
         const int64_t last = (int64_t)((size - 1) * stride), sign = last >> 63;
-        e.low += last & sign;
-        e.high += last & ~sign;
+        e.low = (int64_t)((uint64_t)e.low + (uint64_t)(last & sign));
+        e.high = (int64_t)((uint64_t)e.high + (uint64_t)(last & ~sign));
         e.dense &= (int64_t)stride == e.numel;
         e.numel = (int64_t)((uint64_t)e.numel * size);
         bits |= (size - 1) | (last < 0 ? 0 - stride : stride) | (uint64_t)e.numel; /* no size: all bits */
