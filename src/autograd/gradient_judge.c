@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "autograd/checker.h"
+#include "kernels/scalar.h"
 
 /* Steps by index: CENTRE is the usual one, the longest is the last, the shortest 0. */
 enum { CENTRE = TH_STEPS - 6, DOUBTFUL_LINES = 16, STEPS_TO_TELL_WRONG = 5, UPWARD_STEPS = 5 };
@@ -61,7 +62,7 @@ static double step_length(const th_checker *checker, const th_line *line, int k)
     double length = (o->step > 0 ? o->step : o->float32 ? 1e-2 : 1e-5) * magnitude(line);
     if (line->direction)
         length *= line->leaf->numel > 1 ? 4 / sqrt((double)line->leaf->numel) : 4;
-    return length * pow(o->float32 ? 4 : 10, k - CENTRE);
+    return length * th_scalar_pow(o->float32 ? 4 : 10, k - CENTRE);
 }
 
 bool th_judge_init(th_judge *judge, th_checker *checker, const double *cotangent, int64_t count)
