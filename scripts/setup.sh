@@ -1,6 +1,8 @@
 #!/bin/sh
-# setup.sh [demo|test|bench]: installs what is missing to build Tapehead and run its demo, or (the default) its tests too,
-# or the demo's and what its benchmark compares it with needs.
+# setup.sh [demo|test|bench]: installs what is missing.
+#   demo   to build and install the library and run the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
+#   test   (the default) to run all tests: more compilers, tools and the libraries that tests compare with
+#   bench  to run the benchmark: the demo's, and what the programs need that it compares with
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
 
@@ -18,9 +20,13 @@ esac
 compiles() { # compiles COMPILER LANGUAGE FLAGS... <program
     compiler=$1 language=$2
     shift 2
-    "$compiler" "$@" -x "$language" - -o /dev/null
+    $compiler "$@" -x "$language" - -o /dev/null # (CC may be "ccache gcc")
 }
 has_c() {
+    echo '#include <stdio.h>
+          int main(void) { return puts("") < 0; }' | compiles "${CC:-cc}" c
+}
+has_openmp() {
     echo '#include <omp.h>
           int main(void) { return omp_get_max_threads() < 1; }' | compiles "${CC:-cc}" c -fopenmp
 }
@@ -44,7 +50,7 @@ has_check() {
     pkg-config --exists 'check >= 0.15'
 }
 has_random123() {
-    echo '#include <Random123/philox.h>' | "${CC:-cc}" -fsyntax-only -x c -
+    echo '#include <Random123/philox.h>' | ${CC:-cc} -fsyntax-only -x c -
 }
 has_binutils() {
     objdump --version && readelf --version && nm --version
@@ -81,7 +87,13 @@ missing() {
     need() { # need PACKAGE TEST
         "$2" >/dev/null 2>&1 || printf ' %s' "$1"
     }
-    need gcc has_c
+    case ${CC:-cc} in
+    *clang*)
+        need clang has_c
+        need libomp-dev has_openmp
+        ;;
+    *) need gcc has_openmp ;;
+    esac
     need libc6-dev has_c
     need make has_make
     need cmake has_cmake

@@ -3,8 +3,8 @@
 # test.sh -R attention, test.sh -LE slow.
 set -eu
 
-root=$(cd "$(dirname "$0")/.." && pwd)
-"$root/scripts/setup.sh" test
-cmake -S "$root" -B "$root/build" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON
-cmake --build "$root/build" --parallel "$(nproc)"
-exec ctest --test-dir "$root/build" --output-on-failure -j2 "$@"
+scripts=$(dirname "$(readlink -f "$0")")
+"$scripts/setup.sh" test
+build=$("$scripts/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON)
+cmake --build "$build" --parallel "$(nproc)"
+exec ctest --test-dir "$build" --output-on-failure -j2 "$@"
