@@ -71,6 +71,7 @@ mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/bare-debian-$release
 packages=$cache/packages # downloaded by earlier runs
 mkdir -p "$packages"
+find "$cache" -maxdepth 1 -name 'work.*' -mtime +1 -exec rm -rf --one-file-system {} + # of runs that were killed
 work=$(mktemp -d "$cache/work.XXXXXX")
 child=
 clean_up() {
