@@ -340,11 +340,13 @@ static bool runs_alone(int threads)
 }
 
 /* How many threads a run gets, at least its caller: what other callers' runs leave of the processors, or of `threads`
- * where that is more. To wake more threads than there are processors pays only where runs are long. */
+ * where that is more. To wake more threads than there are processors, and more than one, pays only where runs are long.
+ */
 static int claim(const team *t, int threads)
 {
     const int all = atomic_load_explicit(&processors, memory_order_relaxed);
-    const int wanted = lesser(lesser(threads, t->size), t->lasted < LONG_RUN ? t->processors : threads);
+    const int few = t->processors < 2 ? 2 : t->processors;
+    const int wanted = lesser(lesser(threads, t->size), t->lasted < LONG_RUN ? few : threads);
     const int left =
         (threads > all ? threads : all) - atomic_fetch_add_explicit(&computing, wanted, memory_order_relaxed);
     const int claimed = left < 1 ? 1 : lesser(wanted, left);
