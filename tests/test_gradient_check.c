@@ -828,6 +828,12 @@ static th_tensor *steps(void *user, th_tensor *x)
     return th_mul(x, th_full(ctx, TH_FLOAT64, TH_SHAPE(3), th_get(x, TH_INDEX(1)) >= 2 ? 3 : 1));
 }
 
+static th_tensor *squared(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_mul(x, x);
+}
+
 static th_tensor *far_out(void *user, th_tensor *x)
 {
     return th_add_scalar(th_sin(x), *(const double *)user);
@@ -840,6 +846,12 @@ START_TEST(what_cannot_be_told_is_told_apart)
     expect(rectified, NULL, vector(1e-6, -1e-8, 1e-11), TH_GRADIENT_RIGHT, NULL);
     expect(steps, NULL, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "jumps");
     expect(logarithm, NULL, vector(1, -2, 3), TH_GRADIENT_CANNOT_TELL, "not a number");
+    expect(narrow_bell, &(double){1e200}, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL); /* 0, and its inside infinite */
+    ck_assert_int_eq(th_check_gradient_of(squared, NULL, vector(1e160, 1, 2),
+                                          &(th_gradient_options){.mode = TH_GRADIENT_FULL}, &report),
+                     TH_ERROR_VALUE);
+    ck_assert_int_eq(report.verdict, TH_GRADIENT_CANNOT_TELL);
+    ck_assert_ptr_nonnull(strstr(report.text, "infinite or"));
     double offset = 1e11;
     expect(far_out, &offset, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "rounding hides it");
     ck_assert(!report.ok && report.uncertainty > 0);

@@ -21,7 +21,8 @@ typedef th_tensor *th_gradient_function(void *user, th_tensor *const *inputs);
 typedef enum th_gradient_mode {
     TH_GRADIENT_AUTO, /* full where that is at most about 20,000 runs of the function's elements, else fast */
     TH_GRADIENT_FULL, /* every element of the Jacobian: each input element perturbed, each output element sent back */
-    TH_GRADIENT_FAST  /* random directions on both sides, and sampled elements under a random cotangent */
+    TH_GRADIENT_FAST  /* random directions on both sides, and sampled elements under a random cotangent of the finite
+                         outputs */
 } th_gradient_mode;
 
 enum { TH_GRADIENT_TEXT = 4096 };

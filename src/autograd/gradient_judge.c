@@ -127,8 +127,7 @@ static void divide(th_judge *judge, const th_line *line, int k, double above, do
     judge->length[k] = half;
     for (int64_t j = 0; j < checker->rows; j++) {
         const double base = checker->base[j], high = judge->above[j], low = judge->below[j];
-        double size = fmax(fabs(high), fabs(low));
-        size = isfinite(size) ? size : 0;
+        const double size = fmax(fabs(high), fabs(low)); /* infinite: nothing but two zeros can be compared */
         if (c == NULL) {
             quotient[j] = change(low, high) / (2 * half);
             bend[j] = change(base, high) / above - change(low, base) / below;
@@ -137,7 +136,7 @@ static void divide(th_judge *judge, const th_line *line, int k, double above, do
             whole += c[j] * change(low, high);
             up += c[j] * change(base, high);
             down += c[j] * change(low, base);
-            square += c[j] * size * c[j] * size;
+            square += c[j] == 0 ? 0 : c[j] * size * c[j] * size;
         }
     }
     if (c) {
@@ -394,7 +393,8 @@ static th_judgement conclude(const derivative *d, double largest)
     if (is_zero(d, best, error))
         return settled(d, TH_RIGHT, best, error);
     th_judgement judgement = settled(d, TH_CANNOT_TELL, best, error);
-    judgement.doubt = isfinite(d->analytic) ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
+    const bool finite = isfinite(d->analytic) && isfinite(rounding(d, best));
+    judgement.doubt = finite ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
     return judgement;
 }
 

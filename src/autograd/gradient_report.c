@@ -175,7 +175,7 @@ static void say_doubt(th_checker *checker, const th_finding *f)
     const th_judgement *j = &f->judgement;
     switch (j->doubt) {
     case TH_DOUBT_NOT_A_NUMBER:
-        th_checker_say(report, "  %s is not a number\n",
+        th_checker_say(report, "  %s is infinite or not a number\n",
                        isfinite(f->analytic) ? "the function's value here or nearby" : "the analytic gradient");
         break;
     case TH_DOUBT_KINK:
