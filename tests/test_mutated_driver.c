@@ -10,7 +10,7 @@
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
 static breakage broken;
 
-static th_status broken_open(th_context *ctx, th_tensor *t, bool *add)
+static th_status broken_open(th_context *ctx, th_body *t, bool *add)
 {
     const th_status status = th_gradient_open(ctx, t, add);
     if (broken == OPEN_OVERWRITES)

@@ -35,33 +35,40 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     return tape;
 }
 
-/* The context of a call: that of its first operand, else the one this thread used last. */
-static th_context *context_of_inputs(int n, th_tensor *const *inputs)
-{
-    for (int i = 0; i < n; i++)
-        if (inputs[i])
-            return inputs[i]->ctx;
-    return th_last_context();
-}
-
 static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
                                       "input 5", "input 6", "input 7", "a later input"};
 
-static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+static bool is_optional(const th_op *op, int i)
 {
-    if (ctx->error != TH_OK)
-        return false;
-    if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "takes %d inputs, not %d", op->n_inputs, n);
-        return false;
-    }
+    return i < TH_MAX_INPUTS && (op->optional & TH_SAVE_INPUT(i));
+}
+
+/* The context of a call: that of its first operand, else, where none is needed, the one this thread used last. */
+static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inputs)
+{
     for (int i = 0; i < n; i++) {
-        const bool optional = i < TH_MAX_INPUTS && (op->optional & TH_SAVE_INPUT(i));
-        if (!(inputs[i] == NULL && optional) &&
-            !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
+        th_context *ctx = th_handle_context(inputs[i]);
+        if (ctx)
+            return ctx;
+    }
+    if (n == 0 || is_optional(op, 0))
+        return th_last_context();
+    (void)th_usable(inputs[0], NULL, op->name, ordinal[0]);
+    return NULL;
+}
+
+/* The inputs' bodies, into operand[]; false when one must not be used. */
+static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_body **operand)
+{
+    for (int i = 0; i < n; i++) {
+        operand[i] = NULL;
+        if (inputs[i] == NULL && is_optional(op, i))
+            continue;
+        operand[i] = th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]);
+        if (operand[i] == NULL)
             return false;
-        if (ctx->on_owned_input && inputs[i] && inputs[i]->owned && th_is_floating(inputs[i]->dtype))
-            ctx->on_owned_input(inputs[i], ctx->on_owned_input_user);
+        if (ctx->on_owned_input && operand[i]->owned && th_is_floating(operand[i]->dtype))
+            ctx->on_owned_input(operand[i], ctx->on_owned_input_user);
     }
     return ctx->error == TH_OK;
 }
@@ -71,7 +78,7 @@ static bool differentiable(const th_op *op)
     return op->backward || op->passes || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
 }
 
-static bool wants_recording(const th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+static bool wants_recording(const th_context *ctx, const th_op *op, int n, th_body *const *inputs)
 {
     if (ctx->no_grad_depth > 0 || !differentiable(op))
         return false;
@@ -82,7 +89,7 @@ static bool wants_recording(const th_context *ctx, const th_op *op, int n, th_te
 }
 
 /* What backward of a node whose inputs are these has to find. */
-static uint32_t saved_bits(const th_op *op, int n, th_tensor *const *inputs)
+static uint32_t saved_bits(const th_op *op, int n, th_body *const *inputs)
 {
     uint32_t bits = op->saves;
     for (int i = 0; i < n; i++)
@@ -112,7 +119,7 @@ static void adopt_layout(th_array *output, const th_array *input)
     memcpy(output->stride, input->stride, sizeof output->stride);
 }
 
-static void set_geometry(th_tensor *t, const th_array *array)
+static void set_geometry(th_body *t, const th_array *array)
 {
     t->dtype = array->dtype;
     t->ndim = array->ndim;
@@ -122,7 +129,7 @@ static void set_geometry(th_tensor *t, const th_array *array)
 }
 
 /* A result with memory of its own. */
-static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *array)
+static th_body *output_new(th_context *ctx, const th_op *op, const th_array *array)
 {
     int64_t numel;
     size_t bytes;
@@ -131,7 +138,7 @@ static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *a
         th_fail(ctx, TH_ERROR_SHAPE, op->name, "the result's number of bytes overflows");
         return NULL;
     }
-    th_tensor *t = th_handle_new(ctx, false, op->name);
+    th_body *t = th_handle_new(ctx, false, op->name);
     if (t == NULL)
         return NULL;
     set_geometry(t, array);
@@ -141,9 +148,9 @@ static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *a
 }
 
 /* A result that shares input 0's memory. */
-static th_tensor *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_tensor *base)
+static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_body *base)
 {
-    th_tensor *t = th_handle_new(ctx, false, op->name);
+    th_body *t = th_handle_new(ctx, false, op->name);
     if (t == NULL)
         return NULL;
     set_geometry(t, &frame->output[0]);
@@ -155,7 +162,7 @@ static th_tensor *view_new(th_context *ctx, const th_op *op, const th_frame *fra
 
 /* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
  * expand), the shape rule's answer for it. */
-static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const th_tensor *base)
+static th_status view_gradient_geometry(th_frame *frame, th_body *view, const th_body *base)
 {
     view->root = base->root;
     view->requires_gradient = true;
@@ -176,7 +183,7 @@ static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const 
 
 /* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements).
  */
-static void become_root(th_tensor *t, int64_t node, int output)
+static void become_root(th_body *t, int64_t node, int output)
 {
     t->requires_gradient = true;
     t->root = t;
@@ -205,7 +212,7 @@ static void save_operand(th_context *ctx, th_operand_record *record)
 }
 
 /* Writes the node. Everything that can fail comes first. */
-static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor *const *outputs,
+static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
                         uint32_t saved)
 {
     th_context *ctx = frame->call.ctx;
@@ -241,7 +248,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
             save_operand(ctx, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
-        th_tensor *t = outputs[i];
+        th_body *t = outputs[i];
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
@@ -257,15 +264,15 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
 }
 
 /* Gives the handles of a failed call back. */
-static void abandon(int n, th_tensor *const *outputs)
+static void abandon(int n, th_body *const *outputs)
 {
     for (int i = 0; i < n; i++)
         if (outputs[i])
             th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP);
 }
 
-static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor *const *inputs,
-                              th_tensor **const *extra, th_tensor **outputs)
+static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_body *const *inputs,
+                              th_tensor **const *extra, th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -288,8 +295,8 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     return TH_OK;
 }
 
-static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor **const *extra,
-                     th_tensor **outputs)
+static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
+                     th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -314,14 +321,23 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
  * shape rule's word. */
 static th_status begin(th_frame *frame, const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
-    th_context *ctx = context_of_inputs(n, inputs);
+    th_context *ctx = context_of_call(op, n, inputs);
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     th_use_context(ctx);
-    if (!inputs_usable(ctx, op, n, inputs))
+    if (ctx->error != TH_OK)
         return ctx->error;
+    if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "takes %d inputs, not %d", op->n_inputs, n);
     th_tape *tape = th_tape_of(ctx, op->name);
     if (tape == NULL)
+        return ctx->error;
+    frame->operand = frame->own_operand;
+    if (n > TH_MAX_INPUTS)
+        frame->operand = th_bump_take(ctx, &tape->bytes, (size_t)n * sizeof(th_body *));
+    if (frame->operand == NULL)
+        return th_fail_memory(ctx, op->name, (size_t)n * sizeof(th_body *));
+    if (!inputs_usable(ctx, op, n, inputs, frame->operand))
         return ctx->error;
     void *copy = NULL;
     if (op->attributes_size) {
@@ -333,8 +349,8 @@ static th_status begin(th_frame *frame, const th_op *op, const void *attributes,
     if (th_frame_init(frame, ctx, tape, op, n, copy) != TH_OK)
         return ctx->error;
     for (int i = 0; i < n; i++)
-        if (inputs[i])
-            frame->call.input[i] = th_tensor_array(inputs[i]);
+        if (frame->operand[i])
+            frame->call.input[i] = th_tensor_array(frame->operand[i]);
     const th_status shape = op->shape(&frame->call);
     if (shape != TH_OK && !ctx->error)
         th_fail(ctx, shape, op->name, "the shape rule refused its inputs");
@@ -343,7 +359,7 @@ static th_status begin(th_frame *frame, const th_op *op, const void *attributes,
 
 th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
-    th_context *ctx = context_of_inputs(n, inputs);
+    th_context *ctx = context_of_call(op, n, inputs);
     uint32_t calls[TH_STREAM_COUNT];
     if (ctx)
         memcpy(calls, ctx->calls, sizeof calls);
@@ -361,16 +377,16 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
     if (begin(&frame, op, attributes, n, inputs) != TH_OK)
         return NULL;
     th_context *ctx = frame.call.ctx;
-    th_tensor *outputs[TH_MAX_OUTPUTS] = {NULL};
-    if (run(&frame, ctx->tape, n, inputs, extra, outputs) != TH_OK) {
+    th_body *outputs[TH_MAX_OUTPUTS] = {NULL};
+    if (run(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
         abandon(frame.call.n_outputs, outputs);
         return NULL;
     }
     for (int i = 1; i < frame.call.n_outputs; i++) {
         if (extra && extra[i - 1])
-            *extra[i - 1] = outputs[i];
+            *extra[i - 1] = th_handle_of(outputs[i]);
         else if (outputs[i] && !ctx->keep_values)
             th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP); /* only the node keeps it */
     }
-    return outputs[0];
+    return th_handle_of(outputs[0]);
 }

@@ -7,8 +7,8 @@
 
 /* A tensor whose gradient is checked: a copy of an input, or a parameter swapped to the checking type. */
 typedef struct th_leaf {
-    th_tensor *tensor;
-    th_tensor original; /* a parameter as it was, to be put back; unused for inputs */
+    th_body *tensor;
+    th_body original; /* a parameter as it was, to be put back; unused for inputs */
     bool swapped;
     bool checked; /* it requires a gradient */
     int position; /* of the input, or n_inputs and up for parameters */
@@ -40,14 +40,14 @@ typedef struct th_checker {
 /* -- running (gradient_check.c) -- */
 /* The function's output at the current values; of the step, so that the next run ends it. NULL with the error pending.
  */
-th_tensor *th_checker_run(th_checker *checker, bool record);
+th_body *th_checker_run(th_checker *checker, bool record);
 /* The output's elements as doubles into values[rows]. */
 th_status th_checker_values(th_checker *checker, double *values);
 double th_checker_element(const th_leaf *leaf, int64_t element);
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
 /* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
  * emptying in between. */
-th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times,
+th_status th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times,
                               double *gradient);
 /* A number uniform on (-1, 1), away from 0. */
 double th_checker_random(th_checker *checker);

@@ -8,7 +8,7 @@
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
-static bool is_listed(const th_checker *checker, const th_tensor *t)
+static bool is_listed(const th_checker *checker, const th_body *t)
 {
     for (int i = 0; i < checker->leaves; i++)
         if (checker->leaf[i].tensor == t)
@@ -17,7 +17,7 @@ static bool is_listed(const th_checker *checker, const th_tensor *t)
 }
 
 /* A block of the owned arena holding t's values in the checking type. */
-static th_status swap_values(th_checker *checker, th_tensor *t)
+static th_status swap_values(th_checker *checker, th_body *t)
 {
     th_context *ctx = checker->ctx;
     size_t bytes;
@@ -47,7 +47,7 @@ static th_status swap_values(th_checker *checker, th_tensor *t)
 
 /* Called before an operation reads an owned tensor: one not seen before is a parameter (or a constant) of the function.
  */
-static void adopt(th_tensor *t, void *user)
+static void adopt(th_body *t, void *user)
 {
     th_checker *checker = user;
     if (is_listed(checker, t))
@@ -76,7 +76,7 @@ static void adopt(th_tensor *t, void *user)
     checker->leaves++;
 }
 
-static void drop_gradient(th_tensor *t)
+static void drop_gradient(th_body *t)
 {
     if (t->gradient)
         th_storage_drop(t->ctx, t->gradient);
@@ -115,25 +115,26 @@ static const char *input_name(const th_checker *checker, int i, char *text, size
 }
 
 /* Copies input i: floating ones in the checking type, wanting a gradient. */
-static th_status copy_input(th_checker *checker, int i, th_tensor *input)
+static th_status copy_input(th_checker *checker, int i, th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
-    if (input == NULL)
+    if (handle == NULL)
         return TH_OK;
-    if (!th_usable(input, ctx, "check_gradient", "an input"))
+    const th_body *input = th_usable(handle, ctx, "check_gradient", "an input");
+    if (input == NULL)
         return ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
     const bool floating = th_is_floating(input->dtype);
-    th_tensor *copy =
+    th_body *copy =
         th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, "check_gradient");
     if (copy == NULL)
         return ctx->error;
-    checker->inputs[i] = copy;
+    checker->inputs[i] = th_handle_of(copy);
     memcpy(copy->axes, input->axes, sizeof copy->axes);
     const th_array target = th_tensor_array(copy), source = th_tensor_array(input);
     th_convert_array(ctx, &target, &source);
     if (!floating)
         return TH_OK;
-    if ((th_set_requires_gradient)(copy, true) == NULL)
+    if ((th_set_requires_gradient)(th_handle_of(copy), true) == NULL)
         return ctx->error;
     th_leaf *leaf = &checker->leaf[checker->leaves++];
     char text[16];
@@ -142,23 +143,24 @@ static th_status copy_input(th_checker *checker, int i, th_tensor *input)
     return TH_OK;
 }
 
-th_tensor *th_checker_run(th_checker *checker, bool record)
+th_body *th_checker_run(th_checker *checker, bool record)
 {
     th_context *ctx = checker->ctx;
     th_tape_clear(ctx);
     memcpy(ctx->calls, checker->calls, sizeof ctx->calls);
     if (!record)
         th_no_grad_begin(ctx);
-    th_tensor *output = checker->function(checker->user, checker->inputs);
+    th_tensor *result = checker->function(checker->user, checker->inputs);
     if (!record)
         th_no_grad_end(ctx);
     if (ctx->error)
         return NULL;
-    if (output == NULL) {
+    if (result == NULL) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "check_gradient", "the function returned NULL");
         return NULL;
     }
-    if (!th_usable(output, ctx, "check_gradient", "what the function returned"))
+    th_body *output = th_usable(result, ctx, "check_gradient", "what the function returned");
+    if (output == NULL)
         return NULL;
     if (output->dtype != checker->dtype) {
         th_fail(ctx, TH_ERROR_TYPE, "check_gradient", "the function's output is %s, it should be %s",
@@ -168,7 +170,7 @@ th_tensor *th_checker_run(th_checker *checker, bool record)
     return output;
 }
 
-static void read_doubles(const th_tensor *t, const th_array *array, double *values)
+static void read_doubles(const th_body *t, const th_array *array, double *values)
 {
     int64_t index[TH_MAX_DIMS] = {0}, numel = th_tensor_numel(t);
     for (int64_t i = 0; i < numel; i++) {
@@ -184,7 +186,7 @@ static void read_doubles(const th_tensor *t, const th_array *array, double *valu
 
 th_status th_checker_values(th_checker *checker, double *values)
 {
-    const th_tensor *output = th_checker_run(checker, false);
+    const th_body *output = th_checker_run(checker, false);
     if (output == NULL)
         return checker->ctx->error;
     if (th_tensor_numel(output) != checker->rows)
@@ -209,11 +211,11 @@ void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
         ((float *)data)[element] = (float)value;
 }
 
-th_status th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times,
+th_status th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times,
                               double *gradient)
 {
     th_context *ctx = checker->ctx;
-    th_tensor *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, "check_gradient");
+    th_body *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, "check_gradient");
     if (seed == NULL)
         return ctx->error;
     for (int64_t i = 0; i < checker->rows; i++)
@@ -222,9 +224,10 @@ th_status th_checker_gradient(th_checker *checker, th_tensor *output, const doub
         else
             ((float *)th_tensor_data(seed))[i] = (float)cotangent[i];
     for (int i = 0; i < checker->leaves; i++)
-        th_empty_gradient(checker->leaf[i].tensor);
+        th_empty_gradient(th_handle_of(checker->leaf[i].tensor));
     for (int i = 0; i < times; i++)
-        if ((th_backward_with)(output, &(th_backward_options){.cotangent = seed, .keep_tape = true}) != TH_OK)
+        if ((th_backward_with)(th_handle_of(output),
+                               &(th_backward_options){.cotangent = th_handle_of(seed), .keep_tape = true}) != TH_OK)
             return ctx->error;
     th_handle_give_up(seed, TH_LIFE_GIVEN_UP);
     for (int i = 0; i < checker->leaves; i++) {
@@ -273,7 +276,7 @@ bool th_checker_close(const th_checker *checker, double analytic, double numeric
 static th_status survey(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
-    const th_tensor *output = th_checker_run(checker, true);
+    const th_body *output = th_checker_run(checker, true);
     if (output == NULL)
         return ctx->error;
     checker->rows = th_tensor_numel(output);
@@ -370,7 +373,7 @@ static th_tensor *call_one(void *user, th_tensor *const *inputs)
 th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
                                const th_gradient_options *options, th_gradient_report *report)
 {
-    th_context *ctx = x ? x->ctx : th_last_context();
+    th_context *ctx = x ? th_handle_context(x) : th_last_context();
     if (x == NULL || function == NULL) {
         if (report)
             *report = (th_gradient_report){.input = -1};

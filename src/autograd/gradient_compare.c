@@ -88,7 +88,7 @@ static th_status numeric_jacobian(th_checker *checker, full *f)
 
 static th_status analytic_jacobian(th_checker *checker, full *f)
 {
-    th_tensor *output = th_checker_run(checker, true);
+    th_body *output = th_checker_run(checker, true);
     if (output == NULL)
         return checker->ctx->error;
     f->output_shape.ndim = output->ndim;
@@ -313,7 +313,7 @@ static th_status check_leaf(th_checker *checker, fast *f, th_leaf *leaf, bool *g
 
 static th_status compare_fast(th_checker *checker, fast *f)
 {
-    th_tensor *output = th_checker_run(checker, true);
+    th_body *output = th_checker_run(checker, true);
     if (output == NULL)
         return checker->ctx->error;
     random_vector(checker, f->cotangent, checker->rows);

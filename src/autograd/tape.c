@@ -38,7 +38,7 @@ static th_status run_again(th_context *ctx, const th_node *node)
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_tensor *input = th_node_input(node, i)->tensor;
+        const th_body *input = th_node_input(node, i)->tensor;
         frame.call.input[i].data = input ? th_tensor_data(input) : NULL;
     }
     for (int i = 1; i < node->n_outputs; i++)
@@ -96,7 +96,7 @@ void th_scope_begin(th_context *ctx, const char *name)
             th_fail(ctx, TH_ERROR_STATE, "scope_begin", "more than %d scopes are open", (int)TH_MAX_SCOPES);
         return;
     }
-    tape->scope[depth] = (th_scope){ctx->step_tensors[ctx->step_pool].count, ctx->path};
+    tape->scope[depth] = (th_scope){ctx->step_tensors.count, ctx->path};
     if (name == NULL || name[0] == 0)
         return;
     const size_t outer = strlen(ctx->path), bytes = outer + 1 + strlen(name) + 1;
@@ -109,10 +109,10 @@ void th_scope_begin(th_context *ctx, const char *name)
     ctx->path = path;
 }
 
-static bool is_result(const th_tensor *t, th_tensor *const *results, int count)
+static bool is_result(const th_body *t, th_tensor *const *results, int count)
 {
     for (int i = 0; i < count; i++)
-        if (t == results[i])
+        if (t->handle == results[i])
             return true;
     return false;
 }
@@ -128,9 +128,9 @@ void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
     ctx->path = scope->path;
     if (ctx->keep_values)
         return;
-    const th_pool *handles = &ctx->step_tensors[ctx->step_pool];
-    for (int64_t i = scope->first_handle; i < handles->count; i++) {
-        th_tensor *t = th_pool_at(handles, i);
+    const th_pool *bodies = &ctx->step_tensors;
+    for (int64_t i = scope->first_handle; i < bodies->count; i++) {
+        th_body *t = th_pool_at(bodies, i);
         if (t->life == TH_LIFE_LIVE && !is_result(t, results, count))
             th_handle_give_up(t, TH_LIFE_GIVEN_UP);
     }
@@ -151,12 +151,12 @@ static void clear_node(th_context *ctx, th_node *node)
     if (node->restored)
         th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
     for (int i = 0; i < node->n_inputs; i++) {
-        th_tensor *input = th_node_input(node, i)->tensor;
+        th_body *input = th_node_input(node, i)->tensor;
         if (input && input->owned)
             input->tape_uses--;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        th_tensor *output = th_node_output(node, i)->tensor;
+        th_body *output = th_node_output(node, i)->tensor;
         if (output && output->kept)
             th_storage_drop(ctx, output->kept);
         if (output && output->gradient && output->root == output)
@@ -176,9 +176,11 @@ void th_tape_clear(th_context *ctx)
     if (tape)
         for (int64_t i = 0; i < tape->nodes.count; i++)
             clear_node(ctx, th_node_at(tape, i));
-    th_pool *handles = &ctx->step_tensors[ctx->step_pool];
-    for (int64_t i = 0; i < handles->count; i++)
-        th_handle_give_up(th_pool_at(handles, i), TH_LIFE_CLEARED);
+    th_pool *bodies = &ctx->step_tensors;
+    for (int64_t i = 0; i < bodies->count; i++)
+        th_handle_give_up(th_pool_at(bodies, i), TH_LIFE_CLEARED);
+    ctx->tensors_before += (uint64_t)bodies->count;
+    th_pool_reset(bodies);
     th_free_waiting(ctx);
     if (tape) {
         th_pool_reset(&tape->nodes);
@@ -191,11 +193,6 @@ void th_tape_clear(th_context *ctx)
         tape->finding_is_old = tape->finding[0] != 0;
         ctx->path = "";
     }
-    ctx->step_pool ^= 1;
-    th_pool *next = &ctx->step_tensors[ctx->step_pool];
-    th_pool_reset(next);
-    (void)th_pool_reserve(
-        ctx, next, handles); /* now, so that the next step allocates nothing; if it fails here, the next step says so */
 }
 
 int64_t th_tape_length(const th_context *ctx)

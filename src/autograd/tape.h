@@ -15,7 +15,7 @@ typedef enum th_saved {
 } th_saved;
 
 typedef struct th_operand_record {
-    th_tensor *tensor; /* NULL: an input left out, an output nobody asked for */
+    th_body *tensor; /* NULL: an input left out, an output nobody asked for */
     th_saved saved;
     uint32_t version; /* of the storage, when recorded */
 } th_operand_record;
@@ -76,6 +76,8 @@ typedef struct th_frame {
     const th_node *node; /* that the call comes from; NULL while it is being made */
     int64_t view_offset;
     uint32_t declared; /* outputs that the shape rule declared */
+    th_body **operand; /* [n_inputs] of a call being made */
+    th_body *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
     bool add[TH_MAX_INPUTS];
@@ -96,9 +98,9 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 /* -- gradients that a forward computes (autograd/early.c) -- */
 /* Before a forward that will be recorded: offers it the memory of its early gradients, if all that are wanted can be.
  */
-th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs);
+th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs);
 /* After it was recorded as this node: what it wrote there stands until somebody else takes the memory. */
-void th_early_claim(const th_frame *frame, int n, th_tensor *const *inputs, int64_t node);
+void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node);
 /* Whether all that the current backward wants of it still stands. */
 bool th_early_stands(const th_context *ctx, const th_node *node);
 /* At a clear. */

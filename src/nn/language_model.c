@@ -19,13 +19,15 @@ typedef struct language_model {
 
 /* -- forward -- */
 
-static bool check_tokens(const language_model *l, th_tensor *tokens)
+static bool check_tokens(const language_model *l, th_tensor *handle)
 {
     th_context *ctx = l->base.ctx;
-    if (!th_usable(tokens, ctx, l->base.type, "tokens"))
+    const th_body *tokens = th_usable(handle, ctx, l->base.type, "tokens");
+    const th_body *places = tokens ? th_usable(l->places, ctx, l->base.type, "the positions") : NULL;
+    if (places == NULL)
         return false;
     const th_array a = th_tensor_array(tokens);
-    const int64_t length = l->places->size[0];
+    const int64_t length = places->size[0];
     if (!th_is_index(a.dtype))
         return th_fail(ctx, TH_ERROR_TYPE, l->base.type, "tokens must be int32 or int64, they are %s",
                        th_dtype_name(a.dtype)) == TH_OK;

@@ -99,8 +99,7 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
 static bool usable(const th_module *m, const char *operation)
 {
     if (m == NULL) {
-        if (th_last_context())
-            th_fail(th_last_context(), TH_ERROR_ARGUMENT, operation, "the module is NULL");
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the module is NULL");
         return false;
     }
     th_use_context(m->ctx);
@@ -137,14 +136,14 @@ th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
     return child;
 }
 
-static th_tensor *append_parameter(th_module *m, const char *name, th_tensor *tensor, const char *operation)
+static th_tensor *append_parameter(th_module *m, const char *name, th_body *tensor, const char *operation)
 {
     th_parameter *p = th_allocate(m->ctx, sizeof *p);
     if (p == NULL) {
         th_fail_memory(m->ctx, operation, sizeof *p);
         return NULL;
     }
-    *p = (th_parameter){.tensor = tensor};
+    *p = (th_parameter){.tensor = tensor->handle};
     strcpy(p->name, name);
     th_parameter **link = &m->parameters;
     while (*link)
@@ -152,36 +151,39 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_tensor *te
     *link = p;
     if (tensor->label == NULL)
         tensor->label = p->name;
-    return tensor;
+    return tensor->handle;
 }
 
 th_tensor *(th_module_add_parameter)(th_module *m, const char *name, th_shape shape)
 {
     if (!usable(m, "module_add_parameter") || !legal_name(m, name, 0, "module_add_parameter"))
         return NULL;
-    th_tensor *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
+    th_body *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
     if (t == NULL)
         return NULL;
-    if (th_set_requires_gradient(t, true) == NULL || append_parameter(m, name, t, "module_add_parameter") == NULL) {
+    if (th_set_requires_gradient(t->handle, true) == NULL ||
+        append_parameter(m, name, t, "module_add_parameter") == NULL) {
         th_parameter_free(t);
         return NULL;
     }
-    return t;
+    return t->handle;
 }
 
 th_tensor *(th_module_tie_parameter)(th_module *m, const char *name, th_tensor *parameter)
 {
-    if (!usable(m, "module_tie_parameter") || !th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter") ||
-        !legal_name(m, name, 0, "module_tie_parameter"))
+    if (!usable(m, "module_tie_parameter"))
         return NULL;
-    if (!parameter->parameter) {
+    th_body *t = th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter");
+    if (t == NULL || !legal_name(m, name, 0, "module_tie_parameter"))
+        return NULL;
+    if (!t->parameter) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_tie_parameter", "\"%s\" can only be tied to a parameter of a module",
                 name);
         return NULL;
     }
-    if (append_parameter(m, name, parameter, "module_tie_parameter") == NULL)
+    if (append_parameter(m, name, t, "module_tie_parameter") == NULL)
         return NULL;
-    th_parameter_share(parameter);
+    th_parameter_share(t);
     return parameter;
 }
 
@@ -199,11 +201,12 @@ static void destroy(th_module *m)
     while (m->parameters) {
         th_parameter *p = m->parameters;
         m->parameters = p->next;
-        if (th_parameter_entry_of(p->tensor)->owners == 1)
-            th_optimizers_forget_parameter(ctx, p->tensor);
-        if (p->tensor->label == p->name)
-            p->tensor->label = NULL;
-        th_parameter_free(p->tensor);
+        th_body *t = th_body_of(p->tensor);
+        if (th_parameter_entry_of(t)->owners == 1)
+            th_optimizers_forget_parameter(ctx, t);
+        if (t->label == p->name)
+            t->label = NULL;
+        th_parameter_free(t);
         th_release(ctx, p, sizeof *p);
     }
     th_release(ctx, m, m->bytes);
@@ -426,7 +429,7 @@ static th_status reserve_all(th_module *m, th_dtype dtype, th_parameter_entry **
 {
     int64_t i = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p); i++) {
-        const th_tensor *t = p.tensor;
+        const th_body *t = th_body_of(p.tensor);
         if (t->dtype == dtype)
             continue;
         if (t->tape_uses > 0 || t->own_storage.holds > 1 ||
@@ -462,8 +465,9 @@ th_status(th_module_cast)(th_module *m, th_dtype dtype)
     int64_t i = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p); i++)
         if (entries[i] && status == TH_OK) {
-            th_optimizers_move(ctx, p.tensor, entries[i]);
-            th_parameter_move(p.tensor, entries[i]);
+            th_body *t = th_body_of(p.tensor);
+            th_optimizers_move(ctx, t, entries[i]);
+            th_parameter_move(t, entries[i]);
         }
     for (i = count - 1; i >= 0 && status != TH_OK; i--)
         if (entries[i])
@@ -509,7 +513,7 @@ bool th_parameter_next(th_parameter_iterator *it)
             continue;
         }
         it->parameter = p->next;
-        const th_parameter_entry *entry = th_parameter_entry_of(p->tensor);
+        const th_parameter_entry *entry = th_parameter_entry_of(th_body_of(p->tensor));
         if (entry && entry->owners > 1 && !comes_first(it->root, p))
             continue;
         it->tensor = p->tensor;
@@ -564,7 +568,7 @@ int64_t th_module_count(const th_module *m)
 {
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count += th_tensor_numel(p.tensor);
+        count += th_numel(p.tensor);
     return count;
 }
 
@@ -572,7 +576,7 @@ int64_t th_module_count_trainable(const th_module *m)
 {
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count += p.tensor->requires_gradient ? th_tensor_numel(p.tensor) : 0;
+        count += th_requires_gradient(p.tensor) ? th_numel(p.tensor) : 0;
     return count;
 }
 
@@ -588,8 +592,9 @@ uint32_t th_module_crc32c(const th_module *m)
         return 0;
     uint32_t crc = 0xFFFFFFFFu;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        const unsigned char *bytes = th_tensor_data(p.tensor);
-        const size_t count = (size_t)th_tensor_numel(p.tensor) * th_dtype_size(p.tensor->dtype);
+        const th_body *t = th_body_of(p.tensor);
+        const unsigned char *bytes = th_tensor_data(t);
+        const size_t count = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
         for (size_t i = 0; i < count; i++)
             crc = (crc >> 8) ^ table[(crc ^ bytes[i]) & 255];
     }

@@ -182,9 +182,10 @@ static bool check_operands(const attention_layer *l, th_tensor *const *x)
 {
     th_context *ctx = l->base.ctx;
     for (int i = 0; i < 3; i++) {
-        if (!th_usable(x[i], ctx, l->base.type, operand_name[i]))
+        const th_body *operand = th_usable(x[i], ctx, l->base.type, operand_name[i]);
+        if (operand == NULL)
             return false;
-        const th_array a = th_tensor_array(x[i]);
+        const th_array a = th_tensor_array(operand);
         if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != l->input[i]) {
             th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)",
                     operand_name[i], TH_TEXT(&a), (long long)l->input[i]);

@@ -27,7 +27,7 @@ typedef struct mirror {
 } mirror;
 
 typedef struct record {
-    th_tensor *tensor;
+    th_body *tensor;
     th_parameter_entry *entry;
     mirror *moments; /* NULL until the first step */
     int group;
@@ -105,15 +105,16 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
                !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
                                    : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
             g++;
-        o->records[o->count++] = (record){.tensor = p.tensor, .entry = th_parameter_entry_of(p.tensor), .group = g};
+        th_body *tensor = th_body_of(p.tensor);
+        o->records[o->count++] = (record){.tensor = tensor, .entry = th_parameter_entry_of(tensor), .group = g};
     }
     return o;
 }
 
 static bool check_module(const th_module *m)
 {
-    if (m == NULL && th_last_context())
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "optimizer", "the module is NULL");
+    if (m == NULL)
+        th_fail_last(TH_ERROR_ARGUMENT, "optimizer", "the module is NULL");
     return m && !th_failed(m->ctx);
 }
 
@@ -370,7 +371,7 @@ static th_optimizer *next_optimizer(th_attachment **at)
     return NULL;
 }
 
-static record *record_of(const th_optimizer *o, const th_tensor *parameter)
+static record *record_of(const th_optimizer *o, const th_body *parameter)
 {
     for (int64_t r = 0; r < o->count; r++)
         if (o->records[r].tensor == parameter)
@@ -386,7 +387,7 @@ static void clear_moments(const th_optimizer *o, const record *r)
             memset(moment_at(r, i), 0, r->entry->bytes);
 }
 
-void th_optimizers_forget_parameter(th_context *ctx, const th_tensor *parameter)
+void th_optimizers_forget_parameter(th_context *ctx, const th_body *parameter)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at)) {
@@ -410,7 +411,7 @@ void th_optimizers_forget_module(th_context *ctx, const th_module *module)
             o->module = NULL;
 }
 
-th_status th_optimizers_reserve(th_context *ctx, const th_tensor *parameter, const th_parameter_entry *to)
+th_status th_optimizers_reserve(th_context *ctx, const th_body *parameter, const th_parameter_entry *to)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at)) {
@@ -421,7 +422,7 @@ th_status th_optimizers_reserve(th_context *ctx, const th_tensor *parameter, con
     return TH_OK;
 }
 
-void th_optimizers_move(th_context *ctx, const th_tensor *parameter, th_parameter_entry *to)
+void th_optimizers_move(th_context *ctx, const th_body *parameter, th_parameter_entry *to)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at)) {
@@ -489,13 +490,13 @@ static double number_at(th_dtype dtype, const void *data, int64_t i)
     return dtype == TH_FLOAT64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-static bool has_gradient(const th_tensor *t)
+static bool has_gradient(const th_body *t)
 {
     return t->requires_gradient && t->gradient && t->gradient_full;
 }
 
 /* The first element that is not finite; -1 when there is none. */
-static int64_t find_non_finite(const th_tensor *t)
+static int64_t find_non_finite(const th_body *t)
 {
     const int64_t numel = th_tensor_numel(t);
     for (int64_t i = 0; i < numel; i++)
@@ -504,7 +505,7 @@ static int64_t find_non_finite(const th_tensor *t)
     return -1;
 }
 
-static th_status fail_non_finite(const th_tensor *t, const char *operation, const char *name, int64_t element)
+static th_status fail_non_finite(const th_body *t, const char *operation, const char *name, int64_t element)
 {
     char index[160] = "";
     int64_t rest = element, size = th_tensor_numel(t);
@@ -518,10 +519,10 @@ static th_status fail_non_finite(const th_tensor *t, const char *operation, cons
                    name, number_at(t->dtype, t->gradient->data, element), index);
 }
 
-static const char *name_of(const th_module *m, const th_tensor *parameter, char *name)
+static const char *name_of(const th_module *m, const th_body *parameter, char *name)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (p.tensor == parameter)
+        if (p.tensor == parameter->handle)
             return strcpy(name, p.name);
     return strcpy(name, "a parameter");
 }
@@ -539,7 +540,7 @@ typedef struct norm {
     double sum, largest;
 } norm;
 
-static th_status visit(norm *g, const th_tensor *t)
+static th_status visit(norm *g, const th_body *t)
 {
     if (!has_gradient(t))
         return TH_OK;
@@ -590,7 +591,7 @@ th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
     norm g = {.module = m, .operation = "clip_gradients"};
     do {
         for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-            if (visit(&g, p.tensor) != TH_OK)
+            if (visit(&g, th_body_of(p.tensor)) != TH_OK)
                 return ctx->error;
     } while (another_pass(&g));
     const double before = norm_of(&g), factor = max_norm / before;
@@ -598,13 +599,15 @@ th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
         *norm_before = before;
     if (!(before > max_norm))
         return TH_OK;
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (has_gradient(p.tensor)) {
-            th_array gradient = th_tensor_array(p.tensor);
-            gradient.data = p.tensor->gradient->data;
-            th_elementwise(ctx, th_context_kernels(ctx, p.tensor->dtype)->scale, &factor, &gradient, false, 1,
-                           (const th_array *const[]){&gradient});
-        }
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        const th_body *t = th_body_of(p.tensor);
+        if (!has_gradient(t))
+            continue;
+        th_array gradient = th_tensor_array(t);
+        gradient.data = t->gradient->data;
+        th_elementwise(ctx, th_context_kernels(ctx, t->dtype)->scale, &factor, &gradient, false, 1,
+                       (const th_array *const[]){&gradient});
+    }
     return TH_OK;
 }
 
@@ -718,7 +721,7 @@ static void forget_refused(th_optimizer *o)
         repeated = has_gradient(o->records[i].tensor) && !o->records[i].tensor->gradient_refused;
     for (int64_t i = 0; i < o->count && repeated; i++)
         if (o->records[i].tensor->gradient_refused)
-            th_empty_gradient(o->records[i].tensor);
+            th_empty_gradient(o->records[i].tensor->handle);
 }
 
 static th_status check_gradients(th_optimizer *o)
@@ -735,10 +738,8 @@ static th_status check_gradients(th_optimizer *o)
 
 th_status(th_optimizer_step)(th_optimizer *o)
 {
-    if (o == NULL) {
-        th_context *last = th_last_context();
-        return last ? th_fail(last, TH_ERROR_ARGUMENT, "optimizer_step", "the optimiser is NULL") : TH_ERROR_ARGUMENT;
-    }
+    if (o == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, "optimizer_step", "the optimiser is NULL");
     th_context *ctx = o->ctx;
     if (th_failed(ctx))
         return ctx->error;
@@ -757,7 +758,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
         if (o->records[i].due) {
             o->records[i].steps++;
             th_storage_changed(o->records[i].tensor->storage);
-            th_empty_gradient(o->records[i].tensor);
+            th_empty_gradient(o->records[i].tensor->handle);
         }
     th_random_step_done(ctx);
     if (start)

@@ -91,10 +91,11 @@ static th_tensor *visit(const transformer_block *b, branch_function *branch, th_
     return th_scope_end(ctx, normed(b->post_norm ? norm : NULL, x));
 }
 
-static bool check_operands(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+static bool check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    if (!th_usable(x, ctx, b->base.type, "x"))
+    const th_body *x = th_usable(handle, ctx, b->base.type, "x");
+    if (x == NULL)
         return false;
     const th_array a = th_tensor_array(x);
     if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != b->width)

@@ -53,6 +53,10 @@ th_context *(th_context_new)(const th_context_options *options)
     if (ctx == NULL)
         return NULL;
     memset(ctx, 0, sizeof *ctx);
+    if (!th_contexts_add(ctx)) {
+        allocator.release(allocator.user, ctx, bytes);
+        return NULL;
+    }
     ctx->options = given;
     ctx->options.allocator = allocator;
     ctx->reserved = ctx->live_other = ctx->peak = bytes;
@@ -62,9 +66,8 @@ th_context *(th_context_new)(const th_context_options *options)
     ctx->path = "";
     th_arena_init(&ctx->step_arena, th_context_chunks(ctx), given.shapes_only);
     th_arena_init(&ctx->owned_arena, th_context_chunks(ctx), given.shapes_only);
-    for (int i = 0; i < 2; i++)
-        th_pool_init(&ctx->step_tensors[i], sizeof(th_tensor));
-    th_pool_init(&ctx->owned_tensors, sizeof(th_tensor));
+    th_pool_init(&ctx->step_tensors, sizeof(th_body));
+    th_pool_init(&ctx->owned_tensors, sizeof(th_body));
     th_use_context(ctx);
     check_options(ctx);
     ctx->machine.bfloat16_products = given.bfloat16_products;
@@ -77,6 +80,9 @@ void th_context_free(th_context *ctx)
 {
     if (ctx == NULL)
         return;
+    th_contexts_lock(); /* a thread that stores an error in it has done so, and none begins */
+    th_use_context(ctx);
+    th_contexts_unlock();
     while (ctx->attachments) {
         th_attachment *first = ctx->attachments;
         ctx->attachments = first->next;
@@ -84,12 +90,11 @@ void th_context_free(th_context *ctx)
         th_release(ctx, first, sizeof *first);
     }
     th_parameter_blocks_destroy(ctx);
-    for (int i = 0; i < 2; i++)
-        th_pool_destroy(ctx, &ctx->step_tensors[i]);
+    th_pool_destroy(ctx, &ctx->step_tensors);
     th_pool_destroy(ctx, &ctx->owned_tensors);
     th_arena_destroy(&ctx->step_arena);
     th_arena_destroy(&ctx->owned_arena);
-    th_forget_context(ctx);
+    th_contexts_remove(ctx);
     const th_allocator allocator = ctx->options.allocator;
     allocator.release(allocator.user, ctx, (sizeof(th_context) + 63) / 64 * 64);
 }

@@ -3,6 +3,7 @@
 #define TH_TENSOR_CONTEXT_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include "kernels/kernels.h"
 #include "kernels/machine.h"
@@ -30,6 +31,8 @@ typedef struct th_attachment {
 } th_attachment;
 
 struct th_context {
+    uint32_t number;              /* among all that this process has made (tensor/contexts.c) */
+    _Atomic(const void *) thread; /* that used it last (tensor/error.c) */
     th_context_options options;
     th_machine machine;
     int threads;
@@ -58,17 +61,15 @@ struct th_context {
     struct th_parameter_block *parameter_blocks;
 
     /* handles */
-    th_pool step_tensors[2], owned_tensors;
-    th_tensor *owned_free_first,
-        *owned_free_last; /* freed owned handles, reused oldest first so that a stale one is recognised longest */
-    int64_t owned_free_count;
-    th_tensor *free_at_clear; /* owned tensors that were freed while the tape used them */
-    int step_pool;            /* which of the two is in use; they take turns at every clear */
+    th_pool step_tensors, owned_tensors;
+    uint64_t tensors_before;                            /* tensors of the steps that th_tape_clear has ended */
+    struct th_body *owned_free_first, *owned_free_last; /* freed owned bodies, used again oldest first */
+    struct th_body *free_at_clear;                      /* owned tensors that were freed while the tape used them */
 
     int scope_depth;  /* open scopes; 0: what is created is the user's */
     const char *path; /* dotted names of the open scopes; "" outside */
     /* The gradient checker's: called with every owned floating tensor before an operation reads it; NULL otherwise. */
-    void (*on_owned_input)(th_tensor *t, void *user);
+    void (*on_owned_input)(struct th_body *t, void *user);
     void *on_owned_input_user;
     struct th_tape *tape;       /* autograd/tape.h; made with the first scope or node */
     struct th_profile *profile; /* autograd/profile.h; made with the first profile */
@@ -86,19 +87,28 @@ static inline bool th_failed(const th_context *ctx)
 {
     return ctx->error != TH_OK;
 }
-/* The context this thread used last (for calls that were given NULL only); NULL if none lives. */
-th_context *th_last_context(void);
+/* This thread uses ctx. */
 void th_use_context(th_context *ctx);
-void th_forget_context(const th_context *ctx); /* when it is freed */
+/* The context this thread used last, for calls that were given no other; NULL if there is none, it has been freed, or
+ * another thread has gone on with it. */
+th_context *th_last_context(void);
+/* th_fail in that context, if there is one. It may be freed by another thread at the same time. */
+th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The innermost location pushed by TH_AT; file NULL when there is none. */
 void th_location(const char **file, int *line);
-/* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
- * NULL). On failure stores the error (if none is pending) and returns false. position: "a", "weight", ... */
-bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position);
-/* What a function returns after th_usable has refused t: the code of the pending error. */
-th_status th_refused(const th_tensor *t);
 /* Checks the context of a function that was given one: not NULL (an error in the one used last), no error pending. */
 bool th_usable_context(th_context *ctx, const char *operation);
+
+/* -- the contexts that live (tensor/contexts.c) -- */
+/* Gives ctx its number, which no other context of the process gets; false when too many live. */
+bool th_contexts_add(th_context *ctx);
+void th_contexts_remove(th_context *ctx);
+/* The one with this number; NULL when it has been freed. */
+th_context *th_contexts_find(uint32_t number);
+/* While somebody holds this, no context goes: for the rare use of one that another thread may free. */
+void th_contexts_lock(void);
+void th_contexts_unlock(void);
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);

@@ -14,7 +14,7 @@ static _Thread_local struct {
     int depth; /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
 } locations;
 
-static _Thread_local th_context *last_context;
+static _Thread_local uint32_t last_context; /* its number: it may be freed by another thread */
 
 void th_at_push(const char *file, int line)
 {
@@ -66,20 +66,17 @@ void th_location(const char **file, int *line)
     }
 }
 
-th_context *th_last_context(void)
-{
-    return last_context;
-}
-
 void th_use_context(th_context *ctx)
 {
-    last_context = ctx;
+    last_context = ctx->number;
+    if (atomic_load_explicit(&ctx->thread, memory_order_relaxed) != &locations)
+        atomic_store_explicit(&ctx->thread, &locations, memory_order_relaxed);
 }
 
-void th_forget_context(const th_context *ctx)
+th_context *th_last_context(void)
 {
-    if (last_context == ctx)
-        last_context = NULL;
+    th_context *ctx = th_contexts_find(last_context);
+    return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &locations ? ctx : NULL;
 }
 
 /* Appends to the message as far as it fits. */
@@ -130,6 +127,19 @@ th_status th_fail(th_context *ctx, th_status code, const char *operation, const 
     return code;
 }
 
+th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    th_contexts_lock();
+    th_context *ctx = th_last_context();
+    th_fail_arguments(ctx, code, operation, format, arguments);
+    code = ctx ? ctx->error : code;
+    th_contexts_unlock();
+    va_end(arguments);
+    return code;
+}
+
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
 {
     if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
@@ -139,45 +149,10 @@ th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
     return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes", bytes);
 }
 
-static const char *const life_text[] = {
-    [TH_LIFE_UNUSED] = "has been freed",
-    [TH_LIFE_LIVE] = "is alive",
-    [TH_LIFE_GIVEN_UP] = "was given up when its scope ended (return it from the scope, or th_keep it)",
-    [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
-};
-
-bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
-{
-    if (t == NULL) {
-        th_context *where = ctx ? ctx : last_context;
-        th_fail(where, TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
-        return false;
-    }
-    if (ctx && t->ctx != ctx) { /* before its own error: what is returned in vain must be pending in ctx */
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
-        return false;
-    }
-    th_use_context(t->ctx);
-    if (t->ctx->error != TH_OK)
-        return false;
-    if (t->life != TH_LIFE_LIVE || t->freed) {
-        th_fail(t->ctx, TH_ERROR_STATE, operation, "%s %s", position,
-                t->freed ? life_text[TH_LIFE_UNUSED] : life_text[t->life]);
-        return false;
-    }
-    return true;
-}
-
-th_status th_refused(const th_tensor *t)
-{
-    const th_context *ctx = t ? t->ctx : last_context;
-    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
-}
-
 bool th_usable_context(th_context *ctx, const char *operation)
 {
     if (ctx == NULL) {
-        th_fail(last_context, TH_ERROR_ARGUMENT, operation, "the context is NULL");
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the context is NULL");
         return false;
     }
     th_use_context(ctx);

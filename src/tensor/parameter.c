@@ -106,7 +106,7 @@ static th_storage storage_of(const th_parameter_entry *entry)
     };
 }
 
-th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
+th_body *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -118,7 +118,7 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
         th_fail(ctx, TH_ERROR_SHAPE, operation, "a size of the parameter is negative, or its bytes overflow");
         return NULL;
     }
-    th_tensor *t = th_handle_new(ctx, true, operation);
+    th_body *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
     th_parameter_entry *entry = new_entry(ctx, dtype, bytes, operation);
@@ -137,7 +137,7 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
     return t;
 }
 
-th_parameter_entry *th_parameter_entry_of(const th_tensor *t)
+th_parameter_entry *th_parameter_entry_of(const th_body *t)
 {
     if (t->own_storage.parameter_block == NULL)
         return NULL;
@@ -147,18 +147,18 @@ th_parameter_entry *th_parameter_entry_of(const th_tensor *t)
     return entry;
 }
 
-void th_parameter_share(th_tensor *t)
+void th_parameter_share(th_body *t)
 {
     th_parameter_entry_of(t)->owners++;
 }
 
-void th_parameter_free(th_tensor *t)
+void th_parameter_free(th_body *t)
 {
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry == NULL || --entry->owners > 0)
         return;
     t->parameter = false; /* from here on a tensor like any other */
-    th_tensor_free(t);
+    th_tensor_free(th_handle_of(t));
 }
 
 void th_parameter_release(th_context *ctx, th_storage *storage)
@@ -173,7 +173,7 @@ void th_parameter_release(th_context *ctx, th_storage *storage)
     storage->dropped = true;
 }
 
-th_status th_parameter_gradient_memory(th_tensor *t)
+th_status th_parameter_gradient_memory(th_body *t)
 {
     th_parameter_block *block = t->own_storage.parameter_block;
     if (!block->has_gradient) {
@@ -194,7 +194,7 @@ th_status th_parameter_gradient_memory(th_tensor *t)
     return TH_OK;
 }
 
-th_parameter_entry *th_parameter_reserve(const th_tensor *t, th_dtype dtype, const char *operation)
+th_parameter_entry *th_parameter_reserve(const th_body *t, th_dtype dtype, const char *operation)
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
@@ -209,7 +209,7 @@ void th_parameter_unreserve(th_context *ctx, th_parameter_entry *entry)
     free_entry(ctx, entry);
 }
 
-void th_parameter_move(th_tensor *t, th_parameter_entry *to)
+void th_parameter_move(th_body *t, th_parameter_entry *to)
 {
     th_context *ctx = t->ctx;
     th_parameter_entry *from = th_parameter_entry_of(t);
