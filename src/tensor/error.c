@@ -6,29 +6,27 @@
 
 enum { TH_LOCATION_DEPTH = 64 };
 
-/* The one exception to "no global state" (design contract): where this thread's nested calls stand, and the context it
- * used last. */
+/* What this thread knows by itself: where its nested calls stand, and which context it used last. */
 static _Thread_local struct {
     const char *file[TH_LOCATION_DEPTH];
     int line[TH_LOCATION_DEPTH];
-    int depth; /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
-} locations;
-
-static _Thread_local uint32_t last_context; /* its number: it may be freed by another thread */
+    int depth;             /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
+    uint32_t last_context; /* its number: the context may have been freed, by another thread even */
+} own;
 
 void th_at_push(const char *file, int line)
 {
-    if (locations.depth < TH_LOCATION_DEPTH) {
-        locations.file[locations.depth] = file;
-        locations.line[locations.depth] = line;
+    if (own.depth < TH_LOCATION_DEPTH) {
+        own.file[own.depth] = file;
+        own.line[own.depth] = line;
     }
-    locations.depth++;
+    own.depth++;
 }
 
 static void pop(void)
 {
-    if (locations.depth > 0)
-        locations.depth--;
+    if (own.depth > 0)
+        own.depth--;
 }
 
 th_tensor *th_at_pop(th_tensor *result)
@@ -59,24 +57,24 @@ void th_location(const char **file, int *line)
 {
     *file = NULL;
     *line = 0;
-    if (locations.depth > 0) {
-        const int top = locations.depth <= TH_LOCATION_DEPTH ? locations.depth - 1 : TH_LOCATION_DEPTH - 1;
-        *file = locations.file[top];
-        *line = locations.line[top];
+    if (own.depth > 0) {
+        const int top = own.depth <= TH_LOCATION_DEPTH ? own.depth - 1 : TH_LOCATION_DEPTH - 1;
+        *file = own.file[top];
+        *line = own.line[top];
     }
 }
 
 void th_use_context(th_context *ctx)
 {
-    last_context = ctx->number;
-    if (atomic_load_explicit(&ctx->thread, memory_order_relaxed) != &locations)
-        atomic_store_explicit(&ctx->thread, &locations, memory_order_relaxed);
+    own.last_context = ctx->number;
+    if (atomic_load_explicit(&ctx->thread, memory_order_relaxed) != &own)
+        atomic_store_explicit(&ctx->thread, &own, memory_order_relaxed);
 }
 
 th_context *th_last_context(void)
 {
-    th_context *ctx = th_contexts_find(last_context);
-    return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &locations ? ctx : NULL;
+    th_context *ctx = th_contexts_find(own.last_context);
+    return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &own ? ctx : NULL;
 }
 
 /* Appends to the message as far as it fits. */
