@@ -319,11 +319,9 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inpu
 
 /* Everything before the call itself: usable operands, a copy of the attributes, a frame that knows the inputs, the
  * shape rule's word. */
-static th_status begin(th_frame *frame, const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
+static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const void *attributes, int n,
+                       th_tensor *const *inputs)
 {
-    th_context *ctx = context_of_call(op, n, inputs);
-    if (ctx == NULL)
-        return TH_ERROR_ARGUMENT;
     th_use_context(ctx);
     if (ctx->error != TH_OK)
         return ctx->error;
@@ -360,26 +358,28 @@ static th_status begin(th_frame *frame, const th_op *op, const void *attributes,
 th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
     th_context *ctx = context_of_call(op, n, inputs);
-    uint32_t calls[TH_STREAM_COUNT];
-    if (ctx)
-        memcpy(calls, ctx->calls, sizeof calls);
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
-    const th_status status = begin(&frame, op, attributes, n, inputs);
-    if (ctx)
-        memcpy(ctx->calls, calls, sizeof calls); /* nothing is drawn */
+    const th_status status = begin(&frame, ctx, op, attributes, n, inputs);
+    ctx->calls[TH_STREAM_DROPOUT] = calls; /* nothing is drawn */
     return status;
 }
 
 th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
                       th_tensor **const *extra)
 {
-    th_frame frame;
-    if (begin(&frame, op, attributes, n, inputs) != TH_OK)
+    th_context *ctx = context_of_call(op, n, inputs);
+    if (ctx == NULL)
         return NULL;
-    th_context *ctx = frame.call.ctx;
+    const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
+    th_frame frame;
     th_body *outputs[TH_MAX_OUTPUTS] = {NULL};
-    if (run(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
-        abandon(frame.call.n_outputs, outputs);
+    if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
+        run(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
+        abandon(TH_MAX_OUTPUTS, outputs);
+        ctx->calls[TH_STREAM_DROPOUT] = calls; /* what failed has drawn nothing */
         return NULL;
     }
     for (int i = 1; i < frame.call.n_outputs; i++) {

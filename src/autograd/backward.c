@@ -392,7 +392,9 @@ th_status(th_backward_with)(th_tensor *handle, const th_backward_options *option
     if (th_gradients_begin(ctx, options) != TH_OK)
         return ctx->error;
     walk(ctx, t, options);
-    return th_gradients_end(ctx, options);
+    const th_status status = th_gradients_end(ctx, options);
+    ctx->step_failed = status != TH_OK;
+    return status;
 }
 
 th_status(th_backward)(th_tensor *loss)

@@ -38,7 +38,10 @@ enum { TH_MAX_SCOPES = 64 };
 
 typedef struct th_scope {
     int64_t first_handle; /* of the step's pool */
-    const char *path;
+    const char *path;     /* outside it */
+    void *owner;          /* a module whose forward it is, else NULL */
+    void (*closed)(void *owner);
+    int no_grad_depth; /* when it was opened */
 } th_scope;
 
 typedef struct th_tape {
@@ -52,6 +55,14 @@ typedef struct th_tape {
     char finding[1024];         /* of tracing; "" when there is none */
     bool finding_is_old;        /* it stems from the step before */
 } th_tape;
+
+/* A scope that belongs to somebody. False, and nothing is open, when there can be none: the error is stored. */
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner));
+/* Closes the innermost scope of owner, with those that were left open in it; false when none is open. */
+bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count);
+
+/* Closes what was left open outside every forward that th_module_forward is running. */
+void th_scopes_close(th_context *ctx);
 
 /* The context's tape, made when first needed; NULL with TH_ERROR_MEMORY. */
 th_tape *th_tape_of(th_context *ctx, const char *operation);

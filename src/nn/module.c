@@ -1,6 +1,7 @@
 /* The tree: members, names, scopes, visiting. What a layer computes is in layers.c and the user's own files. */
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "nn/optimizer.h"
 #include "tapehead/module.h"
 #include "tapehead/tape.h"
@@ -224,8 +225,13 @@ void th_module_free(th_module *m)
 {
     if (m == NULL)
         return;
+    if (running(m) && th_failed(m->ctx)) /* it has returned early, or the one that runs is another */
+        th_scopes_close(m->ctx);
     if (running(m)) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s cannot be freed while its forward runs", m->type);
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free",
+                "%s cannot be freed while its forward runs (one that returned before th_module_end is ended by "
+                "th_tape_clear)",
+                m->type);
         return;
     }
     if (m->parent) {
@@ -326,6 +332,24 @@ const char *th_module_full_name(const th_module *m, char *name)
     return m ? name_below(m, NULL, name) : name;
 }
 
+/* Whether m, or a module above it, is pinned to evaluation. */
+static bool is_pinned(const th_module *m)
+{
+    bool pinned = false;
+    for (const th_module *above = m; above && !pinned; above = above->parent)
+        pinned = above->evaluation;
+    return pinned;
+}
+
+/* What begin changed in m and in the context's mode; a mode that was set since then stands. */
+static void leave(void *module)
+{
+    th_module *m = module;
+    const bool inside = m->training_outside && !is_pinned(m);
+    if (--m->entered == 0 && m->ctx->training == inside)
+        m->ctx->training = m->training_outside;
+}
+
 bool th_module_begin(th_module *m)
 {
     if (!usable(m, "module_forward"))
@@ -337,7 +361,8 @@ bool th_module_begin(th_module *m)
         above = above->parent;
     char name[TH_FULL_NAME_SIZE];
     name_below(m, above, name);
-    th_scope_begin(m->ctx, name[0] ? name : NULL);
+    if (!th_scope_open(m->ctx, name, m, leave))
+        return false;
     if (m->entered++ == 0) {
         m->training_outside = m->ctx->training;
         m->ctx->training = th_module_is_training(m);
@@ -345,27 +370,20 @@ bool th_module_begin(th_module *m)
     return true;
 }
 
-/* What begin changed in m and in the context's mode. */
-static void leave(th_module *m)
-{
-    if (--m->entered == 0)
-        m->ctx->training = m->training_outside;
-}
-
 th_tensor *th_module_end(th_module *m, th_tensor *result)
 {
-    if (m == NULL || m->entered == 0)
+    if (m == NULL)
         return result;
-    leave(m);
-    return th_scope_end(m->ctx, th_failed(m->ctx) ? NULL : result);
+    if (th_failed(m->ctx))
+        result = NULL;
+    th_module_end_all(m, &result, 1);
+    return result;
 }
 
 void th_module_end_all(th_module *m, th_tensor *const *results, int count)
 {
-    if (m == NULL || m->entered == 0)
-        return;
-    leave(m);
-    th_scope_end_all(m->ctx, results, count);
+    if (m)
+        th_scope_close(m->ctx, m, results, count);
 }
 
 th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
@@ -377,7 +395,16 @@ th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
                 m->type);
         return NULL;
     }
-    return th_module_begin(m) ? th_module_end(m, m->forward(m, x)) : NULL;
+    if (!th_module_begin(m))
+        return NULL;
+    th_context *ctx = m->ctx;
+    const int scopes = ctx->running.scopes, no_grad = ctx->running.no_grad;
+    ctx->running.scopes = ctx->scope_depth;
+    ctx->running.no_grad = ctx->no_grad_depth;
+    th_tensor *y = m->forward(m, x);
+    ctx->running.scopes = scopes;
+    ctx->running.no_grad = no_grad;
+    return th_module_end(m, y);
 }
 
 th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
@@ -386,10 +413,10 @@ th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
         return NULL;
     th_context *ctx = m->ctx;
     const bool training = ctx->training;
+    const int no_grad_depth = ctx->no_grad_depth++;
     ctx->training = false;
-    th_no_grad_begin(ctx);
     th_tensor *y = (th_module_forward)(m, x);
-    th_no_grad_end(ctx);
+    ctx->no_grad_depth = no_grad_depth;
     ctx->training = training;
     return y;
 }
@@ -404,12 +431,7 @@ void th_module_pin_evaluation(th_module *m, bool pinned)
 
 bool th_module_is_training(const th_module *m)
 {
-    if (m == NULL)
-        return false;
-    for (const th_module *above = m; above; above = above->parent)
-        if (above->evaluation)
-            return false;
-    return m->ctx->training;
+    return m && m->ctx->training && !is_pinned(m);
 }
 
 th_status(th_module_freeze)(th_module *m, bool frozen)

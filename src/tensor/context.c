@@ -219,6 +219,7 @@ void th_set_step(th_context *ctx, int64_t step)
 
 void th_random_step_done(th_context *ctx)
 {
+    ctx->step_failed = false;
     ctx->step++;
     memset(ctx->calls, 0, sizeof ctx->calls);
     ctx->calls_at_clear = 0;

@@ -45,13 +45,14 @@ struct th_context {
 
     /* mode */
     bool training, fusion, keep_values, tracing, profiling;
-    int no_grad_depth;
+    int no_grad_depth, no_grad_at_clear;
 
     /* randomness */
     uint64_t seed;
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT]; /* calls within the step, per stream */
-    uint32_t calls_at_clear;         /* of the dropout stream, at the last clear without an error */
+    uint32_t calls_at_clear; /* of the dropout stream, at the last clear that ended a step that had not failed */
+    bool step_failed;        /* an error has occurred, and since then neither a backward nor a clear */
 
     /* memory */
     size_t reserved, live_other, peak, allocations; /* bytes from the allocator; bytes in use outside the arenas */
@@ -66,7 +67,10 @@ struct th_context {
     struct th_body *owned_free_first, *owned_free_last; /* freed owned bodies, used again oldest first */
     struct th_body *free_at_clear;                      /* owned tensors that were freed while the tape used them */
 
-    int scope_depth;  /* open scopes; 0: what is created is the user's */
+    int scope_depth; /* open scopes; 0: what is created is the user's */
+    struct {
+        int scopes, no_grad; /* that th_module_forward has around it, which are sure to be closed */
+    } running;
     const char *path; /* dotted names of the open scopes; "" outside */
     /* The gradient checker's: called with every owned floating tensor before an operation reads it; NULL otherwise. */
     void (*on_owned_input)(struct th_body *t, void *user);

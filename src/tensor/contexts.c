@@ -16,7 +16,7 @@ typedef struct place {
 } place;
 
 static place places[TH_MAX_CONTEXTS];
-static uint32_t last_number; /* given out; under the mutex */
+static uint32_t last_number; /* that was given out; under the mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void th_contexts_lock(void)
@@ -34,7 +34,9 @@ bool th_contexts_add(th_context *ctx)
     th_contexts_lock();
     bool found = false;
     for (int tries = 0; tries < TH_MAX_CONTEXTS && !found; tries++) {
-        last_number = last_number % TH_HANDLE_MAX_CONTEXT + 1;
+        last_number = last_number < TH_HANDLE_FIRST_CONTEXT || last_number == TH_HANDLE_LAST_CONTEXT
+                          ? TH_HANDLE_FIRST_CONTEXT
+                          : last_number + 1;
         place *p = &places[last_number % TH_MAX_CONTEXTS];
         found = atomic_load_explicit(&p->number, memory_order_relaxed) == 0;
         if (found) {

@@ -100,6 +100,7 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     if (ctx == NULL || ctx->error != TH_OK)
         return code;
     ctx->error = code;
+    ctx->step_failed = true;
     char *message = ctx->message;
     message[0] = 0;
     if (operation)
