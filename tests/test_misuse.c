@@ -457,6 +457,123 @@ START_TEST(an_error_that_was_overcome_changes_no_numbers)
 }
 END_TEST
 
+/* -- modules and optimisers -- */
+
+START_TEST(a_part_of_a_module_is_freed_with_it_only)
+{
+    static const char *const part[] = {
+        "embedding",      "position",           "layers",           "norm",
+        "layers.0.norm1", "layers.0.self_attn", "layers.1.linear2", "layers.1.self_attn.out_proj"};
+    th_module *m = th_language_model_new(
+        ctx, &(th_language_model_options){.vocabulary = 5, .length = 4, .width = 8, .heads = 2, .layers = 2});
+    th_tensor *tokens = th_zeros(ctx, TH_INT32, TH_SHAPE(1, 4));
+    const int64_t count = th_module_count(m);
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        th_module *member = th_module_find(m, part[i]);
+        ck_assert_ptr_nonnull(member);
+        th_module_free(member);
+        assert_error(TH_ERROR_STATE, "is a part of");
+        ck_assert_int_eq(th_module_count(m), count);
+    }
+    ck_assert_ptr_nonnull(th_module_forward(m, tokens));
+    th_module_free(th_module_find(m, "layers.0")); /* a list gets shorter */
+    ck_assert_ptr_nonnull(th_module_forward(m, tokens));
+    ck_assert_int_lt(th_module_count(m), count);
+    th_tape_clear(ctx);
+    th_module_free(m);
+    assert_no_error();
+}
+END_TEST
+
+typedef struct holder {
+    th_module base;
+    th_module *member;
+} holder;
+
+static th_tensor *holder_forward(th_module *m, th_tensor *x)
+{
+    return th_module_forward(((holder *)m)->member, x);
+}
+
+START_TEST(a_freed_module_is_refused)
+{
+    holder *h = th_module_new(ctx, sizeof *h, "holder", holder_forward);
+    h->member = th_module_add(&h->base, "member", th_dense_new(ctx, 2, 2, NULL));
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 2));
+    th_tensor *weight = th_module_find_parameter(h->member, "weight");
+    ck_assert_ptr_nonnull(th_module_forward(&h->base, x));
+    th_tape_clear(ctx);
+    th_module_free(h->member);
+    ck_assert_ptr_null(th_module_forward(&h->base, x));
+    assert_error(TH_ERROR_STATE, "module_forward: dense has been freed");
+    ck_assert_ptr_null(th_dense_onto(h->member, x, x));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_module_evaluate(h->member, x));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_dense(x, weight, NULL));
+    assert_error(TH_ERROR_STATE, "dense: input 1 has been freed");
+    ck_assert_ptr_null(th_module_add(&h->base, "again", h->member));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_module_add_parameter(h->member, "more", TH_SHAPE(1)));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_sgd_new(h->member, &(th_sgd_options){.learning_rate = 1}));
+    assert_error(TH_ERROR_STATE, "(dense) has been freed");
+    ck_assert_int_eq(th_module_cast(h->member, TH_FLOAT64), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_int_eq(th_module_count(h->member), 0);
+    ck_assert_ptr_null(th_module_find_parameter(h->member, "weight"));
+    th_module_free(h->member);
+    assert_error(TH_ERROR_STATE, "module_free: dense has been freed before");
+    th_module_free(&h->base);
+    assert_no_error();
+}
+END_TEST
+
+START_TEST(freed_modules_take_no_memory_for_long)
+{
+    th_memory_usage before = {0};
+    for (int i = 0; i < 5000; i++) {
+        if (i == 1000)
+            before = th_memory(ctx);
+        th_module *m = th_module_new(ctx, i % 100 ? sizeof(holder) : 3 << 20, "m", NULL);
+        ck_assert_ptr_nonnull(m);
+        th_module_free(m);
+    }
+    ck_assert_uint_eq(th_memory(ctx).live, before.live);
+    ck_assert_uint_lt(th_memory(ctx).reserved, 2 << 20);
+}
+END_TEST
+
+START_TEST(optimisers_and_modules_end_in_any_order)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 2));
+    for (int first = 0; first < 2; first++) {
+        th_module *m = th_dense_new(ctx, 2, 2, NULL);
+        th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+        ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        if (first) {
+            th_module_free(m); /* the tape still uses its parameters */
+            ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+            th_tape_clear(ctx);
+        }
+        th_optimizer_free(o);
+        ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE);
+        assert_error(TH_ERROR_STATE, "optimizer_step: the optimiser (adam) has been freed");
+        ck_assert_int_eq(th_optimizer_set_learning_rate(o, 1), TH_ERROR_STATE);
+        assert_error(TH_ERROR_STATE, "has been freed");
+        ck_assert_double_eq(th_optimizer_learning_rate(o), 0);
+        assert_error(TH_ERROR_STATE, "has been freed");
+        th_optimizer_free(o);
+        assert_error(TH_ERROR_STATE, "has been freed");
+        if (!first)
+            th_module_free(m);
+        th_tape_clear(ctx);
+    }
+    assert_no_error();
+}
+END_TEST
+
 /* -- threads -- */
 
 static th_context *shared;
@@ -555,6 +672,10 @@ int main(void)
     tcase_add_test(tcase, a_module_that_returned_early_can_be_freed);
     tcase_add_test(tcase, both_orders_of_clearing_equal_a_run_that_never_failed);
     tcase_add_test(tcase, an_error_that_was_overcome_changes_no_numbers);
+    tcase_add_test(tcase, a_part_of_a_module_is_freed_with_it_only);
+    tcase_add_test(tcase, a_freed_module_is_refused);
+    tcase_add_test(tcase, freed_modules_take_no_memory_for_long);
+    tcase_add_test(tcase, optimisers_and_modules_end_in_any_order);
     tcase_add_test(tcase, another_thread_frees_the_context_that_was_used_last);
     tcase_add_test(tcase, a_context_is_freed_while_an_error_is_stored_in_it);
     suite_add_tcase(suite, tcase);

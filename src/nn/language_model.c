@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/module.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"
@@ -156,6 +157,7 @@ th_module *(th_language_model_new)(th_context *ctx, const th_language_model_opti
         return NULL;
     l->dropout = given.dropout;
     add_members(l, &given);
+    th_module_complete(&l->base);
     if (!th_failed(ctx))
         initialise(l, given.layers * (given.block.no_mlp ? 1 : 2));
     if (!th_failed(ctx))

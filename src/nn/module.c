@@ -1,4 +1,6 @@
 /* The tree: members, names, scopes, visiting. What a layer computes is in layers.c and the user's own files. */
+#include "nn/module.h"
+
 #include <string.h>
 
 #include "autograd/tape.h"
@@ -104,7 +106,15 @@ static bool usable(const th_module *m, const char *operation)
         return false;
     }
     th_use_context(m->ctx);
+    if (m->freed)
+        th_fail(m->ctx, TH_ERROR_STATE, operation, "%s has been freed", m->type);
     return !th_failed(m->ctx);
+}
+
+void th_module_complete(th_module *m)
+{
+    for (th_module *child = m->first; child; child = child->next)
+        child->part = true;
 }
 
 th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
@@ -210,7 +220,9 @@ static void destroy(th_module *m)
         th_parameter_free(t);
         th_release(ctx, p, sizeof *p);
     }
-    th_release(ctx, m, m->bytes);
+    m->freed = true;
+    m->parent = m->next = NULL;
+    th_rest(ctx, m, m->bytes);
 }
 
 static bool running(const th_module *m)
@@ -225,6 +237,15 @@ void th_module_free(th_module *m)
 {
     if (m == NULL)
         return;
+    if (m->freed) {
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s has been freed before", m->type);
+        return;
+    }
+    if (m->part && m->parent) {
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s is a part of %s and freed with it", m->name,
+                m->parent->type);
+        return;
+    }
     if (running(m) && th_failed(m->ctx)) /* it has returned early, or the one that runs is another */
         th_scopes_close(m->ctx);
     if (running(m)) {

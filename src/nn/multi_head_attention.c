@@ -1,5 +1,6 @@
 /* Multi-head attention as a layer: projections, heads split and merged as views, th_scaled_dot_product_attention in the
  * middle. What attention computes and hides, fused or composed, is that operation's matter. */
+#include "nn/module.h"
 #include "tapehead/layers.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
@@ -106,6 +107,7 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
         packed &= l->input[i] == width && l->rows[i] == width;
     }
     add_members(l, width, packed, given.no_bias, value_width, given.output_width ? given.output_width : width);
+    th_module_complete(&l->base);
     if (!th_failed(ctx))
         return &l->base;
     th_module_free(&l->base);

@@ -57,6 +57,7 @@ struct th_optimizer {
     record **layout; /* [count], in the order they lie in memory */
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
+    bool freed;
     mirror *mirrors;
 };
 
@@ -115,6 +116,8 @@ static bool check_module(const th_module *m)
 {
     if (m == NULL)
         th_fail_last(TH_ERROR_ARGUMENT, "optimizer", "the module is NULL");
+    if (m && m->freed)
+        th_fail(m->ctx, TH_ERROR_STATE, "optimizer", "the module (%s) has been freed", m->type);
     return m && !th_failed(m->ctx);
 }
 
@@ -224,12 +227,23 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->records, (size_t)o->capacity * sizeof *o->records);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
-    th_release(ctx, o, sizeof *o);
+    o->freed = true;
+    th_rest(ctx, o, sizeof *o);
+}
+
+/* False for an optimiser that must not be used: the error is stored. */
+static bool usable(const th_optimizer *o, const char *operation)
+{
+    if (o == NULL)
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the optimiser is NULL");
+    else if (o->freed)
+        th_fail(o->ctx, TH_ERROR_STATE, operation, "the optimiser (%s) has been freed", o->operation);
+    return o && !o->freed;
 }
 
 void th_optimizer_free(th_optimizer *o)
 {
-    if (o == NULL)
+    if (o == NULL || !usable(o, "optimizer_free"))
         return;
     th_detach_object(o->ctx, o);
     release(o->ctx, o);
@@ -237,8 +251,8 @@ void th_optimizer_free(th_optimizer *o)
 
 th_status th_optimizer_set_learning_rate(th_optimizer *o, double learning_rate)
 {
-    if (o == NULL)
-        return TH_ERROR_ARGUMENT;
+    if (!usable(o, "optimizer_set_learning_rate"))
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     if (!(learning_rate >= 0 && isfinite(learning_rate)))
         return th_fail(o->ctx, TH_ERROR_ARGUMENT, o->operation,
                        "the learning rate must be finite and not negative, it is %g", learning_rate);
@@ -248,12 +262,12 @@ th_status th_optimizer_set_learning_rate(th_optimizer *o, double learning_rate)
 
 double th_optimizer_learning_rate(const th_optimizer *o)
 {
-    return o ? o->learning_rate : 0;
+    return o && usable(o, "optimizer_learning_rate") ? o->learning_rate : 0;
 }
 
 double th_optimizer_gradient_norm(const th_optimizer *o)
 {
-    return o ? o->norm : 0;
+    return o && usable(o, "optimizer_gradient_norm") ? o->norm : 0;
 }
 
 /* -- moments -- */
@@ -738,8 +752,8 @@ static th_status check_gradients(th_optimizer *o)
 
 th_status(th_optimizer_step)(th_optimizer *o)
 {
-    if (o == NULL)
-        return th_fail_last(TH_ERROR_ARGUMENT, "optimizer_step", "the optimiser is NULL");
+    if (!usable(o, "optimizer_step"))
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = o->ctx;
     if (th_failed(ctx))
         return ctx->error;

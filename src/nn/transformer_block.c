@@ -1,5 +1,6 @@
 /* The transformer block: residual branches of attention and MLP around layers and operations of the public API. What
  * attention computes and hides is multi_head_attention.c's matter. */
+#include "nn/module.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"
@@ -199,6 +200,7 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
     add_members(b, heads, &given);
+    th_module_complete(&b->base);
     if (!th_failed(ctx))
         return &b->base;
     th_module_free(&b->base);

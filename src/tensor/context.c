@@ -89,6 +89,7 @@ void th_context_free(th_context *ctx)
         first->release(ctx, first->object);
         th_release(ctx, first, sizeof *first);
     }
+    th_rest_end(ctx);
     th_parameter_blocks_destroy(ctx);
     th_pool_destroy(ctx, &ctx->step_tensors);
     th_pool_destroy(ctx, &ctx->owned_tensors);

@@ -30,6 +30,18 @@ typedef struct th_attachment {
     struct th_attachment *next;
 } th_attachment;
 
+/* The memory of modules and optimisers that were freed: it stays for a while, so that one used or freed once more is
+ * recognised (th_rest). */
+enum { TH_RESTING_OBJECTS = 256, TH_RESTING_BYTES = 1 << 20 };
+
+typedef struct th_resting {
+    struct {
+        void *memory;
+        size_t bytes;
+    } object[TH_RESTING_OBJECTS];
+    size_t first, count, bytes; /* oldest; of all of them */
+} th_resting;
+
 struct th_context {
     uint32_t number;              /* among all that this process has made (tensor/contexts.c) */
     _Atomic(const void *) thread; /* that used it last (tensor/error.c) */
@@ -60,6 +72,7 @@ struct th_context {
     th_arena step_arena;                            /* values, gradients, saved results of the current step */
     th_arena owned_arena;                           /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;
+    th_resting resting;
 
     /* handles */
     th_pool step_tensors, owned_tensors;
@@ -120,6 +133,10 @@ th_chunk_source th_context_chunks(th_context *ctx);
  * to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
+/* In place of th_release, for an object that says of itself that it has been freed: its memory is given back when so
+ * many others have followed that it is no longer kept. */
+void th_rest(th_context *ctx, void *memory, size_t bytes);
+void th_rest_end(th_context *ctx); /* gives all of it back */
 /* Memory for numbers outside the arenas: accounted alike, but *memory is NULL in a shapes-only context. */
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
