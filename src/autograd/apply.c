@@ -242,6 +242,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)
             continue;
+        operand[i].requires_gradient = inputs[i]->requires_gradient;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
         if (cheap || (i < TH_MAX_INPUTS && (saved & TH_SAVE_INPUT(i))))

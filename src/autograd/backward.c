@@ -94,7 +94,7 @@ static int gradients_wanted(th_context *ctx, const th_node *node)
 {
     int count = 0;
     for (int i = 0; i < node->n_inputs; i++)
-        count += th_gradient_wanted(ctx, th_node_input(node, i)->tensor);
+        count += th_input_gradient_wanted(ctx, node, i);
     return count;
 }
 
@@ -224,7 +224,7 @@ static th_status run_backward(th_frame *frame, const th_node *node, destination 
                            .values = !keep_tape && !frame->call.early};
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
-        if (passes(node, i) || !th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
+        if (passes(node, i) || !th_input_gradient_wanted(ctx, node, i))
             continue;
         if (prepare(frame, node, dest, i, allowed) != TH_OK)
             return ctx->error;
@@ -252,7 +252,7 @@ static th_status backward_node(th_context *ctx, const th_node *node, bool keep_t
     for (int i = 0; i < node->n_inputs; i++)
         finish(&frame, &dest[i], i);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
-        if (passes(node, i) && th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
+        if (passes(node, i) && th_input_gradient_wanted(ctx, node, i))
             pass_on(&frame, node, i);
     if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
         th_trace_call(&frame, node, true);
@@ -306,7 +306,7 @@ static void mark_wanted(th_context *ctx, int64_t last)
         th_node *node = th_node_at(ctx->tape, i);
         node->wanted = false;
         for (int j = 0; j < node->n_inputs && !node->wanted; j++)
-            node->wanted = th_gradient_wanted(ctx, th_node_input(node, j)->tensor);
+            node->wanted = th_input_gradient_wanted(ctx, node, j);
     }
 }
 

@@ -69,7 +69,7 @@ bool th_early_stands(const th_context *ctx, const th_node *node)
     const int64_t index = th_node_output(node, 0)->tensor->node;
     for (int i = 0; i < node->n_inputs; i++) {
         const th_body *input = th_node_input(node, i)->tensor;
-        if (!is_early(op, i) || !th_gradient_wanted(ctx, input))
+        if (!is_early(op, i) || !th_input_gradient_wanted(ctx, node, i))
             continue;
         if (input->early != 1 + index || input->early_version != input->gradient->version)
             return false; /* taken, or written to through a handle from before */

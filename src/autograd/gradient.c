@@ -31,6 +31,12 @@ bool th_gradient_wanted(const th_context *ctx, const th_body *t)
     return root->node < 0 ? !ctx->tape->wrt : th_node_at(ctx->tape, root->node)->wanted;
 }
 
+bool th_input_gradient_wanted(const th_context *ctx, const th_node *node, int i)
+{
+    const th_operand_record *input = th_node_input(node, i);
+    return input->requires_gradient && th_gradient_wanted(ctx, input->tensor);
+}
+
 th_array th_gradient_array(const th_body *t)
 {
     th_array array = {.given = true, .dtype = t->dtype, .ndim = t->ndim};

@@ -11,6 +11,8 @@ static inline bool th_gradient_begun(const th_body *root)
 }
 /* The current backward wants dL/dt; t may be NULL. */
 bool th_gradient_wanted(const th_context *ctx, const th_body *t);
+/* The same of a node's input: it must have required a gradient when the node was recorded, too. */
+bool th_input_gradient_wanted(const th_context *ctx, const th_node *node, int i);
 /* Makes t's part of its root's gradient ready to be written; *add says that it holds something to add to. */
 th_status th_gradient_open(th_context *ctx, th_body *t, bool *add);
 /* Memory for a root's gradient, which stays empty; what an earlier call's forward wrote there no longer counts. */

@@ -17,7 +17,8 @@ typedef enum th_saved {
 typedef struct th_operand_record {
     th_body *tensor; /* NULL: an input left out, an output nobody asked for */
     th_saved saved;
-    uint32_t version; /* of the storage, when recorded */
+    uint32_t version;       /* of the storage, when recorded */
+    bool requires_gradient; /* of an input, when recorded: otherwise nothing was saved for its gradient */
 } th_operand_record;
 
 typedef struct th_node {

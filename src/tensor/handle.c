@@ -224,7 +224,8 @@ th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t 
         return NULL;
     t->dtype = dtype;
     t->ndim = ndim;
-    memcpy(t->size, size, (size_t)ndim * sizeof *size);
+    if (ndim > 0) /* a scalar's sizes may be NULL */
+        memcpy(t->size, size, (size_t)ndim * sizeof *size);
     th_contiguous_strides(ndim, size, t->stride);
     if (th_storage_new(t, bytes, operation) != TH_OK) {
         th_handle_give_up(t, TH_LIFE_CLEARED);
