@@ -457,7 +457,140 @@ START_TEST(an_error_that_was_overcome_changes_no_numbers)
 }
 END_TEST
 
+static bool refusing;
+
+static void *allocate_unless_refusing(void *user, size_t bytes)
+{
+    (void)user;
+    return refusing ? NULL : aligned_alloc(64, bytes);
+}
+
+static void release_memory(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+START_TEST(an_operation_that_fails_draws_nothing)
+{
+    enum { N = 1 << 20 }; /* more than the step's memory has room for */
+    float drawn[2][64];
+    for (int fails = 0; fails < 2; fails++) {
+        th_context *c = th_context_new(&(th_context_options){
+            .seed = 1, .threads = 1, .allocator = {allocate_unless_refusing, release_memory, NULL}});
+        th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(N));
+        ck_assert_ptr_nonnull(th_scale(th_slice(x, 0, 0, 1, 1), 1)); /* there is a tape */
+        refusing = fails;
+        if (fails) {
+            ck_assert_ptr_null(th_dropout(x, 0.5));
+            assert_error_of(c, TH_ERROR_MEMORY, "dropout: out of memory");
+        }
+        refusing = false;
+        th_tensor *y = th_slice(th_dropout(x, 0.5), 0, 0, 64, 1);
+        ck_assert_int_eq(th_copy_out(y, drawn[fails], sizeof drawn[fails]), TH_OK);
+        th_context_free(c);
+    }
+    ck_assert_mem_eq(drawn[0], drawn[1], sizeof drawn[0]);
+}
+END_TEST
+
+/* -- gradients -- */
+
+START_TEST(what_required_no_gradient_when_it_was_recorded_gets_none)
+{
+    for (int early = 0; early < 2; early++) {
+        th_module *m = th_dense_new(ctx, 3, 3, NULL);
+        th_tensor *weight = th_module_find_parameter(m, "weight");
+        th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
+        th_tensor *targets = th_zeros(ctx, TH_INT64, TH_SHAPE(2));
+        ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
+        th_tensor *loss = early ? th_dense_cross_entropy(x, weight, targets, NULL)
+                                : th_sum(th_module_forward(m, x), TH_ALL_AXES, NULL);
+        ck_assert_int_eq(th_module_freeze(m, false), TH_OK);
+        ck_assert_int_eq(th_backward(loss), TH_OK);
+        ck_assert_ptr_nonnull(th_gradient(x));
+        ck_assert_ptr_null(th_gradient(weight));
+        th_tape_clear(ctx);
+        th_module_free(m);
+    }
+    assert_no_error();
+}
+END_TEST
+
+START_TEST(backwards_at_the_wrong_time)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), true);
+    th_context *other = th_context_new(NULL);
+    th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(2));
+    th_tensor *h = th_mul(x, x), *loss = th_sum(h, TH_ALL_AXES, NULL);
+    ck_assert_int_ne(th_backward_with(h, &(th_backward_options){.cotangent = foreign}), TH_OK);
+    assert_error(TH_ERROR_ARGUMENT, "the cotangent is a tensor of another context");
+    ck_assert_int_ne(th_backward_with(loss, &(th_backward_options){.wrt = &foreign, .n_wrt = 1}), TH_OK);
+    assert_error(TH_ERROR_ARGUMENT, "a tensor of wrt is a tensor of another context");
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "was consumed by an earlier backward");
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "ended");
+    /* A leaf that is freed meanwhile stays until the clear, and so does a module. */
+    th_module *m = th_dense_new(ctx, 2, 2, NULL);
+    loss = th_sum(th_module_forward(m, th_mul(x, x)), TH_ALL_AXES, NULL);
+    th_module_free(m);
+    th_tensor_free(x);
+    ck_assert_ptr_null(th_scale(x, 1));
+    assert_error(TH_ERROR_STATE, "input 0 has been freed");
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    th_tape_clear(ctx);
+    assert_no_error();
+    ck_assert_int_eq(th_error_code(other), TH_OK);
+    th_context_free(other);
+}
+END_TEST
+
 /* -- modules and optimisers -- */
+
+static th_tensor *freeing_forward(th_module *m, th_tensor *x)
+{
+    th_context_free(m->ctx);
+    return x;
+}
+
+static void free_again(th_module *m)
+{
+    th_module_free(m);
+}
+
+START_TEST(freeing_while_it_is_in_use)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    th_module *m = th_module_new(ctx, sizeof *m, "freeing", freeing_forward);
+    ck_assert_ptr_null(th_module_forward(m, x));
+    assert_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a module's forward runs");
+    th_module *list = th_module_list_new(ctx);
+    ck_assert_ptr_nonnull(th_module_list_add(list, m));
+    m->destroy = free_again;
+    th_module_free(m);
+    assert_error(TH_ERROR_STATE, "freeing has been freed before");
+    ck_assert_int_eq(th_module_list_length(list), 0);
+}
+END_TEST
+
+START_TEST(more_scopes_than_there_can_be)
+{
+    for (int i = 0; i < 3; i++) {
+        for (int depth = 0; depth < 70; depth++)
+            th_scope_begin(ctx, "s");
+        assert_error(TH_ERROR_STATE, "more than 64 scopes are open");
+        ck_assert(!th_module_begin(&new_careless()->base));
+        assert_error(TH_ERROR_STATE, "more than 64 scopes are open");
+        for (int depth = 0; depth < 70; depth++)
+            th_scope_end_all(ctx, NULL, 3);
+        assert_outside();
+    }
+}
+END_TEST
 
 START_TEST(a_part_of_a_module_is_freed_with_it_only)
 {
@@ -672,6 +805,11 @@ int main(void)
     tcase_add_test(tcase, a_module_that_returned_early_can_be_freed);
     tcase_add_test(tcase, both_orders_of_clearing_equal_a_run_that_never_failed);
     tcase_add_test(tcase, an_error_that_was_overcome_changes_no_numbers);
+    tcase_add_test(tcase, an_operation_that_fails_draws_nothing);
+    tcase_add_test(tcase, what_required_no_gradient_when_it_was_recorded_gets_none);
+    tcase_add_test(tcase, backwards_at_the_wrong_time);
+    tcase_add_test(tcase, freeing_while_it_is_in_use);
+    tcase_add_test(tcase, more_scopes_than_there_can_be);
     tcase_add_test(tcase, a_part_of_a_module_is_freed_with_it_only);
     tcase_add_test(tcase, a_freed_module_is_refused);
     tcase_add_test(tcase, freed_modules_take_no_memory_for_long);

@@ -104,7 +104,9 @@ TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
  *     if (!th_module_begin(decoder)) return NULL;
  *     ...
  *     return th_module_end(decoder, y);
- * begin is false, and no scope is open, when m is NULL or an error is pending. end returns its result. */
+ * begin is false, and no scope is open, when m is NULL or an error is pending. end returns its result, and closes what
+ * was left open inside, scopes and th_no_grad_begin. A return in between leaves the scope open until a forward around
+ * it ends, or th_tape_clear. */
 TH_API bool th_module_begin(th_module *m);
 TH_API th_tensor *th_module_end(th_module *m, th_tensor *result);
 /* With several results; entries may be NULL. */

@@ -120,7 +120,7 @@ void th_scope_begin(th_context *ctx, const char *name)
 
 static bool is_result(const th_body *t, th_tensor *const *results, int count)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; results && i < count; i++)
         if (t->handle == results[i])
             return true;
     return false;

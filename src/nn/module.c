@@ -201,6 +201,7 @@ th_tensor *(th_module_tie_parameter)(th_module *m, const char *name, th_tensor *
 static void destroy(th_module *m)
 {
     th_context *ctx = m->ctx;
+    m->freed = true;
     if (m->destroy)
         m->destroy(m);
     while (m->first) {
@@ -220,7 +221,6 @@ static void destroy(th_module *m)
         th_parameter_free(t);
         th_release(ctx, p, sizeof *p);
     }
-    m->freed = true;
     m->parent = m->next = NULL;
     th_rest(ctx, m, m->bytes);
 }

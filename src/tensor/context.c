@@ -80,6 +80,10 @@ void th_context_free(th_context *ctx)
 {
     if (ctx == NULL)
         return;
+    if (ctx->running.scopes > 0) {
+        th_fail(ctx, TH_ERROR_STATE, "context_free", "the context cannot be freed while a module's forward runs");
+        return;
+    }
     th_contexts_lock(); /* a thread that stores an error in it has done so, and none begins */
     th_use_context(ctx);
     th_contexts_unlock();
