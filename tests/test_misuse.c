@@ -195,6 +195,48 @@ START_TEST(a_handle_of_a_freed_context_is_no_tensor)
 }
 END_TEST
 
+START_TEST(every_operation_refuses_what_is_gone)
+{
+    th_context *other = th_context_new(NULL);
+    th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(1));
+    th_tensor *cleared = th_scale(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1)), 1),
+              *freed = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    th_tape_clear(ctx);
+    th_tensor_free(freed);
+    for (int k = 0; k < th_op_count(); k++) {
+        const th_op *op = th_op_at(k);
+        const th_sample *sample = op->samples;
+        if (sample == NULL || sample->name == NULL)
+            continue;
+        th_tensor *inputs[TH_MAX_INPUTS] = {NULL};
+        ck_assert_int_eq(th_sample_inputs(ctx, sample, TH_FLOAT64, 1, inputs), TH_OK);
+        for (int i = 0; i < sample->n_inputs; i++) {
+            th_tensor *const right = inputs[i];
+            inputs[i] = cleared;
+            ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
+            assert_error(TH_ERROR_STATE, "belongs to a step that th_tape_clear ended");
+            inputs[i] = freed;
+            ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
+            assert_error(TH_ERROR_STATE, "has been freed");
+            inputs[i] = foreign; /* as the only operand it is right, in its own context */
+            ck_assert(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL) == NULL ||
+                      sample->n_inputs == 1);
+            if (i > 0 && inputs[0])
+                assert_error(TH_ERROR_ARGUMENT, "is a tensor of another context");
+            else
+                assert_no_error();
+            th_error_clear(other);
+            inputs[i] = right;
+        }
+        for (int i = 0; i < sample->n_inputs; i++)
+            th_tensor_free(inputs[i]);
+    }
+    th_tape_clear(ctx);
+    th_context_free(other);
+    assert_no_error();
+}
+END_TEST
+
 /* -- scopes that a forward leaves open -- */
 
 typedef struct careless {
@@ -796,6 +838,7 @@ int main(void)
     tcase_add_test(tcase, a_handle_outlives_its_scope_only_as_its_result);
     tcase_add_test(tcase, the_handle_of_a_gradient_ends_with_its_tensor);
     tcase_add_test(tcase, a_handle_of_a_freed_context_is_no_tensor);
+    tcase_add_test(tcase, every_operation_refuses_what_is_gone);
     tcase_add_test(tcase, a_clear_closes_what_a_forward_left_open);
     tcase_add_test(tcase, a_module_ends_what_was_left_open_in_it);
     tcase_add_test(tcase, an_end_too_many_does_not_close_the_forward_around_it);
