@@ -39,6 +39,16 @@ static void assert_no_error(void)
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
 }
 
+/* What is made now is the user's. */
+static void assert_outside(void)
+{
+    th_tensor *t = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    th_tape_clear(ctx);
+    ck_assert_double_eq(th_item(t), 1);
+    th_tensor_free(t);
+    assert_no_error();
+}
+
 /* -- handles that are kept for too long -- */
 
 static th_tensor *itself(void *user, th_tensor *x)
@@ -195,6 +205,25 @@ START_TEST(a_handle_of_a_freed_context_is_no_tensor)
 }
 END_TEST
 
+START_TEST(as_many_contexts_as_can_live)
+{
+    enum { MOST = 4096 };
+    th_context **live = malloc(MOST * sizeof(th_context *));
+    int count = 0;
+    while (count < MOST && (live[count] = th_context_new(NULL)))
+        count++;
+    ck_assert_int_eq(count, MOST - 1); /* and ctx */
+    ck_assert_double_eq(th_item(th_full(live[7], TH_FLOAT32, TH_SCALAR, 3)), 3);
+    th_context_free(live[7]);
+    live[7] = th_context_new(NULL);
+    ck_assert_double_eq(th_item(th_full(live[7], TH_FLOAT32, TH_SCALAR, 4)), 4);
+    for (int i = 0; i < count; i++)
+        th_context_free(live[i]);
+    free(live);
+    assert_outside();
+}
+END_TEST
+
 START_TEST(every_operation_refuses_what_is_gone)
 {
     th_context *other = th_context_new(NULL);
@@ -269,16 +298,6 @@ static th_tensor *careless_function(careless *c, th_tensor *x, th_tensor *y)
     if (!h)
         return NULL;
     return th_module_end(&c->base, th_scale(h, 2));
-}
-
-/* What is made now is the user's. */
-static void assert_outside(void)
-{
-    th_tensor *t = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
-    th_tape_clear(ctx);
-    ck_assert_double_eq(th_item(t), 1);
-    th_tensor_free(t);
-    assert_no_error();
 }
 
 START_TEST(a_clear_closes_what_a_forward_left_open)
@@ -838,6 +857,7 @@ int main(void)
     tcase_add_test(tcase, a_handle_outlives_its_scope_only_as_its_result);
     tcase_add_test(tcase, the_handle_of_a_gradient_ends_with_its_tensor);
     tcase_add_test(tcase, a_handle_of_a_freed_context_is_no_tensor);
+    tcase_add_test(tcase, as_many_contexts_as_can_live);
     tcase_add_test(tcase, every_operation_refuses_what_is_gone);
     tcase_add_test(tcase, a_clear_closes_what_a_forward_left_open);
     tcase_add_test(tcase, a_module_ends_what_was_left_open_in_it);
