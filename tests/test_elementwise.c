@@ -494,7 +494,7 @@ START_TEST(test_sums_return_their_scratch_memory)
 {
     enum { ROWS = 500, COLUMNS = 3000 };
     th_tensor *x = th_ones(ctx, TH_FLOAT64, TH_SHAPE(ROWS, COLUMNS)), *y = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(COLUMNS));
-    const th_array from = th_tensor_array(x), to = th_tensor_array(y);
+    const th_array from = th_tensor_array(th_body_of(x)), to = th_tensor_array(th_body_of(y));
     const size_t live = th_memory(ctx).live;
     th_sum_to_array(ctx, &to, &from, true);
     ck_assert_uint_eq(th_memory(ctx).live, live);

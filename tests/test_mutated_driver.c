@@ -10,7 +10,7 @@
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
 static breakage broken;
 
-static th_status broken_open(th_context *ctx, th_tensor *t, bool *add)
+static th_status broken_open(th_context *ctx, th_body *t, bool *add)
 {
     const th_status status = th_gradient_open(ctx, t, add);
     if (broken == OPEN_OVERWRITES)
@@ -100,9 +100,8 @@ static th_tensor *masked_twice(void *user, th_tensor *x)
 static th_status check(th_gradient_function_of_one *function)
 {
     th_gradient_report report;
-    const th_status status =
-        th_check_gradient_of(function, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4)),
-                             &(th_gradient_options){.float32 = function == cast_twice}, &report);
+    const th_status status = th_check_gradient_of(function, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4)),
+                                                  &(th_gradient_options){.float32 = function == cast_twice}, &report);
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
     return status;
 }

@@ -27,11 +27,13 @@ typedef struct th_context_options {
     bool bfloat16_products; /* as th_set_bfloat16_products */
 } th_context_options;
 
-/* A new context; options may be NULL. NULL only when memory is out, or the limit less than a context takes. A wrong
- * option, or an environment that asks for what the machine has not (TAPEHEAD_ISA, TAPEHEAD_GEMM), is a pending error of
- * the context returned. Free with th_context_free. */
+/* A new context; options may be NULL. NULL only when memory is out, the limit is less than a context takes, or 4096
+ * contexts live. A wrong option, or an environment that asks for what the machine has not (TAPEHEAD_ISA,
+ * TAPEHEAD_GEMM), is a pending error of the context returned. Free with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
-/* Frees the context with everything that belongs to it: tensors, modules, optimisers. NULL is fine. */
+/* Frees the context with everything that belongs to it: tensors, modules, optimisers. NULL is fine. Within a module's
+ * forward, an operation's own functions, or a function whose gradient is being checked it is TH_ERROR_STATE, and
+ * nothing is freed. */
 TH_API void th_context_free(th_context *ctx);
 
 /* -- the first error -- */
@@ -44,7 +46,8 @@ TH_API void th_error_clear(th_context *ctx);
 /* Training (dropout acts) or evaluation. A new context is in training. */
 TH_API void th_set_training(th_context *ctx, bool training);
 TH_API bool th_is_training(const th_context *ctx);
-/* Recording off, as a scope: begin and end nest. */
+/* Recording off, as a scope: begin and end nest. What a forward, or a step that failed, left off is on again at its end
+ * (th_module_end, th_tape_clear). */
 TH_API void th_no_grad_begin(th_context *ctx);
 TH_API void th_no_grad_end(th_context *ctx);
 TH_API bool th_is_recording(const th_context *ctx);

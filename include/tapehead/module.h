@@ -48,7 +48,7 @@ typedef struct th_parameter {
     struct th_parameter *next;
 } th_parameter;
 
-/* To read; the functions below change it. Set by hand: forward (before the first use) and destroy. */
+/* To read; the functions below change it. Set by hand: forward (before the first use), destroy and part. */
 struct th_module {
     th_context *ctx;
     char type[TH_NAME_SIZE];      /* "attention_block": for sentences */
@@ -59,6 +59,8 @@ struct th_module {
     th_module *parent, *first, *next; /* first child; next child of the same parent */
     th_parameter *parameters;         /* its own, in the order they were added */
     bool evaluation;                  /* pinned to evaluation */
+    bool part;                        /* its parent's forward needs it: it is freed with its parent only */
+    bool freed;                       /* by th_module_free: what is left is for sentences */
     bool training_outside;            /* the context's mode while the forward of a pinned module runs */
     int entered;                      /* forwards of this module that run now */
     size_t bytes;                     /* of the whole struct */
@@ -79,7 +81,9 @@ TH_API th_tensor *th_module_add_parameter(th_module *m, const char *name, th_sha
  * Returns it. */
 TH_API th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter);
 /* Frees a module with all its members, and takes it out of its parent. Optimisers forget its parameters. NULL is fine.
- */
+ * TH_ERROR_STATE, and nothing is freed: its forward is running, or it is a part of its parent (all members of the
+ * library's own modules but those of lists are). A freed module must not be used; while its memory has no other use
+ * (usually until 256 more modules and optimisers have been freed) that, too, is TH_ERROR_STATE. */
 TH_API void th_module_free(th_module *m);
 
 /* A list: its members are called "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its forward runs
@@ -100,7 +104,9 @@ TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
  *     if (!th_module_begin(decoder)) return NULL;
  *     ...
  *     return th_module_end(decoder, y);
- * begin is false, and no scope is open, when m is NULL or an error is pending. end returns its result. */
+ * begin is false, and no scope is open, when m is NULL or an error is pending. end returns its result, and closes what
+ * was left open inside, scopes and th_no_grad_begin. A return in between leaves the scope open until a forward around
+ * it ends, or th_tape_clear. */
 TH_API bool th_module_begin(th_module *m);
 TH_API th_tensor *th_module_end(th_module *m, th_tensor *result);
 /* With several results; entries may be NULL. */

@@ -69,6 +69,7 @@ typedef struct th_adam_options {
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
 TH_API th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options);
+/* NULL is fine. Using one that was freed is TH_ERROR_STATE, as for a module (th_module_free). */
 TH_API void th_optimizer_free(th_optimizer *optimizer);
 
 /* One step over every parameter that has a gradient (others, frozen ones among them, rest), then all these gradients

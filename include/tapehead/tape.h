@@ -35,12 +35,17 @@ TH_API th_tensor *th_keep_gradient(th_tensor *t);
 TH_API void th_empty_gradient(th_tensor *t);
 
 /* -- the step -- */
-/* Everything that the step made is gone: values, handles, nodes. Works with an error pending (which stays). */
+/* Everything that the step made is gone: values, handles, nodes. Works with an error pending (which stays).
+ *
+ * It also closes every scope that is still open, such as that of a forward which returned before its th_module_end, but
+ * for those of forwards that th_module_forward is running. A step in which an error occurred, and no backward succeeded
+ * after it, is taken back: what is repeated draws the same random numbers, and what th_no_grad_begin has switched off
+ * since the clear before is on again. Whether th_error_clear comes before or after makes no difference. */
 TH_API void th_tape_clear(th_context *ctx);
 /* A scope: when it ends, every value made in it but the result is given up, unless a node saved it. name (may be NULL)
  * becomes part of the path that nodes and errors carry. A module's forward is one. */
 TH_API void th_scope_begin(th_context *ctx, const char *name);
-TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result); /* returns result */
+TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result); /* returns result; without a begin: nothing else */
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 
 /* -- looking -- */

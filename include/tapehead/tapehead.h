@@ -4,12 +4,14 @@
  *
  * 1. Context. One th_context for each thread of control owns the tape, the memory of the current step, the random
  * streams, the mode and the first error. There is no global state (but for the caller's source line and the context
- * used last, each of its thread). Tensors know their context.
+ * used last, each of its thread, and the list of the contexts that live). Tensors know their context.
  *
  * 2. Ownership. What you create outside a forward you own, or leave to the context, which frees everything at the end.
  * What an operation returns, views included, and whatever is created inside a forward, belongs to the tape and dies at
  * th_tape_clear. th_keep makes an owned copy. When a module's forward (or a scope of your own) ends, every value but
- * its results is given up; a handle used after its time is an error, never a crash. Once a step has been as large as it
+ * its results is given up. A th_tensor * is a handle, a number that no other tensor gets and that leads nowhere by
+ * itself: one used after its time (its scope's, its step's, its tensor's, its context's), however long after, is an
+ * error, never a crash and never another tensor. Equal handles are the same tensor. Once a step has been as large as it
  * gets, a step allocates nothing.
  *
  * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a

@@ -43,10 +43,12 @@ TH_API th_status th_fill_kaiming_normal(th_tensor *t, double gain) TH_MUST_CHECK
 /* An owned, contiguous copy that outlives the tape (and requires no gradient). */
 TH_API th_tensor *th_keep(th_tensor *t);
 /* Frees a tensor that you own; one that the tape still uses goes at the next th_tape_clear. NULL is fine; a tensor of
- * the tape is left alone. */
+ * the tape is left alone, and one that is gone already stays so. */
 TH_API void th_tensor_free(th_tensor *t);
 
-/* -- what a tensor is -- (0, NULL or TH_FLOAT32 for NULL) */
+/* -- what a tensor is -- (0, NULL or TH_FLOAT32 for NULL; the same, -1 for a size or stride, and TH_ERROR_STATE for one
+ * that is gone) */
+/* NULL, without an error, when the context has been freed. */
 TH_API th_context *th_context_of(const th_tensor *t);
 TH_API th_dtype th_dtype_of(const th_tensor *t);
 TH_API int th_ndim(const th_tensor *t);

@@ -35,42 +35,47 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     return tape;
 }
 
-/* The context of a call: that of its first operand, else the one this thread used last. */
-static th_context *context_of_inputs(int n, th_tensor *const *inputs)
-{
-    for (int i = 0; inputs && i < n; i++)
-        if (inputs[i])
-            return inputs[i]->ctx;
-    return th_last_context();
-}
-
 static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
                                       "input 5", "input 6", "input 7", "a later input"};
 
-static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+/* The context of a call: that of its first operand, else, where none is needed, the one this thread used last. */
+static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inputs)
 {
-    if (ctx->error != TH_OK)
-        return false;
-    if (ctx->running) {
+    for (int i = 0; inputs && i < n; i++) {
+        th_context *ctx = th_handle_context(inputs[i]);
+        if (ctx)
+            return ctx;
+    }
+    if (op == NULL || inputs == NULL || n <= 0 || th_op_names(op, op->optional, 0))
+        return th_last_context();
+    (void)th_usable(inputs[0], NULL, op->name, ordinal[0]);
+    return NULL;
+}
+
+static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+{
+    if (ctx->running)
         th_fail(ctx, TH_ERROR_STATE, op->name, "is run within %s, whose own functions may run no operation",
                 ctx->running->name);
-        return false;
-    }
-    if (n < 0 || (n > 0 && inputs == NULL)) {
+    else if (n < 0 || (n > 0 && inputs == NULL))
         th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "%d inputs at %s", n, inputs ? "an address" : "NULL");
-        return false;
-    }
-    if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n) {
+    else if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n)
         th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "takes %d inputs, not %d", op->n_inputs, n);
-        return false;
-    }
+    return ctx->error == TH_OK;
+}
+
+/* The inputs' bodies, into operand[]; false when one must not be used. */
+static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_body **operand)
+{
     for (int i = 0; i < n; i++) {
-        const bool optional = th_op_names(op, op->optional, i);
-        if (!(inputs[i] == NULL && optional) &&
-            !th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]))
+        operand[i] = NULL;
+        if (inputs[i] == NULL && th_op_names(op, op->optional, i))
+            continue;
+        operand[i] = th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]);
+        if (operand[i] == NULL)
             return false;
-        if (ctx->watch && inputs[i])
-            ctx->watch->reads(inputs[i], ctx->watch->user);
+        if (ctx->watch)
+            ctx->watch->reads(operand[i], ctx->watch->user);
     }
     return ctx->error == TH_OK;
 }
@@ -81,7 +86,7 @@ static bool differentiable(const th_op *op)
 }
 
 /* Without a backward no gradient reaches an input to which the output's does not pass. */
-static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
 {
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->passes, i)) {
@@ -92,7 +97,7 @@ static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor *cons
     return true;
 }
 
-static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+static bool wants_recording(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
 {
     if (ctx->no_grad_depth > 0 || !differentiable(op))
         return false;
@@ -103,7 +108,7 @@ static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor *
 }
 
 /* What backward of a node whose inputs are these has to find. */
-static uint32_t saved_bits(const th_op *op, int n, th_tensor *const *inputs)
+static uint32_t saved_bits(const th_op *op, int n, th_body *const *inputs)
 {
     uint32_t bits = op->saves;
     for (int i = 0; i < n; i++)
@@ -133,7 +138,7 @@ static void adopt_layout(th_array *output, const th_array *input)
     memcpy(output->stride, input->stride, sizeof output->stride);
 }
 
-static void set_geometry(th_tensor *t, const th_array *array)
+static void set_geometry(th_body *t, const th_array *array)
 {
     t->dtype = array->dtype;
     t->ndim = array->ndim;
@@ -143,7 +148,7 @@ static void set_geometry(th_tensor *t, const th_array *array)
 }
 
 /* A result with memory of its own. */
-static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *array)
+static th_body *output_new(th_context *ctx, const th_op *op, const th_array *array)
 {
     int64_t numel;
     size_t bytes;
@@ -152,7 +157,7 @@ static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *a
         th_fail(ctx, TH_ERROR_SHAPE, op->name, "the result's number of bytes overflows");
         return NULL;
     }
-    th_tensor *t = th_handle_new(ctx, false, op->name);
+    th_body *t = th_handle_new(ctx, false, op->name);
     if (t == NULL)
         return NULL;
     set_geometry(t, array);
@@ -162,9 +167,9 @@ static th_tensor *output_new(th_context *ctx, const th_op *op, const th_array *a
 }
 
 /* A result that shares input 0's memory. */
-static th_tensor *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_tensor *base)
+static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_body *base)
 {
-    th_tensor *t = th_handle_new(ctx, false, op->name);
+    th_body *t = th_handle_new(ctx, false, op->name);
     if (t == NULL)
         return NULL;
     set_geometry(t, &frame->output[0]);
@@ -176,7 +181,7 @@ static th_tensor *view_new(th_context *ctx, const th_op *op, const th_frame *fra
 
 /* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
  * expand), the shape rule's answer for it. */
-static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const th_tensor *base)
+static th_status view_gradient_geometry(th_frame *frame, th_body *view, const th_body *base)
 {
     view->root = base->root;
     view->requires_gradient = true;
@@ -199,7 +204,7 @@ static th_status view_gradient_geometry(th_frame *frame, th_tensor *view, const 
 
 /* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
  * overwrite each other. */
-static th_status note_repeats(th_frame *frame, th_tape *tape, const th_tensor *view, const th_places **places)
+static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_places **places)
 {
     *places = NULL;
     if (th_strides_distinct(view->ndim, view->size, view->gradient_stride))
@@ -216,7 +221,7 @@ static th_status note_repeats(th_frame *frame, th_tape *tape, const th_tensor *v
 
 /* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements).
  */
-static void become_root(th_tensor *t, int64_t node, int output)
+static void become_root(th_body *t, int64_t node, int output)
 {
     t->requires_gradient = true;
     t->root = t;
@@ -253,7 +258,7 @@ static void save_operand(th_context *ctx, th_node *node, th_operand_record *reco
 }
 
 /* Writes the node. Everything that can fail comes first. */
-static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor *const *outputs,
+static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
                         uint32_t saved)
 {
     th_context *ctx = frame->call.ctx;
@@ -288,6 +293,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)
             continue;
+        operand[i].requires_gradient = inputs[i]->requires_gradient;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
         if (inputs[i]->root)
@@ -296,7 +302,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
             save_operand(ctx, node, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
-        th_tensor *t = outputs[i];
+        th_body *t = outputs[i];
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
@@ -312,15 +318,15 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_tensor *const 
 }
 
 /* Gives the handles of a failed call back. */
-static void abandon(int n, th_tensor *const *outputs)
+static void abandon(int n, th_body *const *outputs)
 {
     for (int i = 0; i < n; i++)
         if (outputs[i])
             th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP);
 }
 
-static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor *const *inputs,
-                              th_tensor **const *extra, th_tensor **outputs)
+static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_body *const *inputs,
+                              th_tensor **const *extra, th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -346,8 +352,8 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     return TH_OK;
 }
 
-static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *inputs, th_tensor **const *extra,
-                     th_tensor **outputs)
+static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
+                     th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -372,17 +378,21 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_tensor *const *in
 
 /* Everything before the call itself: usable operands, a copy of the attributes, a frame that knows the inputs, the
  * shape rule's word. */
-static th_status begin(th_frame *frame, const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
+static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const void *attributes, int n,
+                       th_tensor *const *inputs)
 {
-    th_context *ctx = context_of_inputs(n, inputs);
-    if (ctx == NULL)
-        return TH_ERROR_ARGUMENT;
     th_use_context(ctx);
-    if (th_check_descriptor(ctx, op) != TH_OK || !inputs_usable(ctx, op, n, inputs) ||
-        th_check_attributes(ctx, op, attributes) != TH_OK)
+    if (ctx->error != TH_OK || th_check_descriptor(ctx, op) != TH_OK || !inputs_given(ctx, op, n, inputs))
         return ctx->error;
     th_tape *tape = th_tape_of(ctx, op->name);
     if (tape == NULL)
+        return ctx->error;
+    frame->operand = frame->own_operand;
+    if (n > TH_MAX_INPUTS)
+        frame->operand = th_bump_take(ctx, &tape->bytes, (size_t)n * sizeof(th_body *));
+    if (frame->operand == NULL)
+        return th_fail_memory(ctx, op->name, (size_t)n * sizeof(th_body *));
+    if (!inputs_usable(ctx, op, n, inputs, frame->operand) || th_check_attributes(ctx, op, attributes) != TH_OK)
         return ctx->error;
     void *copy = NULL;
     if (op->attributes_size) {
@@ -394,41 +404,43 @@ static th_status begin(th_frame *frame, const th_op *op, const void *attributes,
     if (th_frame_init(frame, ctx, tape, op, n, copy) != TH_OK)
         return ctx->error;
     for (int i = 0; i < n; i++)
-        if (inputs[i])
-            frame->call.input[i] = th_tensor_array(inputs[i]);
+        if (frame->operand[i])
+            frame->call.input[i] = th_tensor_array(frame->operand[i]);
     return th_frame_shape(frame);
 }
 
 th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
-    th_context *ctx = context_of_inputs(n, inputs);
-    uint32_t calls[TH_STREAM_COUNT];
-    if (ctx)
-        memcpy(calls, ctx->calls, sizeof calls);
+    th_context *ctx = context_of_call(op, n, inputs);
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
-    const th_status status = begin(&frame, op, attributes, n, inputs);
-    if (ctx)
-        memcpy(ctx->calls, calls, sizeof calls); /* nothing is drawn */
+    const th_status status = begin(&frame, ctx, op, attributes, n, inputs);
+    ctx->calls[TH_STREAM_DROPOUT] = calls; /* nothing is drawn */
     return status;
 }
 
 th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
                       th_tensor **const *extra)
 {
-    th_frame frame;
-    if (begin(&frame, op, attributes, n, inputs) != TH_OK)
+    th_context *ctx = context_of_call(op, n, inputs);
+    if (ctx == NULL)
         return NULL;
-    th_context *ctx = frame.call.ctx;
-    th_tensor *outputs[TH_MAX_OUTPUTS] = {NULL};
-    if (run(&frame, ctx->tape, n, inputs, extra, outputs) != TH_OK) {
-        abandon(frame.call.n_outputs, outputs);
+    const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
+    th_frame frame;
+    th_body *outputs[TH_MAX_OUTPUTS] = {NULL};
+    if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
+        run(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
+        abandon(TH_MAX_OUTPUTS, outputs);
+        ctx->calls[TH_STREAM_DROPOUT] = calls; /* what failed has drawn nothing */
         return NULL;
     }
     for (int i = 1; i < frame.call.n_outputs; i++) {
         if (extra && extra[i - 1])
-            *extra[i - 1] = outputs[i];
+            *extra[i - 1] = th_handle_of(outputs[i]);
         else if (outputs[i] && !ctx->keep_values)
             th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP); /* only the node keeps it */
     }
-    return outputs[0];
+    return th_handle_of(outputs[0]);
 }

@@ -11,7 +11,7 @@
 
 /* Where one input's gradient goes. */
 typedef struct destination {
-    th_tensor *input;
+    th_body *input;
     int before;          /* the input before this one whose gradient goes into the same root's, or -1 */
     th_array target;     /* the input's part of its root's gradient */
     bool add;            /* the target holds something already */
@@ -39,7 +39,7 @@ static bool shares_destination(const destination *all, int i)
 }
 
 /* The gradients of both lie in memory alike, and nothing has begun that of input, which is a result. */
-static bool can_share_gradient(const th_tensor *input, const th_tensor *output)
+static bool can_share_gradient(const th_body *input, const th_body *output)
 {
     return input == input->root && input->node >= 0 && !th_gradient_begun(input) && input->dtype == output->dtype &&
            input->ndim == output->ndim &&
@@ -48,7 +48,7 @@ static bool can_share_gradient(const th_tensor *input, const th_tensor *output)
 }
 
 /* dx may take over the memory of dy: same layout, nobody else reads it, nothing else to write. */
-static bool takes_over(const th_node *node, const th_tensor *input, const th_tensor *output)
+static bool takes_over(const th_node *node, const th_body *input, const th_body *output)
 {
     return can_share_gradient(input, output) && output->gradient->holds == 1 && !output->keep_gradient &&
            !output->wrt_target && !input->ctx->keep_values && node->n_outputs == 1;
@@ -58,7 +58,7 @@ static bool takes_over(const th_node *node, const th_tensor *input, const th_ten
 static bool value_is_shared(const th_node *node, int i)
 {
     for (int j = 0; j < node->n_inputs + node->n_outputs; j++) {
-        const th_tensor *other = node->operand[j].tensor;
+        const th_body *other = node->operand[j].tensor;
         if (j != i && other && other->storage == node->operand[i].tensor->storage)
             return true;
     }
@@ -69,7 +69,7 @@ static bool value_is_shared(const th_node *node, int i)
 static bool takes_over_value(th_context *ctx, const th_node *node, int i)
 {
     const th_operand_record *operand = th_node_input(node, i);
-    const th_tensor *root = operand->tensor->root;
+    const th_body *root = operand->tensor->root;
     const th_storage *storage = operand->tensor->storage;
     if (!(node->op->flags & TH_OP_OVER_INPUT) || i != 0 || operand->tensor != root || root->node < 0 ||
         root->gradient || root->keep_gradient || root->wrt_target || ctx->keep_values ||
@@ -95,7 +95,7 @@ static int gradients_wanted(th_context *ctx, const th_node *node)
 {
     int count = 0;
     for (int i = 0; i < node->n_inputs; i++)
-        count += th_gradient_wanted(ctx, th_node_input(node, i)->tensor);
+        count += th_input_gradient_wanted(ctx, node, i);
     return count;
 }
 
@@ -110,7 +110,7 @@ static th_status prepare(th_frame *frame, const th_node *node, destination *all,
 {
     th_context *ctx = frame->call.ctx;
     destination *dest = &all[i];
-    th_tensor *input = th_node_input(node, i)->tensor;
+    th_body *input = th_node_input(node, i)->tensor;
     dest->input = input;
     dest->before = input->root->destination - 1;
     input->root->destination = i + 1;
@@ -172,8 +172,8 @@ static void finish(th_frame *frame, destination *dest, int i)
 static th_status pass_on(th_frame *frame, const th_node *node, int i)
 {
     th_context *ctx = frame->call.ctx;
-    th_tensor *input = th_node_input(node, i)->tensor;
-    th_tensor *output = th_node_output(node, 0)->tensor;
+    th_body *input = th_node_input(node, i)->tensor;
+    th_body *output = th_node_output(node, 0)->tensor;
     if (can_share_gradient(input, output)) {
         th_gradient_share(input, output->gradient);
         return TH_OK;
@@ -192,7 +192,7 @@ static th_status pass_on(th_frame *frame, const th_node *node, int i)
 static th_status add_up(th_frame *frame, const th_node *node)
 {
     th_context *ctx = frame->call.ctx;
-    th_tensor *root = th_node_input(node, 0)->tensor->root;
+    th_body *root = th_node_input(node, 0)->tensor->root;
     bool add;
     if (th_gradient_open(ctx, root, &add) != TH_OK)
         return ctx->error;
@@ -231,7 +231,7 @@ static th_status load(th_frame *frame, const th_node *node)
         array->data = th_tensor_data(operand->tensor);
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        th_tensor *output = th_node_output(node, i)->tensor;
+        th_body *output = th_node_output(node, i)->tensor;
         if (output == NULL || output->root != output || !th_gradient_begun(output))
             continue;
         th_gradient_complete(output);
@@ -252,7 +252,7 @@ static th_status run_backward(th_frame *frame, const th_node *node, destination 
                            .values = !keep_tape && !frame->call.early};
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
-        if (passes(node, i) || !th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
+        if (passes(node, i) || !th_input_gradient_wanted(ctx, node, i))
             continue;
         if (prepare(frame, node, dest, i, allowed) != TH_OK)
             return ctx->error;
@@ -283,7 +283,7 @@ static th_status backward_node(th_context *ctx, const th_node *node, bool keep_t
     for (int i = 0; i < node->n_inputs; i++)
         finish(&frame, &dest[i], i);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
-        if (passes(node, i) && th_gradient_wanted(ctx, th_node_input(node, i)->tensor))
+        if (passes(node, i) && th_input_gradient_wanted(ctx, node, i))
             pass_on(&frame, node, i);
     if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
         th_trace_call(&frame, node, true);
@@ -293,7 +293,7 @@ static th_status backward_node(th_context *ctx, const th_node *node, bool keep_t
 static bool has_gradient(const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
-        const th_tensor *output = th_node_output(node, i)->tensor;
+        const th_body *output = th_node_output(node, i)->tensor;
         if (output && output->root == output && th_gradient_begun(output))
             return true;
     }
@@ -321,7 +321,7 @@ static th_status visit(th_context *ctx, th_node *node, bool keep_tape)
         return ctx->error;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        th_tensor *output = th_node_output(node, i)->tensor;
+        th_body *output = th_node_output(node, i)->tensor;
         if (output && output->root == output)
             th_gradient_used_up(output);
     }
@@ -337,11 +337,11 @@ static void mark_wanted(th_context *ctx, int64_t last)
         th_node *node = th_node_at(ctx->tape, i);
         node->wanted = false;
         for (int j = 0; j < node->n_inputs && !node->wanted; j++)
-            node->wanted = th_gradient_wanted(ctx, th_node_input(node, j)->tensor);
+            node->wanted = th_input_gradient_wanted(ctx, node, j);
     }
 }
 
-static th_status seed(th_context *ctx, th_tensor *t, th_tensor *cotangent)
+static th_status seed(th_context *ctx, th_body *t, const th_body *cotangent)
 {
     bool add;
     if (th_gradient_open(ctx, t, &add) != TH_OK)
@@ -351,7 +351,7 @@ static th_status seed(th_context *ctx, th_tensor *t, th_tensor *cotangent)
         const th_array source = th_tensor_array(cotangent);
         th_copy_array(ctx, &target, &source, add);
     } else if (add) {
-        th_tensor *one = th_tensor_new(ctx, t->dtype, 0, NULL, false, "backward");
+        th_body *one = th_tensor_new(ctx, t->dtype, 0, NULL, false, "backward");
         if (one == NULL)
             return ctx->error;
         const th_array source = th_tensor_array(one);
@@ -363,7 +363,7 @@ static th_status seed(th_context *ctx, th_tensor *t, th_tensor *cotangent)
     return ctx->error;
 }
 
-static th_status check_start(th_context *ctx, th_tensor *t, const th_backward_options *options)
+static th_status check_start(th_context *ctx, th_body *t, const th_backward_options *options)
 {
     if (!t->requires_gradient)
         return th_fail(ctx, TH_ERROR_STATE, "backward",
@@ -374,8 +374,8 @@ static th_status check_start(th_context *ctx, th_tensor *t, const th_backward_op
                        "a tensor of one element is needed without a cotangent; this one has %lld elements",
                        (long long)th_tensor_numel(t));
     if (options->cotangent) {
-        const th_tensor *c = options->cotangent;
-        if (!th_usable(c, ctx, "backward", "the cotangent"))
+        const th_body *c = th_usable(options->cotangent, ctx, "backward", "the cotangent");
+        if (c == NULL)
             return ctx->error;
         const th_array a = th_tensor_array(c), b = th_tensor_array(t);
         if (c->dtype != t->dtype)
@@ -388,12 +388,12 @@ static th_status check_start(th_context *ctx, th_tensor *t, const th_backward_op
     return TH_OK;
 }
 
-static th_status walk(th_context *ctx, th_tensor *t, const th_backward_options *options)
+static th_status walk(th_context *ctx, th_body *t, const th_backward_options *options)
 {
     const int64_t last = t->root->node;
     if (last >= 0)
         mark_wanted(ctx, last);
-    if ((last < 0 && !th_gradient_wanted(ctx, t)) || seed(ctx, t, options->cotangent) != TH_OK)
+    if ((last < 0 && !th_gradient_wanted(ctx, t)) || seed(ctx, t, th_body_of(options->cotangent)) != TH_OK)
         return ctx->error;
     const int64_t lowest = last < 0 ? 0 : th_node_at(ctx->tape, last)->lowest;
     for (int64_t i = last; i >= lowest; i--) {
@@ -409,10 +409,11 @@ static th_status walk(th_context *ctx, th_tensor *t, const th_backward_options *
     return TH_OK;
 }
 
-th_status(th_backward_with)(th_tensor *t, const th_backward_options *options)
+th_status(th_backward_with)(th_tensor *handle, const th_backward_options *options)
 {
-    if (!th_usable(t, NULL, "backward", "the tensor"))
-        return th_refused(t);
+    th_body *t = th_usable(handle, NULL, "backward", "the tensor");
+    if (t == NULL)
+        return th_refused(handle);
     th_context *ctx = t->ctx;
     const th_backward_options defaults = {0};
     options = options ? options : &defaults;
@@ -427,7 +428,9 @@ th_status(th_backward_with)(th_tensor *t, const th_backward_options *options)
     if (th_gradients_begin(ctx, options) != TH_OK)
         return ctx->error;
     walk(ctx, t, options);
-    return th_gradients_end(ctx, options);
+    const th_status status = th_gradients_end(ctx, options);
+    ctx->step_failed = status != TH_OK;
+    return status;
 }
 
 th_status(th_backward)(th_tensor *loss)

@@ -232,14 +232,14 @@ th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node
     frame->call.random = node->random;
     frame->call.training = node->training;
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_tensor *t = th_node_input(node, i)->tensor;
+        const th_body *t = th_node_input(node, i)->tensor;
         if (t) {
             frame->call.input[i] = th_tensor_array(t);
             frame->call.input[i].data = NULL;
         }
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        const th_tensor *t = th_node_output(node, i)->tensor;
+        const th_body *t = th_node_output(node, i)->tensor;
         if (t) {
             frame->call.output[i] = th_tensor_array(t);
             frame->call.output[i].data = NULL;

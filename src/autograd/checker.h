@@ -11,10 +11,10 @@
 /* A tensor that the function reads: a copy of an input, or somebody else's (a parameter, a constant), which lies in
  * memory of the checker's, in the checking type, until the end of the check. */
 typedef struct th_leaf {
-    th_tensor *tensor;
+    th_body *tensor;
     bool copy;           /* of an input: the checker's own */
     bool checked;        /* its gradient is */
-    th_tensor before;    /* somebody else's tensor as it was */
+    th_body before;      /* somebody else's tensor as it was */
     th_storage values;   /* of somebody else's: where it lies meanwhile */
     th_storage gradient; /* the same of the gradient that this check computes */
     uint32_t version;    /* of the values, as the checker left them */
@@ -26,7 +26,7 @@ typedef struct th_leaf {
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 
-/* What th_tensor.checking says while a check runs: 0 for what the function has made in this run, 1 + its index for a
+/* What th_body.checking says while a check runs: 0 for what the function has made in this run, 1 + its index for a
  * leaf, else one of these. */
 enum {
     TH_CHECK_OUTSIDE = -1, /* was there before, or has outlived the run that made it */
@@ -39,10 +39,12 @@ enum {
 typedef struct th_settings {
     th_dtype default_dtype;
     bool training, fusion, keep_values, tracing, bfloat16_products;
-    int no_grad_depth, scope_depth, threads;
+    int no_grad_depth, no_grad_at_clear, threads;
+    th_depths around;
     uint64_t seed;
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT], calls_at_clear;
+    bool step_failed;
 } th_settings;
 
 typedef struct th_checker {
@@ -55,7 +57,7 @@ typedef struct th_checker {
     th_dtype dtype;
     th_pool leaves;  /* th_leaf: inputs first */
     th_pool passing; /* th_leaf: what the function has made in this run and the checker converted */
-    th_pool made;    /* th_tensor *: owned ones that the function has made */
+    th_pool made;    /* th_body *: owned ones that the function has made */
     int parameters;
     int runs;                         /* since the leaves were last complete */
     bool recording;                   /* this run records */
@@ -84,16 +86,16 @@ void th_checker_end(th_checker *checker);
 void th_checker_restart(th_checker *checker);
 /* Runs the function at the current values: its output, of the step, until th_checker_leave. NULL when it failed (the
  * error is pending). */
-th_tensor *th_checker_run(th_checker *checker, bool record);
+th_body *th_checker_run(th_checker *checker, bool record);
 /* Ends a run: clears the tape, gives back what the function has made, puts its changes right. False when no further run
  * makes sense: an error is pending, or a parameter was met that had been unknown (checker->incomplete). */
 bool th_checker_leave(th_checker *checker);
 /* A whole run: the output's elements as doubles into values[rows]. */
 bool th_checker_values(th_checker *checker, double *values);
-void th_checker_read(const th_tensor *t, const th_array *array, double *values);
+void th_checker_read(const th_body *t, const th_array *array, double *values);
 /* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
  * emptying in between. */
-bool th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times, double *gradient);
+bool th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times, double *gradient);
 static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
 {
     return th_pool_at(&checker->leaves, i);

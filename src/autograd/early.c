@@ -10,18 +10,18 @@ static bool is_early(const th_op *op, int i)
 }
 
 /* What a recording wants an early gradient of. */
-static bool is_wanted(const th_op *op, int i, const th_tensor *input)
+static bool is_wanted(const th_op *op, int i, const th_body *input)
 {
     return is_early(op, i) && input && input->requires_gradient;
 }
 
-static bool can_be_offered(const th_tensor *t)
+static bool can_be_offered(const th_body *t)
 {
     return t == t->root && !th_gradient_begun(t) && !t->early &&
            th_strides_contiguous(t->ndim, t->size, t->gradient_stride);
 }
 
-static bool all_can_be_offered(const th_op *op, int n, th_tensor *const *inputs)
+static bool all_can_be_offered(const th_op *op, int n, th_body *const *inputs)
 {
     for (int i = 0; i < n; i++)
         if (is_wanted(op, i, inputs[i])) {
@@ -34,7 +34,7 @@ static bool all_can_be_offered(const th_op *op, int n, th_tensor *const *inputs)
     return true;
 }
 
-th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs)
+th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -55,7 +55,7 @@ th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs)
     return TH_OK;
 }
 
-void th_early_claim(const th_frame *frame, int n, th_tensor *const *inputs, int64_t node)
+void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node)
 {
     for (int i = 0; i < n && frame->call.early; i++)
         if (frame->call.input_gradient[i].given) {
@@ -71,8 +71,8 @@ bool th_early_stands(const th_context *ctx, const th_node *node)
         return false;
     const int64_t index = th_node_output(node, 0)->tensor->node;
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_tensor *input = th_node_input(node, i)->tensor;
-        if (!is_early(op, i) || !th_gradient_wanted(ctx, input))
+        const th_body *input = th_node_input(node, i)->tensor;
+        if (!is_early(op, i) || !th_input_gradient_wanted(ctx, node, i))
             continue;
         if (input->early != 1 + index || input->early_version != input->gradient->version)
             return false; /* taken, or written to through a handle from before */

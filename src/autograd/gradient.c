@@ -14,28 +14,34 @@ enum { MOST_REGIONS = 64 };
 
 /* Lists of the current backward, in the tape's bump. */
 struct th_touched {
-    th_tensor *leaf;
+    th_body *leaf;
     struct th_touched *next;
 };
 
 struct th_stashed {
-    th_tensor *root;
+    th_body *root;
     th_storage *gradient; /* of a leaf: what it has accumulated; of an intermediate result: what was kept */
     bool full;
     struct th_stashed *next;
 };
 
-bool th_gradient_wanted(const th_context *ctx, const th_tensor *t)
+bool th_gradient_wanted(const th_context *ctx, const th_body *t)
 {
     if (t == NULL || !t->requires_gradient)
         return false;
-    const th_tensor *root = t->root;
+    const th_body *root = t->root;
     if (root->wrt_target)
         return true;
     return root->node < 0 ? !ctx->tape->wrt : th_node_at(ctx->tape, root->node)->wanted;
 }
 
-th_array th_gradient_array(const th_tensor *t)
+bool th_input_gradient_wanted(const th_context *ctx, const th_node *node, int i)
+{
+    const th_operand_record *input = th_node_input(node, i);
+    return input->requires_gradient && th_gradient_wanted(ctx, input->tensor);
+}
+
+th_array th_gradient_array(const th_body *t)
 {
     th_array array = {.given = true, .dtype = t->dtype, .ndim = t->ndim};
     memcpy(array.size, t->size, sizeof t->size);
@@ -46,7 +52,7 @@ th_array th_gradient_array(const th_tensor *t)
     return array;
 }
 
-static size_t gradient_bytes(const th_tensor *root)
+static size_t gradient_bytes(const th_body *root)
 {
     size_t bytes = 0;
     (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype),
@@ -75,7 +81,7 @@ static th_storage *step_storage(th_context *ctx, size_t bytes)
     return fill_storage(ctx, storage, bytes, false) == TH_OK ? storage : NULL;
 }
 
-th_status th_gradient_reserve(th_context *ctx, th_tensor *root)
+th_status th_gradient_reserve(th_context *ctx, th_body *root)
 {
     root->early = 0;
     if (root->gradient)
@@ -91,14 +97,14 @@ th_status th_gradient_reserve(th_context *ctx, th_tensor *root)
     return status;
 }
 
-static void forget(th_tensor *root)
+static void forget(th_body *root)
 {
     root->gradient_full = false;
     root->covered = NULL;
 }
 
 /* The memory of an intermediate result's gradient goes back, and with it what a forward has written there. */
-static void give_back(th_tensor *root)
+static void give_back(th_body *root)
 {
     if (root->gradient)
         th_storage_drop(root->ctx, root->gradient);
@@ -107,7 +113,7 @@ static void give_back(th_tensor *root)
     forget(root);
 }
 
-static th_status note_touched(th_context *ctx, th_tensor *root)
+static th_status note_touched(th_context *ctx, th_body *root)
 {
     if (root->node >= 0 || root->touched)
         return TH_OK;
@@ -126,7 +132,7 @@ static th_status note_touched(th_context *ctx, th_tensor *root)
 }
 
 /* A gradient that is about to be added to must not be shared. */
-static th_status unshare(th_context *ctx, th_tensor *root)
+static th_status unshare(th_context *ctx, th_body *root)
 {
     if (root->node < 0 || root->gradient->holds == 1)
         return TH_OK;
@@ -140,14 +146,14 @@ static th_status unshare(th_context *ctx, th_tensor *root)
     return TH_OK;
 }
 
-static void set_full(th_tensor *root)
+static void set_full(th_body *root)
 {
     root->gradient_full = true;
     root->covered = NULL;
 }
 
 /* Adds a region nobody has written to the list. */
-static th_status cover(th_context *ctx, th_tensor *root, const th_region *region)
+static th_status cover(th_context *ctx, th_body *root, const th_region *region)
 {
     int64_t covered = region->numel;
     for (const th_region *r = root->covered; r; r = r->next)
@@ -165,9 +171,9 @@ static th_status cover(th_context *ctx, th_tensor *root, const th_region *region
     return TH_OK;
 }
 
-th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add)
+th_status th_gradient_open(th_context *ctx, th_body *t, bool *add)
 {
-    th_tensor *root = t->root;
+    th_body *root = t->root;
     if (th_gradient_reserve(ctx, root) != TH_OK || note_touched(ctx, root) != TH_OK)
         return ctx->error;
     if (!root->gradient_full) {
@@ -187,7 +193,7 @@ th_status th_gradient_open(th_context *ctx, th_tensor *t, bool *add)
     return unshare(ctx, root);
 }
 
-void th_gradient_share(th_tensor *root, th_storage *storage)
+void th_gradient_share(th_body *root, th_storage *storage)
 {
     th_storage_hold(storage);
     if (root->gradient) /* reserved early, and not used */
@@ -197,7 +203,7 @@ void th_gradient_share(th_tensor *root, th_storage *storage)
     set_full(root);
 }
 
-th_status th_gradient_take_value(th_context *ctx, th_tensor *root)
+th_status th_gradient_take_value(th_context *ctx, th_body *root)
 {
     th_storage *gradient = th_pool_new(ctx, &ctx->tape->storages), *value = root->storage;
     if (gradient == NULL)
@@ -212,7 +218,7 @@ th_status th_gradient_take_value(th_context *ctx, th_tensor *root)
     return TH_OK;
 }
 
-void th_gradient_complete(th_tensor *root)
+void th_gradient_complete(th_body *root)
 {
     if (root->gradient_full)
         return;
@@ -220,7 +226,7 @@ void th_gradient_complete(th_tensor *root)
     set_full(root);
 }
 
-void th_gradient_used_up(th_tensor *root)
+void th_gradient_used_up(th_body *root)
 {
     th_context *ctx = root->ctx;
     if (!th_gradient_begun(root)) /* none, or one that a forward has computed and nobody has asked for yet */
@@ -240,7 +246,7 @@ void th_gradient_used_up(th_tensor *root)
 /* -- around a pass -- */
 
 /* A root whose gradient was asked for: the one it has is set aside. */
-static th_status stash(th_context *ctx, th_tensor *root)
+static th_status stash(th_context *ctx, th_body *root)
 {
     struct th_stashed *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
     if (entry == NULL)
@@ -260,8 +266,8 @@ th_status th_gradients_begin(th_context *ctx, const th_backward_options *options
 {
     ctx->tape->wrt = options->n_wrt > 0;
     for (int i = 0; i < options->n_wrt; i++) {
-        th_tensor *t = options->wrt[i];
-        if (!th_usable(t, ctx, "backward", "a tensor of wrt"))
+        const th_body *t = th_usable(options->wrt[i], ctx, "backward", "a tensor of wrt");
+        if (t == NULL)
             break;
         if (!t->requires_gradient) {
             th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "wrt[%d] does not require a gradient", i);
@@ -274,12 +280,12 @@ th_status th_gradients_begin(th_context *ctx, const th_backward_options *options
 }
 
 /* The chosen gradient of t as a tensor of the step. */
-static th_tensor *chosen(th_context *ctx, th_tensor *t)
+static th_body *chosen(th_context *ctx, th_body *t)
 {
-    th_tensor *root = t->root;
+    th_body *root = t->root;
     th_storage *storage = root->node < 0 ? root->gradient : root->kept;
     if (storage == NULL) {
-        th_tensor *zeros = th_tensor_new(ctx, t->dtype, t->ndim, t->size, false, "backward");
+        th_body *zeros = th_tensor_new(ctx, t->dtype, t->ndim, t->size, false, "backward");
         if (zeros) {
             const th_array array = th_tensor_array(zeros);
             th_fill_array(ctx, &array, 0);
@@ -295,7 +301,7 @@ static void hand_out(th_context *ctx, const th_backward_options *options)
 {
     for (int i = 0; i < options->n_wrt && !ctx->error; i++)
         if (options->gradients)
-            options->gradients[i] = chosen(ctx, options->wrt[i]);
+            options->gradients[i] = th_handle_of(chosen(ctx, th_body_of(options->wrt[i])));
 }
 
 static void drop_if(th_context *ctx, th_storage *storage)
@@ -310,7 +316,7 @@ static void end_wrt(th_context *ctx)
 {
     th_tape *tape = ctx->tape;
     for (struct th_stashed *entry = tape->stashed; entry; entry = entry->next) {
-        th_tensor *root = entry->root;
+        th_body *root = entry->root;
         root->wrt_target = false;
         if (root->node < 0) {
             drop_if(ctx, root->gradient);
@@ -334,7 +340,7 @@ static void drop_unfinished(th_context *ctx)
     for (int64_t i = 0; i < ctx->tape->nodes.count; i++) {
         th_node *node = th_node_at(ctx->tape, i);
         for (int j = 0; j < node->n_outputs; j++) {
-            th_tensor *output = th_node_output(node, j)->tensor;
+            th_body *output = th_node_output(node, j)->tensor;
             if (output && output->root == output)
                 give_back(output);
         }
@@ -361,9 +367,9 @@ th_status th_gradients_end(th_context *ctx, const th_backward_options *options)
 
 /* -- reading -- */
 
-th_tensor *th_gradient_alias(th_tensor *t, th_storage *storage, bool owned)
+th_body *th_gradient_alias(th_body *t, th_storage *storage, bool owned)
 {
-    th_tensor *alias = th_handle_new(t->ctx, owned, "gradient");
+    th_body *alias = th_handle_new(t->ctx, owned, "gradient");
     if (alias == NULL)
         return NULL;
     alias->storage = storage;
@@ -377,11 +383,10 @@ th_tensor *th_gradient_alias(th_tensor *t, th_storage *storage, bool owned)
     return alias;
 }
 
-th_tensor *(th_gradient)(th_tensor *t)
+/* The gradient as a tensor; NULL when there is none, or memory is out. */
+static th_body *gradient_of(th_body *t)
 {
-    if (!th_usable(t, NULL, "gradient", "the tensor") || !t->requires_gradient)
-        return NULL;
-    th_tensor *root = t->root;
+    th_body *root = t->root;
     if (root->node >= 0)
         return root->kept ? th_gradient_alias(t, root->kept, false) : NULL;
     if (!root->gradient_full)
@@ -393,29 +398,44 @@ th_tensor *(th_gradient)(th_tensor *t)
     return t->gradient_tensor;
 }
 
-th_tensor *(th_keep_gradient)(th_tensor *t)
+th_tensor *(th_gradient)(th_tensor *handle)
 {
-    if (!th_usable(t, NULL, "keep_gradient", "the tensor"))
+    th_body *t = th_usable(handle, NULL, "gradient", "the tensor");
+    return t && t->requires_gradient ? th_handle_of(gradient_of(t)) : NULL;
+}
+
+th_tensor *(th_keep_gradient)(th_tensor *handle)
+{
+    const th_body *t = th_usable(handle, NULL, "keep_gradient", "the tensor");
+    if (t == NULL)
         return NULL;
     if (!t->requires_gradient) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, "keep_gradient", "the tensor does not require a gradient");
         return NULL;
     }
     t->root->keep_gradient = true;
-    return t;
+    return handle;
 }
 
-void th_empty_gradient(th_tensor *t)
+void th_gradient_empty(const th_body *t)
 {
-    if (t && t->root && t->root->node < 0) {
+    if (t->root && t->root->node < 0) {
         forget(t->root);
         t->root->gradient_refused = false;
     }
 }
 
-th_tensor *(th_set_requires_gradient)(th_tensor *t, bool requires_gradient)
+void th_empty_gradient(th_tensor *handle)
 {
-    if (!th_usable(t, NULL, "set_requires_gradient", "the tensor"))
+    const th_body *t = th_looked_at(handle, "empty_gradient");
+    if (t)
+        th_gradient_empty(t);
+}
+
+th_tensor *(th_set_requires_gradient)(th_tensor *handle, bool requires_gradient)
+{
+    th_body *t = th_usable(handle, NULL, "set_requires_gradient", "the tensor");
+    if (t == NULL)
         return NULL;
     if (!th_is_floating(t->dtype)) {
         th_fail(t->ctx, TH_ERROR_TYPE, "set_requires_gradient", "only float32 and float64 have gradients, this is %s",
@@ -431,10 +451,11 @@ th_tensor *(th_set_requires_gradient)(th_tensor *t, bool requires_gradient)
     t->root = t;
     memcpy(t->gradient_stride, t->stride, sizeof t->stride);
     t->gradient_offset = 0;
-    return t;
+    return handle;
 }
 
-bool th_requires_gradient(const th_tensor *t)
+bool th_requires_gradient(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "requires_gradient");
     return t && t->requires_gradient;
 }

@@ -91,7 +91,7 @@ static void fail_without_path(th_checker *checker)
 /* The first run, which records: finds the parameters, the sizes, whether there is a path back. */
 static bool survey(th_checker *checker)
 {
-    const th_tensor *output = th_checker_run(checker, true);
+    const th_body *output = th_checker_run(checker, true);
     if (output) {
         checker->rows = th_tensor_numel(output);
         number_columns(checker);
@@ -255,12 +255,13 @@ static th_tensor *call_one(void *user, th_tensor *const *inputs)
 th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
                                const th_gradient_options *options, th_gradient_report *report)
 {
-    th_context *ctx = x ? x->ctx : th_last_context();
-    if (x == NULL || function == NULL) {
+    th_context *ctx = th_handle_context(x);
+    if (ctx == NULL || function == NULL) {
         if (report)
             *report = (th_gradient_report){.input = -1};
-        return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", x ? "the function" : "the input")
-                   : TH_ERROR_ARGUMENT;
+        if (th_usable(x, NULL, operation, "the input"))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function is NULL");
+        return th_refused(x);
     }
     one call = {function, user};
     return th_check_gradient(ctx, call_one, &call, 1, &x, options, report);

@@ -92,9 +92,9 @@ static th_finding along_direction(const th_leaf *leaf, double analytic, const th
 }
 
 /* Of a run that records, to go back from; NULL when that makes no sense. */
-static th_tensor *recorded_output(th_checker *checker)
+static th_body *recorded_output(th_checker *checker)
 {
-    th_tensor *output = th_checker_run(checker, true);
+    th_body *output = th_checker_run(checker, true);
     if (output == NULL || checker->incomplete)
         return NULL;
     if (th_tensor_numel(output) == checker->rows && output->requires_gradient)
@@ -120,7 +120,7 @@ typedef struct full {
 
 static bool analytic_jacobian(th_checker *checker, full *f)
 {
-    th_tensor *output = recorded_output(checker);
+    th_body *output = recorded_output(checker);
     random_vector(checker, f->cotangent, checker->rows);
     bool good = output != NULL;
     if (good) {
@@ -378,7 +378,7 @@ static bool judge_leaf(th_checker *checker, fast *f, th_leaf *leaf, th_finding *
 
 static bool analytic_gradients(th_checker *checker, fast *f)
 {
-    th_tensor *output = recorded_output(checker);
+    th_body *output = recorded_output(checker);
     random_vector(checker, f->cotangent, checker->rows);
     for (int64_t j = 0; j < checker->rows; j++) /* an infinite output would hide all others in the sum */
         if (isinf(checker->base[j]))

@@ -16,7 +16,7 @@ void th_checker_say(th_gradient_report *report, const char *format, ...)
     va_end(arguments);
 }
 
-static th_shape index_of(const th_tensor *t, int64_t element)
+static th_shape index_of(const th_body *t, int64_t element)
 {
     th_shape index = {.ndim = t->ndim};
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -65,7 +65,7 @@ static double best_factor(const th_finding *f)
 /* The gradient of the last two axes exchanged. */
 static bool is_transposed(const th_finding *f)
 {
-    const th_tensor *t = f->leaf->tensor;
+    const th_body *t = f->leaf->tensor;
     if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || f->analytic_jacobian == NULL)
         return false;
     const int64_t n = t->size[t->ndim - 1];
@@ -219,7 +219,7 @@ static void say_map(th_checker *checker, const th_finding *f)
 {
     if (f->state == NULL)
         return;
-    const th_tensor *t = f->leaf->tensor;
+    const th_body *t = f->leaf->tensor;
     const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? f->leaf->numel / columns : 0;
     bool doubtful = false;
     for (int64_t e = 0; e < f->leaf->numel; e++)

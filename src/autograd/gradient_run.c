@@ -23,7 +23,9 @@ static th_settings settings_of(const th_context *ctx)
                      .tracing = ctx->tracing,
                      .bfloat16_products = ctx->machine.bfloat16_products,
                      .no_grad_depth = ctx->no_grad_depth,
-                     .scope_depth = ctx->scope_depth,
+                     .no_grad_at_clear = ctx->no_grad_at_clear,
+                     .around = ctx->around,
+                     .step_failed = ctx->step_failed,
                      .threads = ctx->threads,
                      .seed = ctx->seed,
                      .step = ctx->step,
@@ -41,7 +43,7 @@ static void apply_settings(th_context *ctx, const th_settings *s)
     ctx->tracing = s->tracing;
     ctx->machine.bfloat16_products = s->bfloat16_products;
     ctx->no_grad_depth = s->no_grad_depth;
-    ctx->scope_depth = s->scope_depth;
+    ctx->no_grad_at_clear = s->no_grad_at_clear;
     ctx->threads = s->threads;
     ctx->seed = s->seed;
     ctx->step = s->step;
@@ -74,7 +76,7 @@ void th_checker_give(th_checker *checker, double *memory, int64_t count)
 }
 
 /* Storage of the owned arena for as many elements as t has. */
-static bool take_storage(th_context *ctx, const th_tensor *t, th_dtype dtype, th_storage *storage)
+static bool take_storage(th_context *ctx, const th_body *t, th_dtype dtype, th_storage *storage)
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
@@ -109,7 +111,7 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
 /* -- somebody else's tensors -- */
 
 /* The leaf's tensor lies in the checker's memory from here on, with its owner's values. */
-static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor *t)
+static bool swap_in(th_checker *checker, th_leaf *leaf, th_body *t)
 {
     th_context *ctx = checker->ctx;
     if (!take_storage(ctx, t, checker->dtype, &leaf->values))
@@ -137,7 +139,7 @@ static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor *t)
 }
 
 /* The handle that th_gradient gave out for a gradient of this check. */
-static void drop_gradient_tensor(th_tensor *t)
+static void drop_gradient_tensor(th_body *t)
 {
     if (t->gradient_tensor == NULL)
         return;
@@ -150,8 +152,8 @@ static void drop_gradient_tensor(th_tensor *t)
 static void swap_out(th_checker *checker, th_leaf *leaf)
 {
     th_context *ctx = checker->ctx;
-    th_tensor *t = leaf->tensor;
-    const th_tensor *before = &leaf->before;
+    th_body *t = leaf->tensor;
+    const th_body *before = &leaf->before;
     drop_gradient_tensor(t);
     if (t->gradient == &t->gradient_storage) { /* of a constant that the function made a leaf of its own */
         th_storage_drop(ctx, t->gradient);
@@ -178,7 +180,7 @@ static void swap_out(th_checker *checker, th_leaf *leaf)
     give_storage(ctx, &leaf->gradient);
 }
 
-static void name_parameter(const th_checker *checker, const th_tensor *t, char *name, size_t size)
+static void name_parameter(const th_checker *checker, const th_body *t, char *name, size_t size)
 {
     const char *path = checker->ctx->path;
     if (t->label)
@@ -189,7 +191,7 @@ static void name_parameter(const th_checker *checker, const th_tensor *t, char *
 
 /* A tensor not met before is a parameter of the function when it asks for a gradient, else a constant; one that this
  * run has made is a constant of the run, and goes into the checking type only if it must. */
-static void adopt(th_checker *checker, th_tensor *t)
+static void adopt(th_checker *checker, th_body *t)
 {
     const bool passing = t->checking == 0;
     if (passing && (t->dtype == checker->dtype || t->parameter || t->gradient || t->own_storage.holds != 1))
@@ -216,7 +218,7 @@ static void adopt(th_checker *checker, th_tensor *t)
 }
 
 /* The same of a constant that dies with the step anyway. */
-static void convert(const th_checker *checker, th_tensor *t)
+static void convert(const th_checker *checker, th_body *t)
 {
     th_context *ctx = checker->ctx;
     if (t->dtype == checker->dtype || t->storage != &t->own_storage || t->own_storage.holds != 1)
@@ -246,7 +248,7 @@ static void note_cut(th_checker *checker)
         snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", slash ? slash + 1 : file, line);
 }
 
-static void on_read(th_tensor *t, void *user)
+static void on_read(th_body *t, void *user)
 {
     th_checker *checker = user;
     if (!th_is_floating(t->dtype))
@@ -259,21 +261,21 @@ static void on_read(th_tensor *t, void *user)
         adopt(checker, t);
 }
 
-static void on_made(th_tensor *t, void *user)
+static void on_made(th_body *t, void *user)
 {
     th_checker *checker = user;
     if (!t->owned) {
         t->checking = TH_CHECK_STEP;
         return;
     }
-    th_tensor **entry = th_pool_new(checker->ctx, &checker->made);
+    th_body **entry = th_pool_new(checker->ctx, &checker->made);
     if (entry == NULL)
         th_fail_memory(checker->ctx, operation, sizeof *entry);
     else
         *entry = t;
 }
 
-static void on_freed(th_tensor *t, void *user)
+static void on_freed(th_body *t, void *user)
 {
     th_checker *checker = user;
     if (t->checking == TH_CHECK_EARLIER || t->checking == TH_CHECK_PASSING)
@@ -297,19 +299,20 @@ static const char *input_name(const th_checker *checker, int i, char *text, size
 }
 
 /* Copies input i: floating ones in the checking type, wanting a gradient. A second copy stays as it is. */
-static bool copy_input(th_checker *checker, int i, th_tensor *input)
+static bool copy_input(th_checker *checker, int i, th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
-    if (input == NULL)
+    if (handle == NULL)
         return true;
-    if (!th_usable(input, ctx, operation, "an input"))
+    const th_body *input = th_usable(handle, ctx, operation, "an input");
+    if (input == NULL)
         return false;
     const bool floating = th_is_floating(input->dtype);
-    th_tensor *copy =
+    th_body *copy =
         th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, operation);
     if (copy == NULL)
         return false;
-    checker->inputs[i] = copy;
+    checker->inputs[i] = copy->handle;
     memcpy(copy->axes, input->axes, sizeof copy->axes);
     const th_array target = th_tensor_array(copy), source = th_tensor_array(input);
     th_convert_array(ctx, &target, &source);
@@ -324,7 +327,7 @@ static bool copy_input(th_checker *checker, int i, th_tensor *input)
         return false;
     if (leaf->values.data && copy->own_storage.bytes)
         memcpy(leaf->values.data, copy->own_storage.data, copy->own_storage.bytes);
-    return !floating || (th_set_requires_gradient)(copy, true) != NULL;
+    return !floating || (th_set_requires_gradient)(copy->handle, true) != NULL;
 }
 
 static const th_attachment *newest_attachment(const th_context *ctx, int64_t *count)
@@ -339,15 +342,16 @@ bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
 {
     th_context *ctx = checker->ctx;
     checker->settings = settings_of(ctx);
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* no clear closes what the caller has open */
     th_pool_init(&checker->leaves, sizeof(th_leaf));
     th_pool_init(&checker->passing, sizeof(th_leaf));
-    th_pool_init(&checker->made, sizeof(th_tensor *));
+    th_pool_init(&checker->made, sizeof(th_body *));
     for (int i = 0; i < checker->n_inputs; i++)
         if (!copy_input(checker, i, inputs[i]))
             break;
     th_tape_clear(ctx);
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
-        th_tensor *t = th_pool_at(&ctx->owned_tensors, i);
+        th_body *t = th_pool_at(&ctx->owned_tensors, i);
         if (t->life == TH_LIFE_LIVE && t->checking == 0)
             t->checking = TH_CHECK_OUTSIDE;
     }
@@ -377,12 +381,12 @@ void th_checker_end(th_checker *checker)
         leaf->tensor->freed = false;
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
-        th_tensor *t = th_pool_at(&ctx->owned_tensors, i);
+        th_body *t = th_pool_at(&ctx->owned_tensors, i);
         const bool waiting = t->checking && t->freed;
         t->checking = 0;
         if (waiting) {
             t->freed = false;
-            th_tensor_free(t);
+            th_tensor_free(t->handle);
         }
     }
     for (int i = 0; i < checker->n_inputs; i++)
@@ -391,6 +395,8 @@ void th_checker_end(th_checker *checker)
     th_pool_destroy(ctx, &checker->passing);
     th_pool_destroy(ctx, &checker->made);
     apply_settings(ctx, &checker->settings);
+    ctx->around = checker->settings.around;
+    ctx->step_failed = checker->settings.step_failed || ctx->error;
 }
 
 /* -- a run -- */
@@ -400,24 +406,25 @@ static void reset_leaves(th_checker *checker)
 {
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
-        th_tensor *t = leaf->tensor;
+        th_body *t = leaf->tensor;
         t->requires_gradient = leaf->checked;
         t->root = leaf->checked ? t : NULL;
         t->keep_gradient = false;
-        th_empty_gradient(t);
+        th_gradient_empty(t);
     }
 }
 
-static th_tensor *usable_output(th_checker *checker, th_tensor *output)
+static th_body *usable_output(th_checker *checker, const th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
     if (ctx->error)
         return NULL;
-    if (output == NULL) {
+    if (handle == NULL) {
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function returned NULL");
         return NULL;
     }
-    if (!th_usable(output, ctx, operation, "what the function returned"))
+    th_body *output = th_usable(handle, ctx, operation, "what the function returned");
+    if (output == NULL)
         return NULL;
     on_read(output, checker); /* it may be a parameter that no operation has read */
     if (ctx->error)
@@ -430,7 +437,7 @@ static th_tensor *usable_output(th_checker *checker, th_tensor *output)
     return output;
 }
 
-th_tensor *th_checker_run(th_checker *checker, bool record)
+th_body *th_checker_run(th_checker *checker, bool record)
 {
     th_context *ctx = checker->ctx;
     const th_watch watch = {on_read, on_made, on_freed, checker};
@@ -442,12 +449,10 @@ th_tensor *th_checker_run(th_checker *checker, bool record)
     checker->runs++;
     checker->recording = record;
     ctx->watch = &watch;
-    th_tensor *output = checker->function(checker->user, checker->inputs);
+    const th_tensor *result = checker->function(checker->user, checker->inputs);
     checker->recording = false;
-    while (ctx->scope_depth > checker->settings.scope_depth) /* what the function has left open */
-        th_scope_end(ctx, output);
-    ctx->scope_depth = checker->settings.scope_depth;
-    output = usable_output(checker, output);
+    th_scopes_close(ctx); /* what the function has left open */
+    th_body *output = usable_output(checker, result);
     ctx->watch = NULL;
     return output;
 }
@@ -459,17 +464,17 @@ static void give_back(th_checker *checker)
 {
     int64_t waiting = 0;
     for (int64_t i = 0; i < checker->made.count; i++) {
-        th_tensor **entry = th_pool_at(&checker->made, i), *t = *entry;
+        th_body **entry = th_pool_at(&checker->made, i), *t = *entry;
         if (t->life != TH_LIFE_LIVE || t->checking > 0 || t->checking == TH_CHECK_OUTSIDE)
             continue;
         if (t->parameter) {
             t->checking = TH_CHECK_OUTSIDE;
         } else if (!t->freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_EARLIER))) {
             t->checking = TH_CHECK_EARLIER;
-            *(th_tensor **)th_pool_at(&checker->made, waiting++) = t;
+            *(th_body **)th_pool_at(&checker->made, waiting++) = t;
         } else {
             t->freed = false;
-            th_tensor_free(t);
+            th_tensor_free(t->handle);
         }
     }
     checker->made.count = waiting;
@@ -480,7 +485,7 @@ static void give_back(th_checker *checker)
 static void put_right(th_checker *checker, th_leaf *leaf)
 {
     th_context *ctx = checker->ctx;
-    const th_tensor *t = leaf->tensor;
+    const th_body *t = leaf->tensor;
     th_storage converted = {.block = NULL};
     const void *original = leaf->values.data;
     leaf->version = t->storage->version;
@@ -549,7 +554,7 @@ bool th_checker_leave(th_checker *checker)
 
 /* -- what comes out -- */
 
-void th_checker_read(const th_tensor *t, const th_array *array, double *values)
+void th_checker_read(const th_body *t, const th_array *array, double *values)
 {
     int64_t index[TH_MAX_DIMS] = {0}, numel = th_tensor_numel(t);
     for (int64_t i = 0; i < numel; i++) {
@@ -565,7 +570,7 @@ void th_checker_read(const th_tensor *t, const th_array *array, double *values)
 
 bool th_checker_values(th_checker *checker, double *values)
 {
-    const th_tensor *output = th_checker_run(checker, false);
+    const th_body *output = th_checker_run(checker, false);
     if (output && th_tensor_numel(output) != checker->rows)
         th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "the output's shape changes from run to run");
     else if (output && !checker->incomplete) {
@@ -590,10 +595,10 @@ void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
         ((float *)data)[element] = (float)value;
 }
 
-bool th_checker_gradient(th_checker *checker, th_tensor *output, const double *cotangent, int times, double *gradient)
+bool th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times, double *gradient)
 {
     th_context *ctx = checker->ctx;
-    th_tensor *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
+    th_body *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
     if (seed == NULL)
         return false;
     for (int64_t i = 0; i < checker->rows; i++)
@@ -602,9 +607,10 @@ bool th_checker_gradient(th_checker *checker, th_tensor *output, const double *c
         else
             ((float *)th_tensor_data(seed))[i] = (float)cotangent[i];
     for (int64_t i = 0; i < checker->leaves.count; i++)
-        th_empty_gradient(th_checker_leaf(checker, i)->tensor);
+        th_gradient_empty(th_checker_leaf(checker, i)->tensor);
     for (int i = 0; i < times; i++)
-        if ((th_backward_with)(output, &(th_backward_options){.cotangent = seed, .keep_tape = true}) != TH_OK)
+        if ((th_backward_with)(output->handle, &(th_backward_options){.cotangent = seed->handle, .keep_tape = true}) !=
+            TH_OK)
             return false;
     th_handle_give_up(seed, TH_LIFE_GIVEN_UP);
     for (int64_t i = 0; i < checker->leaves.count; i++) {

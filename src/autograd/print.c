@@ -84,7 +84,7 @@ static void shapes_text(const th_node *node, char *text, size_t size)
     size_t used = 0;
     text[0] = 0;
     for (int i = 0; i < node->n_inputs + node->n_outputs && used < size; i++) {
-        const th_tensor *t = node->operand[i].tensor;
+        const th_body *t = node->operand[i].tensor;
         if (i == node->n_inputs && used < size)
             used += (size_t)snprintf(text + used, size - used, "%s->", used ? " " : "");
         if (t == NULL || used >= size)
@@ -122,13 +122,13 @@ static th_status print_node_line(th_context *ctx, FILE *file, int64_t index)
     return written < 0 ? th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed") : TH_OK;
 }
 
-static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th_tensor *t)
+static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th_body *t)
 {
     if (fprintf(file, "      %s =\n", title) < 0)
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
     const th_life life = t->life;
     t->life = TH_LIFE_LIVE; /* the engine may look at what the user may not */
-    const th_status status = (th_print)(t, file, NULL);
+    const th_status status = (th_print)(t->handle, file, NULL);
     t->life = life;
     return status;
 }
@@ -148,15 +148,15 @@ static int print_formulas(FILE *file, const th_op *op)
 static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
-        th_tensor *output = th_node_output(node, i)->tensor;
+        th_body *output = th_node_output(node, i)->tensor;
         if (output == NULL || output->storage->dropped || ctx->options.shapes_only)
             continue;
         if (print_matrix(ctx, file, i ? "value of a further output" : "value", output) != TH_OK)
             return ctx->error;
-        th_tensor *root = output->root;
+        th_body *root = output->root;
         if (root == NULL || root->kept == NULL)
             continue;
-        th_tensor *gradient = th_gradient_alias(output, root->kept, false);
+        th_body *gradient = th_gradient_alias(output, root->kept, false);
         if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
             return ctx->error;
     }
@@ -197,7 +197,7 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
 /* -- Graphviz -- */
 
 /* The node that made t (through views: that made the view), or -1. */
-static int64_t maker(const th_tape *tape, const th_tensor *t, int64_t before)
+static int64_t maker(const th_tape *tape, const th_body *t, int64_t before)
 {
     for (int64_t i = before - 1; i >= 0; i--) {
         const th_node *node = th_node_at(tape, i);
@@ -209,7 +209,7 @@ static int64_t maker(const th_tape *tape, const th_tensor *t, int64_t before)
 }
 
 /* Where t first stands as an input: names a tensor that no node made. */
-static void first_use(const th_tape *tape, const th_tensor *t, int64_t *node_index, int *input)
+static void first_use(const th_tape *tape, const th_body *t, int64_t *node_index, int *input)
 {
     for (*node_index = 0;; ++*node_index) {
         const th_node *node = th_node_at(tape, *node_index);
@@ -245,7 +245,7 @@ static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(tape, index);
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_tensor *t = th_node_input(node, i)->tensor;
+        const th_body *t = th_node_input(node, i)->tensor;
         if (t == NULL)
             continue;
         const int64_t from = maker(tape, t, index);

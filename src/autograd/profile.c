@@ -113,7 +113,7 @@ th_status(th_profile_begin)(th_context *ctx, const th_profile_options *options)
 th_status(th_profile_end)(th_context *ctx)
 {
     if (ctx == NULL)
-        return th_fail(th_last_context(), TH_ERROR_ARGUMENT, "profile_end", "the context is NULL");
+        return th_fail_last(TH_ERROR_ARGUMENT, "profile_end", "the context is NULL");
     if (!ctx->profiling)
         return ctx->error ? ctx->error : th_fail(ctx, TH_ERROR_STATE, "profile_end", "no profile is running");
     th_profile *p = ctx->profile;

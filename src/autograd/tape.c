@@ -38,7 +38,7 @@ static th_status run_again(th_context *ctx, const th_node *node)
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_tensor *input = th_node_input(node, i)->tensor;
+        const th_body *input = th_node_input(node, i)->tensor;
         frame.call.input[i].data = input ? th_tensor_data(input) : NULL;
     }
     for (int i = 1; i < node->n_outputs; i++)
@@ -115,60 +115,106 @@ th_status th_restore(th_context *ctx, th_storage *storage, const char *operation
 
 /* -- scopes -- */
 
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner))
+{
+    th_tape *tape = th_tape_of(ctx, "scope_begin");
+    if (tape == NULL)
+        return false;
+    if (ctx->scope_depth >= TH_MAX_SCOPES) {
+        th_fail(ctx, TH_ERROR_STATE, "scope_begin", "more than %d scopes are open", (int)TH_MAX_SCOPES);
+        return false;
+    }
+    char *path = NULL;
+    if (name && name[0]) {
+        const size_t outer = strlen(ctx->path), bytes = outer + 1 + strlen(name) + 1;
+        path = th_bump_take(ctx, &tape->bytes, bytes);
+        if (path == NULL) {
+            th_fail_memory(ctx, "scope_begin", bytes);
+            return false;
+        }
+        snprintf(path, bytes, "%s%s%s", ctx->path, outer ? "." : "", name);
+    }
+    tape->scope[ctx->scope_depth++] = (th_scope){ctx->step_tensors.count, ctx->path, owner, closed, ctx->no_grad_depth};
+    if (path)
+        ctx->path = path;
+    return true;
+}
+
 void th_scope_begin(th_context *ctx, const char *name)
 {
     if (ctx == NULL)
         return;
     th_use_context(ctx);
-    th_tape *tape = th_tape_of(ctx, "scope_begin");
-    const int depth = ctx->scope_depth++;
-    if (tape == NULL || depth >= TH_MAX_SCOPES) {
-        if (tape)
-            th_fail(ctx, TH_ERROR_STATE, "scope_begin", "more than %d scopes are open", (int)TH_MAX_SCOPES);
-        return;
-    }
-    tape->scope[depth] = (th_scope){ctx->step_tensors[ctx->step_pool].count, ctx->path};
-    if (name == NULL || name[0] == 0)
-        return;
-    const size_t outer = strlen(ctx->path), bytes = outer + 1 + strlen(name) + 1;
-    char *path = th_bump_take(ctx, &tape->bytes, bytes);
-    if (path == NULL) {
-        th_fail_memory(ctx, "scope_begin", bytes);
-        return;
-    }
-    snprintf(path, bytes, "%s%s%s", ctx->path, outer ? "." : "", name);
-    ctx->path = path;
+    if (!th_scope_open(ctx, name, NULL, NULL))
+        ctx->scope_depth++; /* there will be an end */
 }
 
-static bool is_result(const th_tensor *t, th_tensor *const *results, int count)
+static bool is_result(const th_body *t, th_tensor *const *results, int count)
 {
     for (int i = 0; i < count; i++)
-        if (t == results[i])
+        if (t->handle == results[i])
             return true;
     return false;
 }
 
-void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
+/* Closes all but the outermost `depth` scopes. A forward that has returned early may have left some open, and have left
+ * recording switched off in them. */
+static void close_down_to(th_context *ctx, int depth)
 {
-    if (ctx == NULL || ctx->scope_depth == 0)
-        return;
+    const int known = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
+    for (int i = known - 1; ctx->tape && i >= depth; i--) {
+        const th_scope *scope = &ctx->tape->scope[i];
+        ctx->path = scope->path;
+        if (scope->owner) {
+            ctx->no_grad_depth = scope->no_grad_depth;
+            scope->closed(scope->owner);
+        }
+    }
+    ctx->scope_depth = depth;
+}
+
+/* Closes the scopes from number `depth` on; what was made in them is given up, the results excepted. */
+static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, int count)
+{
     if (count < 0 || (count > 0 && results == NULL)) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "scope_end", "%d results at %s", count, results ? "an address" : "NULL");
         count = 0;
     }
-    const int depth = --ctx->scope_depth;
-    if (ctx->tape == NULL || depth >= TH_MAX_SCOPES)
+    close_down_to(ctx, depth);
+    if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->keep_values)
         return;
-    const th_scope *scope = &ctx->tape->scope[depth];
-    ctx->path = scope->path;
-    if (ctx->keep_values)
-        return;
-    const th_pool *handles = &ctx->step_tensors[ctx->step_pool];
-    for (int64_t i = scope->first_handle; i < handles->count; i++) {
-        th_tensor *t = th_pool_at(handles, i);
+    const th_pool *bodies = &ctx->step_tensors;
+    for (int64_t i = ctx->tape->scope[depth].first_handle; i < bodies->count; i++) {
+        th_body *t = th_pool_at(bodies, i);
         if (t->life == TH_LIFE_LIVE && !is_result(t, results, count))
             th_handle_give_up(t, TH_LIFE_GIVEN_UP);
     }
+}
+
+bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count)
+{
+    int i = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
+    while (i > ctx->around.scopes && ctx->tape && ctx->tape->scope[i - 1].owner != owner)
+        i--;
+    if (i <= ctx->around.scopes || ctx->tape == NULL)
+        return false;
+    end_scopes(ctx, i - 1, results, count);
+    return true;
+}
+
+void th_scopes_close(th_context *ctx)
+{
+    close_down_to(ctx, ctx->around.scopes);
+}
+
+/* A module's forward is not ended so: then there was no begin, or th_tape_clear has closed it. */
+void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
+{
+    if (ctx == NULL || ctx->scope_depth <= ctx->around.scopes)
+        return;
+    const int depth = ctx->scope_depth - 1;
+    if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->tape->scope[depth].owner == NULL)
+        end_scopes(ctx, depth, results, count);
 }
 
 th_tensor *th_scope_end(th_context *ctx, th_tensor *result)
@@ -186,17 +232,27 @@ static void clear_node(th_context *ctx, th_node *node)
     if (node->restored)
         th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
     for (int i = 0; i < node->n_inputs; i++) {
-        th_tensor *input = th_node_input(node, i)->tensor;
+        th_body *input = th_node_input(node, i)->tensor;
         if (input && input->owned)
             input->tape_uses--;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        th_tensor *output = th_node_output(node, i)->tensor;
+        th_body *output = th_node_output(node, i)->tensor;
         if (output && output->kept)
             th_storage_drop(ctx, output->kept);
         if (output && output->gradient && output->root == output)
             th_storage_drop(ctx, output->gradient);
     }
+}
+
+/* A step that failed leaves nothing behind: it will be repeated with the same random numbers, and what it left switched
+ * off where it broke off is on again. */
+static void take_back(th_context *ctx)
+{
+    ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;
+    const int before = ctx->around.no_grad > ctx->no_grad_at_clear ? ctx->around.no_grad : ctx->no_grad_at_clear;
+    if (ctx->no_grad_depth > before)
+        ctx->no_grad_depth = before;
 }
 
 void th_tape_clear(th_context *ctx)
@@ -207,34 +263,36 @@ void th_tape_clear(th_context *ctx)
         th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called within %s, which is still computing", ctx->running->name);
         return;
     }
-    if (ctx->error)
-        ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;
+    th_scopes_close(ctx);
+    if (ctx->error || ctx->step_failed)
+        take_back(ctx);
     else
         ctx->calls_at_clear = ctx->calls[TH_STREAM_DROPOUT];
+    ctx->no_grad_at_clear = ctx->no_grad_depth;
+    ctx->step_failed = false;
     th_tape *tape = ctx->tape;
     if (tape)
         for (int64_t i = 0; i < tape->nodes.count; i++)
             clear_node(ctx, th_node_at(tape, i));
-    th_pool *handles = &ctx->step_tensors[ctx->step_pool];
-    for (int64_t i = 0; i < handles->count; i++)
-        th_handle_give_up(th_pool_at(handles, i), TH_LIFE_CLEARED);
+    th_pool *bodies = &ctx->step_tensors;
+    for (int64_t i = 0; i < bodies->count; i++)
+        th_handle_give_up(th_pool_at(bodies, i), TH_LIFE_CLEARED);
+    ctx->tensors_before += (uint64_t)bodies->count;
+    th_pool_reset(bodies);
     th_free_waiting(ctx);
     if (tape) {
         th_pool_reset(&tape->nodes);
         th_pool_reset(&tape->storages);
         th_bump_reset(&tape->bytes);
-        for (int i = 0; i < TH_MAX_SCOPES; i++)
-            tape->scope[i] = (th_scope){0, ""};
+        for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) {
+            tape->scope[i].first_handle = 0;
+            tape->scope[i].path = "";
+        }
         if (tape->finding_is_old)
             tape->finding[0] = 0;
         tape->finding_is_old = tape->finding[0] != 0;
         ctx->path = "";
     }
-    ctx->step_pool ^= 1;
-    th_pool *next = &ctx->step_tensors[ctx->step_pool];
-    th_pool_reset(next);
-    (void)th_pool_reserve(
-        ctx, next, handles); /* now, so that the next step allocates nothing; if it fails here, the next step says so */
 }
 
 int64_t th_tape_length(const th_context *ctx)

@@ -15,9 +15,10 @@ typedef enum th_saved {
 } th_saved;
 
 typedef struct th_operand_record {
-    th_tensor *tensor; /* NULL: an input left out, an output nobody asked for */
+    th_body *tensor; /* NULL: an input left out, an output nobody asked for */
     th_saved saved;
-    uint32_t version; /* of the storage, when recorded */
+    uint32_t version;       /* of the storage, when recorded */
+    bool requires_gradient; /* of an input, when recorded: otherwise nothing was saved for its gradient */
 } th_operand_record;
 
 /* Where the elements of a view lie in the gradient of its base's root, when some lie on one another. */
@@ -47,7 +48,10 @@ enum { TH_MAX_SCOPES = 64 };
 
 typedef struct th_scope {
     int64_t first_handle; /* of the step's pool */
-    const char *path;
+    const char *path;     /* outside it */
+    void *owner;          /* a module whose forward it is, else NULL */
+    void (*closed)(void *owner);
+    int no_grad_depth; /* when it was opened */
 } th_scope;
 
 typedef struct th_tape {
@@ -61,6 +65,14 @@ typedef struct th_tape {
     char finding[1024];         /* of tracing; "" when there is none */
     bool finding_is_old;        /* it stems from the step before */
 } th_tape;
+
+/* A scope that belongs to somebody. False, and nothing is open, when there can be none: the error is stored. */
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner));
+/* Closes the innermost scope of owner, with those that were left open in it; false when none is open. */
+bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count);
+
+/* Closes what was left open outside every forward that th_module_forward is running. */
+void th_scopes_close(th_context *ctx);
 
 /* The context's tape, made when first needed; NULL with TH_ERROR_MEMORY. */
 th_tape *th_tape_of(th_context *ctx, const char *operation);
@@ -86,6 +98,8 @@ typedef struct th_frame {
     int64_t view_offset;
     uint32_t declared; /* outputs that the shape rule declared */
     bool drawn;        /* it has drawn its random numbers */
+    th_body **operand; /* [n_inputs] of a call being made */
+    th_body *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
     bool add[TH_MAX_INPUTS];
@@ -117,9 +131,9 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 /* -- gradients that a forward computes (autograd/early.c) -- */
 /* Before a forward that will be recorded: offers it the memory of its early gradients, if all that are wanted can be.
  */
-th_status th_early_offer(th_frame *frame, int n, th_tensor *const *inputs);
+th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs);
 /* After it was recorded as this node: what it wrote there stands until somebody else takes the memory. */
-void th_early_claim(const th_frame *frame, int n, th_tensor *const *inputs, int64_t node);
+void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node);
 /* Whether all that the current backward wants of it still stands. */
 bool th_early_stands(const th_context *ctx, const th_node *node);
 /* At a clear. */

@@ -98,7 +98,7 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
 }
 
 /* The same for an array in Fortran order, by way of a block of the step's arena. */
-static th_status read_transposed(const npy_file *f, const th_tensor *t, size_t bytes)
+static th_status read_transposed(const npy_file *f, const th_body *t, size_t bytes)
 {
     th_context *ctx = f->ctx;
     th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, read_text);
@@ -140,7 +140,7 @@ static th_tensor *read_array(const npy_file *f, bool whole)
         fail(f, read_text, trouble);
         return NULL;
     }
-    th_tensor *t = th_tensor_new(ctx, header.dtype, ndim, header.shape.size, th_creates_owned(ctx), read_text);
+    th_body *t = th_tensor_new(ctx, header.dtype, ndim, header.shape.size, th_creates_owned(ctx), read_text);
     if (t == NULL)
         return NULL;
     th_status status = TH_OK;
@@ -149,8 +149,8 @@ static th_tensor *read_array(const npy_file *f, bool whole)
     else if (bytes > 0)
         status = read_elements(f, header.dtype, th_tensor_data(t), (size_t)bytes);
     if (status == TH_OK)
-        return t;
-    th_tensor_free(t);
+        return th_handle_of(t);
+    th_tensor_free(th_handle_of(t));
     return NULL;
 }
 
@@ -192,12 +192,12 @@ th_tensor *(th_npy_read)(th_context *ctx, const char *path)
 /* -- writing -- */
 
 /* The elements in row-major order, a chunk at a time where they do not lie so. */
-static bool write_elements(const th_tensor *t, FILE *file)
+static bool write_elements(const th_body *t, FILE *file)
 {
     const int64_t numel = th_tensor_numel(t);
     const size_t element = th_dtype_size(t->dtype);
     const char *data = th_tensor_data(t);
-    if (th_is_contiguous(t))
+    if (th_strides_contiguous(t->ndim, t->size, t->stride))
         return fwrite(data, element, (size_t)numel, file) == (size_t)numel;
     char chunk[CHUNK];
     int64_t index[TH_MAX_DIMS] = {0};
@@ -219,35 +219,40 @@ static bool write_elements(const th_tensor *t, FILE *file)
     return true;
 }
 
-static th_status write_array(const npy_file *f, const th_tensor *t)
+static th_status write_array(const npy_file *f, const th_body *t)
 {
     char bytes[TH_NPY_WRITTEN_HEADER];
-    const size_t length = th_npy_header_format(&(th_npy_header){.dtype = t->dtype, .shape = th_shape_of(t)}, bytes);
+    const th_npy_header header = {.dtype = t->dtype, .shape = th_shape_of(t->handle)};
+    const size_t length = th_npy_header_format(&header, bytes);
     errno = 0;
     const bool written = fwrite(bytes, 1, length, f->file) == length &&
                          (th_tensor_numel(t) == 0 || write_elements(t, f->file)) && fflush(f->file) == 0;
     return written ? TH_OK : fail(f, write_text, errno ? strerror(errno) : "it cannot be written");
 }
 
-static th_status check_operand(const th_tensor *t, const void *target, const char *what)
+/* The body of a tensor that can be written; NULL with the error stored. */
+static const th_body *check_operand(const th_tensor *handle, const void *target, const char *what)
 {
-    if (!th_usable(t, NULL, write_text, "t"))
-        return th_refused(t);
+    const th_body *t = th_usable(handle, NULL, write_text, "t");
+    if (t == NULL)
+        return NULL;
     if (target == NULL)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, write_text, "the %s is NULL", what);
-    if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
-        return th_fail(t->ctx, TH_ERROR_STATE, write_text, "there are no values in a shapes-only context");
-    return TH_OK;
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, write_text, "the %s is NULL", what);
+    else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
+        th_fail(t->ctx, TH_ERROR_STATE, write_text, "there are no values in a shapes-only context");
+    else
+        return t;
+    return NULL;
 }
 
-th_status(th_npy_write_to)(th_tensor *t, FILE *file)
+th_status(th_npy_write_to)(th_tensor *handle, FILE *file)
 {
-    const th_status status = check_operand(t, file, "file");
-    return status == TH_OK ? write_array(&(npy_file){t->ctx, "the file", file}, t) : status;
+    const th_body *t = check_operand(handle, file, "file");
+    return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_refused(handle);
 }
 
 /* Writes to a file that is already open and closes it. */
-static th_status write_and_close(const npy_file *f, const th_tensor *t)
+static th_status write_and_close(const npy_file *f, const th_body *t)
 {
     const th_status status = write_array(f, t);
     if (fclose(f->file) != 0 && status == TH_OK)
@@ -277,11 +282,11 @@ static FILE *open_beside(const char *path, char *temporary)
     return NULL;
 }
 
-th_status(th_npy_write)(th_tensor *t, const char *path)
+th_status(th_npy_write)(th_tensor *handle, const char *path)
 {
-    th_status status = check_operand(t, path, "path");
-    if (status != TH_OK)
-        return status;
+    const th_body *t = check_operand(handle, path, "path");
+    if (t == NULL)
+        return th_refused(handle);
     struct stat existing;
     const bool special =
         stat(path, &existing) == 0 && !S_ISREG(existing.st_mode); /* a device or a pipe is written to, not replaced */
@@ -289,7 +294,7 @@ th_status(th_npy_write)(th_tensor *t, const char *path)
     const npy_file f = {t->ctx, path, special ? fopen(path, "wbe") : open_beside(path, temporary)};
     if (f.file == NULL)
         return fail(&f, write_text, strerror(errno));
-    status = write_and_close(&f, t);
+    th_status status = write_and_close(&f, t);
     if (special)
         return status;
     if (status == TH_OK && rename(temporary, path) != 0)

@@ -192,12 +192,13 @@ static void draw(th_svg *svg, const map *m, int64_t per_row, double x0, double y
     }
 }
 
-th_status(th_picture_heatmaps)(th_tensor *values, const char *path, const th_heatmap_options *options)
+th_status(th_picture_heatmaps)(th_tensor *handle, const char *path, const th_heatmap_options *options)
 {
     static const th_heatmap_options defaults = {0};
     const char *operation = "picture_heatmaps";
-    if (!th_usable(values, NULL, operation, "values"))
-        return values && values->ctx->error ? values->ctx->error : TH_ERROR_ARGUMENT;
+    const th_body *values = th_usable(handle, NULL, operation, "values");
+    if (values == NULL)
+        return th_refused(handle);
     th_context *ctx = values->ctx;
     map m = {.values = th_tensor_array(values), .options = options ? options : &defaults};
     const int64_t numel = th_tensor_numel(values);

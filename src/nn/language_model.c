@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/module.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"
@@ -19,13 +20,15 @@ typedef struct language_model {
 
 /* -- forward -- */
 
-static bool check_tokens(const language_model *l, th_tensor *tokens)
+static bool check_tokens(const language_model *l, th_tensor *handle)
 {
     th_context *ctx = l->base.ctx;
-    if (!th_usable(tokens, ctx, l->base.type, "tokens"))
+    const th_body *tokens = th_usable(handle, ctx, l->base.type, "tokens");
+    const th_body *places = tokens ? th_usable(l->places, ctx, l->base.type, "the positions") : NULL;
+    if (places == NULL)
         return false;
     const th_array a = th_tensor_array(tokens);
-    const int64_t length = l->places->size[0];
+    const int64_t length = places->size[0];
     if (!th_is_index(a.dtype))
         return th_fail(ctx, TH_ERROR_TYPE, l->base.type, "tokens must be int32 or int64, they are %s",
                        th_dtype_name(a.dtype)) == TH_OK;
@@ -154,6 +157,7 @@ th_module *(th_language_model_new)(th_context *ctx, const th_language_model_opti
         return NULL;
     l->dropout = given.dropout;
     add_members(l, &given);
+    th_module_complete(&l->base);
     if (!th_failed(ctx))
         initialise(l, given.layers * (given.block.no_mlp ? 1 : 2));
     if (!th_failed(ctx))

@@ -1,6 +1,9 @@
 /* The tree: members, names, scopes, visiting. What a layer computes is in layers.c and the user's own files. */
+#include "nn/module.h"
+
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "nn/optimizer.h"
 #include "tapehead/module.h"
 #include "tapehead/tape.h"
@@ -99,12 +102,19 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
 static bool usable(const th_module *m, const char *operation)
 {
     if (m == NULL) {
-        if (th_last_context())
-            th_fail(th_last_context(), TH_ERROR_ARGUMENT, operation, "the module is NULL");
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the module is NULL");
         return false;
     }
     th_use_context(m->ctx);
+    if (m->freed)
+        th_fail(m->ctx, TH_ERROR_STATE, operation, "%s has been freed", m->type);
     return !th_failed(m->ctx);
+}
+
+void th_module_complete(th_module *m)
+{
+    for (th_module *child = m->first; child; child = child->next)
+        child->part = true;
 }
 
 th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
@@ -137,14 +147,14 @@ th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
     return child;
 }
 
-static th_tensor *append_parameter(th_module *m, const char *name, th_tensor *tensor, const char *operation)
+static th_tensor *append_parameter(th_module *m, const char *name, th_body *tensor, const char *operation)
 {
     th_parameter *p = th_allocate(m->ctx, sizeof *p);
     if (p == NULL) {
         th_fail_memory(m->ctx, operation, sizeof *p);
         return NULL;
     }
-    *p = (th_parameter){.tensor = tensor};
+    *p = (th_parameter){.tensor = tensor->handle};
     strcpy(p->name, name);
     th_parameter **link = &m->parameters;
     while (*link)
@@ -152,42 +162,46 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_tensor *te
     *link = p;
     if (tensor->label == NULL)
         tensor->label = p->name;
-    return tensor;
+    return tensor->handle;
 }
 
 th_tensor *(th_module_add_parameter)(th_module *m, const char *name, th_shape shape)
 {
     if (!usable(m, "module_add_parameter") || !legal_name(m, name, 0, "module_add_parameter"))
         return NULL;
-    th_tensor *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
+    th_body *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
     if (t == NULL)
         return NULL;
-    if (th_set_requires_gradient(t, true) == NULL || append_parameter(m, name, t, "module_add_parameter") == NULL) {
+    if (th_set_requires_gradient(t->handle, true) == NULL ||
+        append_parameter(m, name, t, "module_add_parameter") == NULL) {
         th_parameter_free(t);
         return NULL;
     }
-    return t;
+    return t->handle;
 }
 
 th_tensor *(th_module_tie_parameter)(th_module *m, const char *name, th_tensor *parameter)
 {
-    if (!usable(m, "module_tie_parameter") || !th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter") ||
-        !legal_name(m, name, 0, "module_tie_parameter"))
+    if (!usable(m, "module_tie_parameter"))
         return NULL;
-    if (!parameter->parameter) {
+    th_body *t = th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter");
+    if (t == NULL || !legal_name(m, name, 0, "module_tie_parameter"))
+        return NULL;
+    if (!t->parameter) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_tie_parameter", "\"%s\" can only be tied to a parameter of a module",
                 name);
         return NULL;
     }
-    if (append_parameter(m, name, parameter, "module_tie_parameter") == NULL)
+    if (append_parameter(m, name, t, "module_tie_parameter") == NULL)
         return NULL;
-    th_parameter_share(parameter);
+    th_parameter_share(t);
     return parameter;
 }
 
 static void destroy(th_module *m)
 {
     th_context *ctx = m->ctx;
+    m->freed = true;
     if (m->destroy)
         m->destroy(m);
     while (m->first) {
@@ -199,14 +213,16 @@ static void destroy(th_module *m)
     while (m->parameters) {
         th_parameter *p = m->parameters;
         m->parameters = p->next;
-        if (th_parameter_entry_of(p->tensor)->owners == 1)
-            th_optimizers_forget_parameter(ctx, p->tensor);
-        if (p->tensor->label == p->name)
-            p->tensor->label = NULL;
-        th_parameter_free(p->tensor);
+        th_body *t = th_body_of(p->tensor);
+        if (th_parameter_entry_of(t)->owners == 1)
+            th_optimizers_forget_parameter(ctx, t);
+        if (t->label == p->name)
+            t->label = NULL;
+        th_parameter_free(t);
         th_release(ctx, p, sizeof *p);
     }
-    th_release(ctx, m, m->bytes);
+    m->parent = m->next = NULL;
+    th_rest(ctx, m, m->bytes);
 }
 
 static bool running(const th_module *m)
@@ -221,8 +237,22 @@ void th_module_free(th_module *m)
 {
     if (m == NULL)
         return;
+    if (m->freed) {
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s has been freed before", m->type);
+        return;
+    }
+    if (m->part && m->parent) {
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s is a part of %s and freed with it", m->name,
+                m->parent->type);
+        return;
+    }
+    if (running(m) && th_failed(m->ctx)) /* it has returned early, or the one that runs is another */
+        th_scopes_close(m->ctx);
     if (running(m)) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s cannot be freed while its forward runs", m->type);
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free",
+                "%s cannot be freed while its forward runs (one that returned before th_module_end is ended by "
+                "th_tape_clear)",
+                m->type);
         return;
     }
     if (m->parent) {
@@ -325,6 +355,24 @@ const char *th_module_full_name(const th_module *m, char *name)
     return m ? name_below(m, NULL, name) : name;
 }
 
+/* Whether m, or a module above it, is pinned to evaluation. */
+static bool is_pinned(const th_module *m)
+{
+    bool pinned = false;
+    for (const th_module *above = m; above && !pinned; above = above->parent)
+        pinned = above->evaluation;
+    return pinned;
+}
+
+/* What begin changed in m and in the context's mode; a mode that was set since then stands. */
+static void leave(void *module)
+{
+    th_module *m = module;
+    const bool inside = m->training_outside && !is_pinned(m);
+    if (--m->entered == 0 && m->ctx->training == inside)
+        m->ctx->training = m->training_outside;
+}
+
 bool th_module_begin(th_module *m)
 {
     if (!usable(m, "module_forward"))
@@ -336,7 +384,8 @@ bool th_module_begin(th_module *m)
         above = above->parent;
     char name[TH_FULL_NAME_SIZE];
     name_below(m, above, name);
-    th_scope_begin(m->ctx, name[0] ? name : NULL);
+    if (!th_scope_open(m->ctx, name, m, leave))
+        return false;
     if (m->entered++ == 0) {
         m->training_outside = m->ctx->training;
         m->ctx->training = th_module_is_training(m);
@@ -344,27 +393,20 @@ bool th_module_begin(th_module *m)
     return true;
 }
 
-/* What begin changed in m and in the context's mode. */
-static void leave(th_module *m)
-{
-    if (--m->entered == 0)
-        m->ctx->training = m->training_outside;
-}
-
 th_tensor *th_module_end(th_module *m, th_tensor *result)
 {
-    if (m == NULL || m->entered == 0)
+    if (m == NULL)
         return result;
-    leave(m);
-    return th_scope_end(m->ctx, th_failed(m->ctx) ? NULL : result);
+    if (th_failed(m->ctx))
+        result = NULL;
+    th_module_end_all(m, &result, 1);
+    return result;
 }
 
 void th_module_end_all(th_module *m, th_tensor *const *results, int count)
 {
-    if (m == NULL || m->entered == 0)
-        return;
-    leave(m);
-    th_scope_end_all(m->ctx, results, count);
+    if (m)
+        th_scope_close(m->ctx, m, results, count);
 }
 
 th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
@@ -376,7 +418,14 @@ th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
                 m->type);
         return NULL;
     }
-    return th_module_begin(m) ? th_module_end(m, m->forward(m, x)) : NULL;
+    if (!th_module_begin(m))
+        return NULL;
+    th_context *ctx = m->ctx;
+    const th_depths around = ctx->around;
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
+    th_tensor *y = m->forward(m, x);
+    ctx->around = around;
+    return th_module_end(m, y);
 }
 
 th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
@@ -385,10 +434,10 @@ th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
         return NULL;
     th_context *ctx = m->ctx;
     const bool training = ctx->training;
+    const int no_grad_depth = ctx->no_grad_depth++;
     ctx->training = false;
-    th_no_grad_begin(ctx);
     th_tensor *y = (th_module_forward)(m, x);
-    th_no_grad_end(ctx);
+    ctx->no_grad_depth = no_grad_depth;
     ctx->training = training;
     return y;
 }
@@ -403,12 +452,7 @@ void th_module_pin_evaluation(th_module *m, bool pinned)
 
 bool th_module_is_training(const th_module *m)
 {
-    if (m == NULL)
-        return false;
-    for (const th_module *above = m; above; above = above->parent)
-        if (above->evaluation)
-            return false;
-    return m->ctx->training;
+    return m && m->ctx->training && !is_pinned(m);
 }
 
 th_status(th_module_freeze)(th_module *m, bool frozen)
@@ -427,7 +471,7 @@ th_status(th_module_freeze)(th_module *m, bool frozen)
 static th_status reserve_all(th_module *m, th_dtype dtype)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        th_tensor *t = p.tensor;
+        th_body *t = th_body_of(p.tensor);
         if (t->dtype == dtype)
             continue;
         if (t->tape_uses > 0 || t->own_storage.holds > 1 ||
@@ -455,11 +499,13 @@ th_status(th_module_cast)(th_module *m, th_dtype dtype)
         th_optimizers_move(ctx);
     else
         th_optimizers_unreserve(ctx);
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        th_body *t = th_body_of(p.tensor);
         if (status != TH_OK)
-            th_parameter_unreserve(p.tensor);
-        else if (p.tensor->dtype != dtype)
-            th_parameter_move(p.tensor);
+            th_parameter_unreserve(t);
+        else if (t->dtype != dtype)
+            th_parameter_move(t);
+    }
     return status;
 }
 
@@ -502,7 +548,7 @@ bool th_parameter_next(th_parameter_iterator *it)
             continue;
         }
         it->parameter = p->next;
-        const th_parameter_entry *entry = th_parameter_entry_of(p->tensor);
+        const th_parameter_entry *entry = th_parameter_entry_of(th_body_of(p->tensor));
         if (entry && entry->owners > 1 && !comes_first(it->root, p))
             continue;
         it->tensor = p->tensor;
@@ -557,7 +603,7 @@ int64_t th_module_count(const th_module *m)
 {
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count += th_tensor_numel(p.tensor);
+        count += th_numel(p.tensor);
     return count;
 }
 
@@ -565,7 +611,7 @@ int64_t th_module_count_trainable(const th_module *m)
 {
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count += p.tensor->requires_gradient ? th_tensor_numel(p.tensor) : 0;
+        count += th_requires_gradient(p.tensor) ? th_numel(p.tensor) : 0;
     return count;
 }
 
@@ -581,8 +627,9 @@ uint32_t th_module_crc32c(const th_module *m)
         return 0;
     uint32_t crc = 0xFFFFFFFFu;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        const unsigned char *bytes = th_tensor_data(p.tensor);
-        const size_t count = (size_t)th_tensor_numel(p.tensor) * th_dtype_size(p.tensor->dtype);
+        const th_body *t = th_body_of(p.tensor);
+        const unsigned char *bytes = th_tensor_data(t);
+        const size_t count = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
         for (size_t i = 0; i < count; i++)
             crc = (crc >> 8) ^ table[(crc ^ bytes[i]) & 255];
     }

@@ -1,5 +1,6 @@
 /* Multi-head attention as a layer: projections, heads split and merged as views, th_scaled_dot_product_attention in the
  * middle. What attention computes and hides, fused or composed, is that operation's matter. */
+#include "nn/module.h"
 #include "tapehead/layers.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
@@ -106,6 +107,7 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
         packed &= l->input[i] == width && l->rows[i] == width;
     }
     add_members(l, width, packed, given.no_bias, value_width, given.output_width ? given.output_width : width);
+    th_module_complete(&l->base);
     if (!th_failed(ctx))
         return &l->base;
     th_module_free(&l->base);
@@ -182,9 +184,10 @@ static bool check_operands(const attention_layer *l, th_tensor *const *x)
 {
     th_context *ctx = l->base.ctx;
     for (int i = 0; i < 3; i++) {
-        if (!th_usable(x[i], ctx, l->base.type, operand_name[i]))
+        const th_body *operand = th_usable(x[i], ctx, l->base.type, operand_name[i]);
+        if (operand == NULL)
             return false;
-        const th_array a = th_tensor_array(x[i]);
+        const th_array a = th_tensor_array(operand);
         if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != l->input[i]) {
             th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)",
                     operand_name[i], TH_TEXT(&a), (long long)l->input[i]);

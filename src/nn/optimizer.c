@@ -28,7 +28,7 @@ typedef struct mirror {
 } mirror;
 
 typedef struct record {
-    th_tensor *tensor;
+    th_body *tensor;
     th_parameter_entry *entry;
     mirror *moments; /* NULL until the first step */
     int group;
@@ -58,6 +58,7 @@ struct th_optimizer {
     record **layout; /* [count], in the order they lie in memory */
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
+    bool freed;
     mirror *mirrors;
     mirror *reserved; /* for parameters that are about to move, or for the first step; NULL otherwise */
 };
@@ -107,15 +108,18 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
                !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
                                    : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
             g++;
-        o->records[o->count++] = (record){.tensor = p.tensor, .entry = th_parameter_entry_of(p.tensor), .group = g};
+        th_body *tensor = th_body_of(p.tensor);
+        o->records[o->count++] = (record){.tensor = tensor, .entry = th_parameter_entry_of(tensor), .group = g};
     }
     return o;
 }
 
 static bool check_module(const th_module *m)
 {
-    if (m == NULL && th_last_context())
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "optimizer", "the module is NULL");
+    if (m == NULL)
+        th_fail_last(TH_ERROR_ARGUMENT, "optimizer", "the module is NULL");
+    if (m && m->freed)
+        th_fail(m->ctx, TH_ERROR_STATE, "optimizer", "the module (%s) has been freed", m->type);
     return m && !th_failed(m->ctx);
 }
 
@@ -225,12 +229,23 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->records, (size_t)o->capacity * sizeof *o->records);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
-    th_release(ctx, o, sizeof *o);
+    o->freed = true;
+    th_rest(ctx, o, sizeof *o);
+}
+
+/* False for an optimiser that must not be used: the error is stored. */
+static bool usable(const th_optimizer *o, const char *operation)
+{
+    if (o == NULL)
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the optimiser is NULL");
+    else if (o->freed)
+        th_fail(o->ctx, TH_ERROR_STATE, operation, "the optimiser (%s) has been freed", o->operation);
+    return o && !o->freed;
 }
 
 void th_optimizer_free(th_optimizer *o)
 {
-    if (o == NULL)
+    if (o == NULL || !usable(o, "optimizer_free"))
         return;
     th_detach_object(o->ctx, o);
     release(o->ctx, o);
@@ -238,8 +253,8 @@ void th_optimizer_free(th_optimizer *o)
 
 th_status th_optimizer_set_learning_rate(th_optimizer *o, double learning_rate)
 {
-    if (o == NULL)
-        return TH_ERROR_ARGUMENT;
+    if (!usable(o, "optimizer_set_learning_rate"))
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     if (!(learning_rate >= 0 && isfinite(learning_rate)))
         return th_fail(o->ctx, TH_ERROR_ARGUMENT, o->operation,
                        "the learning rate must be finite and not negative, it is %g", learning_rate);
@@ -249,12 +264,12 @@ th_status th_optimizer_set_learning_rate(th_optimizer *o, double learning_rate)
 
 double th_optimizer_learning_rate(const th_optimizer *o)
 {
-    return o ? o->learning_rate : 0;
+    return o && usable(o, "optimizer_learning_rate") ? o->learning_rate : 0;
 }
 
 double th_optimizer_gradient_norm(const th_optimizer *o)
 {
-    return o ? o->norm : 0;
+    return o && usable(o, "optimizer_gradient_norm") ? o->norm : 0;
 }
 
 /* -- moments -- */
@@ -397,7 +412,7 @@ static th_optimizer *next_optimizer(th_attachment **at)
     return NULL;
 }
 
-static record *record_of(const th_optimizer *o, const th_tensor *parameter)
+static record *record_of(const th_optimizer *o, const th_body *parameter)
 {
     for (int64_t r = 0; r < o->count; r++)
         if (o->records[r].tensor == parameter)
@@ -413,7 +428,7 @@ static void clear_moments(const th_optimizer *o, const record *r)
             memset(moment_at(r, i), 0, r->entry->bytes);
 }
 
-void th_optimizers_forget_parameter(th_context *ctx, const th_tensor *parameter)
+void th_optimizers_forget_parameter(th_context *ctx, const th_body *parameter)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = next_optimizer(&at); o; o = next_optimizer(&at)) {
@@ -531,13 +546,13 @@ static double number_at(th_dtype dtype, const void *data, int64_t i)
     return dtype == TH_FLOAT64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-static bool has_gradient(const th_tensor *t)
+static bool has_gradient(const th_body *t)
 {
     return t->requires_gradient && t->gradient && t->gradient_full;
 }
 
 /* The first element that is not finite; -1 when there is none. */
-static int64_t find_non_finite(const th_tensor *t)
+static int64_t find_non_finite(const th_body *t)
 {
     const int64_t numel = th_tensor_numel(t);
     for (int64_t i = 0; i < numel; i++)
@@ -546,7 +561,7 @@ static int64_t find_non_finite(const th_tensor *t)
     return -1;
 }
 
-static th_status fail_non_finite(const th_tensor *t, const char *operation, const char *name, int64_t element)
+static th_status fail_non_finite(const th_body *t, const char *operation, const char *name, int64_t element)
 {
     char index[160] = "";
     int64_t rest = element, size = th_tensor_numel(t);
@@ -560,10 +575,10 @@ static th_status fail_non_finite(const th_tensor *t, const char *operation, cons
                    name, number_at(t->dtype, t->gradient->data, element), index);
 }
 
-static const char *name_of(const th_module *m, const th_tensor *parameter, char *name)
+static const char *name_of(const th_module *m, const th_body *parameter, char *name)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (p.tensor == parameter)
+        if (p.tensor == parameter->handle)
             return strcpy(name, p.name);
     return strcpy(name, "a parameter");
 }
@@ -581,7 +596,7 @@ typedef struct norm {
     double sum, largest;
 } norm;
 
-static th_status visit(norm *g, const th_tensor *t)
+static th_status visit(norm *g, const th_body *t)
 {
     if (!has_gradient(t))
         return TH_OK;
@@ -632,7 +647,7 @@ th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
     norm g = {.module = m, .operation = "clip_gradients"};
     do {
         for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-            if (visit(&g, p.tensor) != TH_OK)
+            if (visit(&g, th_body_of(p.tensor)) != TH_OK)
                 return ctx->error;
     } while (another_pass(&g));
     const double before = norm_of(&g), factor = max_norm / before;
@@ -640,13 +655,15 @@ th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
         *norm_before = before;
     if (!(before > max_norm))
         return TH_OK;
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (has_gradient(p.tensor)) {
-            th_array gradient = th_tensor_array(p.tensor);
-            gradient.data = p.tensor->gradient->data;
-            th_elementwise(ctx, th_context_kernels(ctx, p.tensor->dtype)->scale, &factor, &gradient, false, 1,
-                           (const th_array *const[]){&gradient});
-        }
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        const th_body *t = th_body_of(p.tensor);
+        if (!has_gradient(t))
+            continue;
+        th_array gradient = th_tensor_array(t);
+        gradient.data = t->gradient->data;
+        th_elementwise(ctx, th_context_kernels(ctx, t->dtype)->scale, &factor, &gradient, false, 1,
+                       (const th_array *const[]){&gradient});
+    }
     return TH_OK;
 }
 
@@ -760,7 +777,7 @@ static void forget_refused(th_optimizer *o)
         repeated = has_gradient(o->records[i].tensor) && !o->records[i].tensor->gradient_refused;
     for (int64_t i = 0; i < o->count && repeated; i++)
         if (o->records[i].tensor->gradient_refused)
-            th_empty_gradient(o->records[i].tensor);
+            th_empty_gradient(o->records[i].tensor->handle);
 }
 
 static th_status check_gradients(th_optimizer *o)
@@ -777,10 +794,8 @@ static th_status check_gradients(th_optimizer *o)
 
 th_status(th_optimizer_step)(th_optimizer *o)
 {
-    if (o == NULL) {
-        th_context *last = th_last_context();
-        return last ? th_fail(last, TH_ERROR_ARGUMENT, "optimizer_step", "the optimiser is NULL") : TH_ERROR_ARGUMENT;
-    }
+    if (!usable(o, "optimizer_step"))
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = o->ctx;
     if (th_failed(ctx) || th_refuse_in_check(ctx, "optimizer_step") != TH_OK)
         return ctx->error;
@@ -799,7 +814,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
         if (o->records[i].due) {
             o->records[i].steps++;
             th_storage_changed(o->records[i].tensor->storage);
-            th_empty_gradient(o->records[i].tensor);
+            th_empty_gradient(o->records[i].tensor->handle);
         }
     th_random_step_done(ctx);
     if (start)

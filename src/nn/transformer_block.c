@@ -1,5 +1,6 @@
 /* The transformer block: residual branches of attention and MLP around layers and operations of the public API. What
  * attention computes and hides is multi_head_attention.c's matter. */
+#include "nn/module.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"
@@ -91,10 +92,11 @@ static th_tensor *visit(const transformer_block *b, branch_function *branch, th_
     return th_scope_end(ctx, normed(b->post_norm ? norm : NULL, x));
 }
 
-static bool check_operands(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+static bool check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    if (!th_usable(x, ctx, b->base.type, "x"))
+    const th_body *x = th_usable(handle, ctx, b->base.type, "x");
+    if (x == NULL)
         return false;
     const th_array a = th_tensor_array(x);
     if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != b->width)
@@ -198,6 +200,7 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
     add_members(b, heads, &given);
+    th_module_complete(&b->base);
     if (!th_failed(ctx))
         return &b->base;
     th_module_free(&b->base);

@@ -67,10 +67,11 @@ double th_class_loss_normalizer(const th_cross_entropy_options *options, int64_t
     return options->normalizer > 0 ? options->normalizer : (double)counted;
 }
 
-int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *options)
+int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *options)
 {
     const char *const operation = "target_count";
-    if (!th_usable(targets, NULL, operation, "targets") || th_failed(targets->ctx))
+    const th_body *targets = th_usable(handle, NULL, operation, "targets");
+    if (targets == NULL)
         return 0;
     const th_array array = th_tensor_array(targets);
     if (!th_is_index(array.dtype)) {

@@ -102,8 +102,7 @@ const th_op th_op_concat = {
 th_tensor *(th_concat)(th_tensor *const *xs, int count, int axis)
 {
     if (xs == NULL || count < 1) {
-        th_fail(th_last_context(), TH_ERROR_ARGUMENT, "concat", "at least one tensor is needed, %d given",
-                xs ? count : 0);
+        th_fail_last(TH_ERROR_ARGUMENT, "concat", "at least one tensor is needed, %d given", xs ? count : 0);
         return NULL;
     }
     return th_apply_n(&th_op_concat, &(concat_attributes){axis}, count, xs, NULL);

@@ -42,7 +42,8 @@ const th_op th_op_contiguous = {
 
 th_tensor *(th_contiguous)(th_tensor *x)
 {
-    if (x && th_usable(x, NULL, "contiguous", "x") && th_strides_contiguous(x->ndim, x->size, x->stride))
+    const th_body *body = x ? th_usable(x, NULL, "contiguous", "x") : NULL;
+    if (body && th_strides_contiguous(body->ndim, body->size, body->stride))
         return x;
     return th_apply(&th_op_contiguous, NULL, x);
 }

@@ -95,8 +95,9 @@ const th_op th_op_dropout = {
 
 th_tensor *(th_dropout)(th_tensor *x, double p)
 {
-    const bool idle = p == 0 || (x && !x->ctx->training && p > 0 && p < 1);
-    if (x && idle && th_usable(x, NULL, "dropout", "x") && th_is_floating(x->dtype))
+    const th_body *body = x ? th_usable(x, NULL, "dropout", "x") : NULL;
+    const bool idle = p == 0 || (body && !body->ctx->training && p > 0 && p < 1);
+    if (body && idle && th_is_floating(body->dtype))
         return x;
     return th_apply(&th_op_dropout, &(dropout_attributes){p}, x);
 }

@@ -220,9 +220,10 @@ static bool open_mask(th_context *ctx, const char *operation, const th_mask *mas
         tensors[i] = (th_array){0};
         if (!handles[i])
             continue;
-        if (!th_usable(handles[i], ctx, operation, tensor_names[i]))
+        const th_body *tensor = th_usable(handles[i], ctx, operation, tensor_names[i]);
+        if (tensor == NULL)
             return false;
-        tensors[i] = th_tensor_array(handles[i]);
+        tensors[i] = th_tensor_array(tensor);
     }
     const th_array *additive = &tensors[TH_MASK_ADDITIVE];
     if (additive->given && !th_is_floating(additive->dtype)) {
@@ -267,7 +268,7 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
     if (rules.causal == TH_CAUSAL_NONE && !rules.has_window && !view.valid_lens.stride[query_axis] &&
         !view.keep.stride[query_axis] && !view.additive.stride[query_axis] && compact.size[query_axis] > 1)
         compact.size[query_axis] = 1;
-    th_tensor *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
+    th_body *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
     if (!result)
         return NULL;
 
@@ -294,7 +295,7 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
         th_handle_give_up(result, TH_LIFE_GIVEN_UP);
         return NULL;
     }
-    return (th_expand)(result, scores);
+    return (th_expand)(th_handle_of(result), scores);
 }
 
 /* Appends to what is in text already; what does not fit is cut off. */

@@ -54,7 +54,7 @@ static void distinct_values(const th_sample_input *input, uint64_t *state, doubl
     }
 }
 
-static void fill_real(const th_sample_input *input, uint64_t *state, th_tensor *t)
+static void fill_real(const th_sample_input *input, uint64_t *state, const th_body *t)
 {
     const int64_t numel = th_tensor_numel(t);
     double *values = th_tensor_data(t); /* float64; narrowed by the caller where asked */
@@ -67,7 +67,7 @@ static void fill_real(const th_sample_input *input, uint64_t *state, th_tensor *
 }
 
 /* Writes the values of a tensor just made: float64, bool or int64. */
-static void fill_sample(const th_sample_input *input, uint64_t *state, th_tensor *t)
+static void fill_sample(const th_sample_input *input, uint64_t *state, const th_body *t)
 {
     const int64_t numel = th_tensor_numel(t);
     if (th_tensor_data(t) == NULL) /* shapes only, or no elements */
@@ -93,7 +93,7 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
     th_tensor *t = (th_empty)(ctx, made, input->shape);
     if (t == NULL)
         return NULL;
-    fill_sample(input, state, t);
+    fill_sample(input, state, th_body_of(t));
     if (made != TH_FLOAT64 || dtype == TH_FLOAT64)
         return t;
     th_tensor *narrowed = (th_empty)(ctx, dtype, input->shape);
@@ -112,10 +112,12 @@ static const th_sample_input *input_of(const th_sample *sample, int i)
 
 th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed, th_tensor **inputs)
 {
-    if (ctx == NULL || sample == NULL || !th_is_floating(dtype) || sample->n_inputs < 0 ||
-        sample->n_inputs > TH_MAX_SAMPLE_INPUTS || (inputs == NULL && sample->n_inputs > 0))
-        return th_fail(ctx ? ctx : th_last_context(), TH_ERROR_ARGUMENT, "sample_inputs",
-                       "a context, a sample of 0 to %d inputs, room for them and a floating type must be given",
+    if (!th_usable_context(ctx, "sample_inputs"))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    if (sample == NULL || !th_is_floating(dtype) || sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS ||
+        (inputs == NULL && sample->n_inputs > 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "sample_inputs",
+                       "a sample of 0 to %d inputs, room for them and a floating type must be given",
                        TH_MAX_SAMPLE_INPUTS);
     uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
     for (int i = 0; i < sample->n_inputs; i++)
@@ -147,21 +149,22 @@ typedef struct trial {
  * over. */
 static th_tensor *strided_base(th_tensor *x)
 {
-    const int n = x->ndim;
+    const int n = th_ndim(x);
     if (n == 0)
         return x;
+    th_context *ctx = th_context_of(x);
     th_shape shape = th_shape_of(x);
     if (n > 1) {
-        shape.size[n - 1] = x->size[n - 2];
-        shape.size[n - 2] = x->size[n - 1];
+        shape.size[n - 1] = (th_size)(x, n - 2);
+        shape.size[n - 2] = (th_size)(x, n - 1);
     }
     shape.size[n - 1] *= 2;
-    th_tensor *base = (th_zeros)(x->ctx, x->dtype, shape);
+    th_tensor *base = (th_zeros)(ctx, th_dtype_of(x), shape);
     th_tensor *view = base ? (th_slice)(base, n - 1, 0, shape.size[n - 1], 2) : NULL;
     if (view && n > 1)
         view = (th_swap_axes)(view, n - 1, n - 2);
     const bool good = view && (th_copy_into)(view, x) == TH_OK;
-    th_tape_clear(x->ctx);
+    th_tape_clear(ctx);
     th_tensor_free(x);
     if (good)
         return base;
@@ -171,10 +174,10 @@ static th_tensor *strided_base(th_tensor *x)
 
 static th_tensor *strided_view(th_tensor *base)
 {
-    const int n = base->ndim;
+    const int n = th_ndim(base);
     if (n == 0)
         return base;
-    th_tensor *view = (th_slice)(base, n - 1, 0, base->size[n - 1], 2);
+    th_tensor *view = (th_slice)(base, n - 1, 0, (th_size)(base, n - 1), 2);
     return n > 1 ? (th_swap_axes)(view, n - 1, n - 2) : view;
 }
 
@@ -229,7 +232,7 @@ static th_status check_sample(th_context *ctx, trial *t, const th_gradient_optio
             t->inputs[i] = strided_base(t->inputs[i]);
             status = t->inputs[i] ? TH_OK : ctx->error;
         }
-        t->checked[i] = t->inputs[i] && th_is_floating(t->inputs[i]->dtype) && !input_of(t->sample, i)->constant;
+        t->checked[i] = t->inputs[i] && th_is_floating(th_dtype_of(t->inputs[i])) && !input_of(t->sample, i)->constant;
     }
     const uint32_t outputs = t->op->differentiable_outputs ? t->op->differentiable_outputs : 1;
     for (t->output = 0; t->output < TH_MAX_OUTPUTS && status == TH_OK; t->output++)

@@ -284,13 +284,14 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
 {
     if (x == NULL || group == 1)
         return x;
-    th_shape shape = {.ndim = x->ndim + 1};
-    const int heads = x->ndim - 3;
-    memcpy(shape.size, x->size, (size_t)heads * sizeof shape.size[0]);
-    shape.size[heads] = x->size[heads] / group;
+    const th_shape whole = th_shape_of(x);
+    th_shape shape = {.ndim = whole.ndim + 1};
+    const int heads = whole.ndim - 3;
+    memcpy(shape.size, whole.size, (size_t)heads * sizeof shape.size[0]);
+    shape.size[heads] = whole.size[heads] / group;
     shape.size[heads + 1] = group;
-    shape.size[heads + 2] = x->size[heads + 1];
-    shape.size[heads + 3] = x->size[heads + 2];
+    shape.size[heads + 2] = whole.size[heads + 1];
+    shape.size[heads + 3] = whole.size[heads + 2];
     return (th_reshape)(x, shape);
 }
 
@@ -305,12 +306,13 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th
     th_tensor *product = keep ? (th_masked_matmul)(a, b, split_groups(keep, group), side) : (th_matmul)(a, b);
     if (product == NULL || group == 1)
         return product;
-    th_shape merged = {.ndim = product->ndim - 1};
+    const th_shape grouped = th_shape_of(product);
+    th_shape merged = {.ndim = grouped.ndim - 1};
     const int heads = merged.ndim - 3;
-    memcpy(merged.size, product->size, (size_t)heads * sizeof merged.size[0]);
-    merged.size[heads] = product->size[heads] * product->size[heads + 1];
-    merged.size[heads + 1] = product->size[heads + 2];
-    merged.size[heads + 2] = product->size[heads + 3];
+    memcpy(merged.size, grouped.size, (size_t)heads * sizeof merged.size[0]);
+    merged.size[heads] = grouped.size[heads] * grouped.size[heads + 1];
+    merged.size[heads + 1] = grouped.size[heads + 2];
+    merged.size[heads + 2] = grouped.size[heads + 3];
     return (th_reshape)(product, merged);
 }
 
@@ -323,16 +325,21 @@ static th_tensor *composed(const attention_attributes *attributes, th_tensor *co
                           .valid_lens = inputs[MASK],
                           .keep = inputs[MASK + TH_MASK_KEEP],
                           .additive = inputs[ADDITIVE]};
-    const th_array q_array = th_tensor_array(q), k_array = th_tensor_array(k);
-    th_shape scores = {.ndim = q->ndim};
+    th_context *ctx = th_context_of(q);
+    const th_body *q_body = th_usable(q, ctx, "scaled_dot_product_attention", "q");
+    const th_body *k_body = q_body ? th_usable(k, ctx, "scaled_dot_product_attention", "k") : NULL;
+    if (k_body == NULL)
+        return NULL;
+    const th_array q_array = th_tensor_array(q_body), k_array = th_tensor_array(k_body);
+    th_shape scores = {.ndim = q_array.ndim};
     scores_shape(&q_array, &k_array, scores.size);
     const int64_t group = group_size(&q_array, &k_array);
-    const double scale = attributes->scale != 0     ? attributes->scale
-                         : q->size[q->ndim - 1] > 0 ? 1 / sqrt((double)q->size[q->ndim - 1])
-                                                    : 1;
+    const double scale = attributes->scale != 0               ? attributes->scale
+                         : q_array.size[q_array.ndim - 1] > 0 ? 1 / sqrt((double)q_array.size[q_array.ndim - 1])
+                                                              : 1;
 
-    th_tensor *keep = (th_mask_keep)(q->ctx, &mask, scores);
-    if (th_failed(q->ctx))
+    th_tensor *keep = (th_mask_keep)(ctx, &mask, scores);
+    if (th_failed(ctx))
         return NULL;
     th_tensor *s = (th_scale)(grouped_matmul(q, (th_swap_axes)(k, -1, -2), keep, TH_MASK_RESULT, group), scale);
     th_tensor *p = (th_masked_softmax)(s, &mask);
@@ -463,7 +470,7 @@ th_tensor *(th_scaled_dot_product_attention)(th_tensor *q, th_tensor *k, th_tens
     th_tensor *inputs[INPUTS] = {q, k, v};
     th_mask_tensors(options->mask, &inputs[MASK]);
     th_tensor **extra[OUTPUTS - 1] = {options->log_sum_exp};
-    if (q == NULL || (q->ctx->fusion && !options->weights))
+    if (q == NULL || (th_has_fusion(th_context_of(q)) && !options->weights))
         return th_apply_n(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs, extra);
     if (th_check_call(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs) != TH_OK)
         return NULL;

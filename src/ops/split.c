@@ -4,14 +4,13 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-th_status(th_split)(th_tensor *x, int axis, int count, const int64_t *sizes, th_tensor **parts)
+th_status(th_split)(th_tensor *handle, int axis, int count, const int64_t *sizes, th_tensor **parts)
 {
     for (int i = 0; i < count && parts; i++)
         parts[i] = NULL;
-    if (!th_usable(x, NULL, "split", "x")) {
-        const th_context *ctx = x ? x->ctx : th_last_context();
-        return ctx && th_failed(ctx) ? ctx->error : TH_ERROR_ARGUMENT;
-    }
+    const th_body *x = th_usable(handle, NULL, "split", "x");
+    if (x == NULL)
+        return th_refused(handle);
     if (sizes == NULL || parts == NULL || count < 1)
         return th_fail(x->ctx, TH_ERROR_ARGUMENT, "split",
                        "at least one part is needed, with its size and a place to store it");
@@ -30,7 +29,7 @@ th_status(th_split)(th_tensor *x, int axis, int count, const int64_t *sizes, th_
                        (long long)total, axis, TH_TEXT(&array));
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
-        parts[i] = (th_slice)(x, axis, start, start + sizes[i], 1);
+        parts[i] = (th_slice)(handle, axis, start, start + sizes[i], 1);
         if (parts[i] == NULL)
             return x->ctx->error;
         start += sizes[i];

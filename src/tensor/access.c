@@ -13,21 +13,24 @@
 
 th_context *th_context_of(const th_tensor *t)
 {
-    return t ? t->ctx : NULL;
+    return th_handle_context(t);
 }
 
-th_dtype th_dtype_of(const th_tensor *t)
+th_dtype th_dtype_of(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "dtype_of");
     return t ? t->dtype : TH_FLOAT32;
 }
 
-int th_ndim(const th_tensor *t)
+int th_ndim(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "ndim");
     return t ? t->ndim : 0;
 }
 
-th_shape th_shape_of(const th_tensor *t)
+th_shape th_shape_of(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "shape_of");
     th_shape shape = TH_SCALAR;
     if (t) {
         shape.ndim = t->ndim;
@@ -36,7 +39,7 @@ th_shape th_shape_of(const th_tensor *t)
     return shape;
 }
 
-static bool find_axis(const th_tensor *t, const char *operation, int *axis)
+static bool find_axis(const th_body *t, const char *operation, int *axis)
 {
     if (th_normalise_axis(axis, t->ndim))
         return true;
@@ -45,38 +48,44 @@ static bool find_axis(const th_tensor *t, const char *operation, int *axis)
     return false;
 }
 
-int64_t th_size(const th_tensor *t, int axis)
+int64_t th_size(const th_tensor *handle, int axis)
 {
+    const th_body *t = th_looked_at(handle, "size");
     if (t == NULL)
-        return 0;
+        return handle ? -1 : 0;
     return find_axis(t, "size", &axis) ? t->size[axis] : -1;
 }
 
-int64_t th_numel(const th_tensor *t)
+int64_t th_numel(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "numel");
     return t ? th_tensor_numel(t) : 0;
 }
 
-int64_t th_stride(const th_tensor *t, int axis)
+int64_t th_stride(const th_tensor *handle, int axis)
 {
+    const th_body *t = th_looked_at(handle, "stride");
     if (t == NULL)
-        return 0;
+        return handle ? -1 : 0;
     return find_axis(t, "stride", &axis) ? t->stride[axis] : -1;
 }
 
-bool th_is_contiguous(const th_tensor *t)
+bool th_is_contiguous(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "is_contiguous");
     return t && th_strides_contiguous(t->ndim, t->size, t->stride);
 }
 
-bool th_shares_memory(const th_tensor *a, const th_tensor *b)
+bool th_shares_memory(const th_tensor *first, const th_tensor *second)
 {
+    const th_body *a = th_looked_at(first, "shares_memory"), *b = th_looked_at(second, "shares_memory");
     return a && b && a->storage != NULL && a->storage == b->storage;
 }
 
-th_tensor *th_set_axes(th_tensor *t, const char *letters)
+th_tensor *th_set_axes(th_tensor *handle, const char *letters)
 {
-    if (!th_usable(t, NULL, "set_axes", "t"))
+    th_body *t = th_usable(handle, NULL, "set_axes", "t");
+    if (t == NULL)
         return NULL;
     const size_t count = letters ? strlen(letters) : 0;
     if (letters && count != (size_t)t->ndim) {
@@ -87,19 +96,21 @@ th_tensor *th_set_axes(th_tensor *t, const char *letters)
     memset(t->axes, 0, sizeof t->axes);
     if (letters)
         memcpy(t->axes, letters, count);
-    return t;
+    return handle;
 }
 
-const char *th_axes_of(const th_tensor *t)
+const char *th_axes_of(const th_tensor *handle)
 {
+    const th_body *t = th_looked_at(handle, "axes_of");
     return t ? t->axes : "";
 }
 
 /* -- single elements -- */
 
-double(th_item)(th_tensor *t)
+double(th_item)(th_tensor *handle)
 {
-    if (!th_usable(t, NULL, "item", "t"))
+    const th_body *t = th_usable(handle, NULL, "item", "t");
+    if (t == NULL)
         return NAN;
     if (th_tensor_numel(t) != 1) {
         th_fail(t->ctx, TH_ERROR_SHAPE, "item", "needs a tensor of one element, not %s",
@@ -111,7 +122,7 @@ double(th_item)(th_tensor *t)
 }
 
 /* The elements of t, which has some; NULL with an error in a shapes-only context. */
-static char *existing_data(const th_tensor *t, const char *operation)
+static char *existing_data(const th_body *t, const char *operation)
 {
     char *data = th_tensor_data(t);
     if (data == NULL)
@@ -120,7 +131,7 @@ static char *existing_data(const th_tensor *t, const char *operation)
 }
 
 /* Whether index names an element; *offset is its distance from the first, in elements. */
-static bool find_element(const th_tensor *t, const char *operation, const th_shape *index, int64_t *offset)
+static bool find_element(const th_body *t, const char *operation, const th_shape *index, int64_t *offset)
 {
     if (index->ndim != t->ndim) {
         th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim,
@@ -140,28 +151,29 @@ static bool find_element(const th_tensor *t, const char *operation, const th_sha
     return true;
 }
 
-double(th_get)(th_tensor *t, th_shape index)
+double(th_get)(th_tensor *handle, th_shape index)
 {
     int64_t offset;
-    if (!th_usable(t, NULL, "get", "t") || !find_element(t, "get", &index, &offset))
+    const th_body *t = th_usable(handle, NULL, "get", "t");
+    if (t == NULL || !find_element(t, "get", &index, &offset))
         return NAN;
     const char *data = existing_data(t, "get");
     return data ? th_number_load(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype)) : NAN;
 }
 
-static th_status check_value(th_tensor *t, const char *operation, double value)
+static th_status check_value(th_body *t, const char *operation, double value)
 {
     if (th_number_fits(t->dtype, value))
         return TH_OK;
     return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%s cannot hold %g", th_dtype_name(t->dtype), value);
 }
 
-th_status(th_set)(th_tensor *t, th_shape index, double value)
+th_status(th_set)(th_tensor *handle, th_shape index, double value)
 {
     int64_t offset;
-    if (!th_usable(t, NULL, "set", "t") || !find_element(t, "set", &index, &offset) ||
-        check_value(t, "set", value) != TH_OK)
-        return th_refused(t);
+    th_body *t = th_usable(handle, NULL, "set", "t");
+    if (t == NULL || !find_element(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
+        return th_refused(handle);
     char *data = th_tensor_data(t);
     if (data)
         th_number_store(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype), value);
@@ -171,7 +183,7 @@ th_status(th_set)(th_tensor *t, th_shape index, double value)
 
 /* -- all elements -- */
 
-th_status th_check_writable(const th_tensor *t, const char *operation)
+th_status th_check_writable(const th_body *t, const char *operation)
 {
     if (th_strides_distinct(t->ndim, t->size, t->stride))
         return TH_OK;
@@ -181,22 +193,23 @@ th_status th_check_writable(const th_tensor *t, const char *operation)
                    TH_SIZES_TEXT(t->ndim, t->size));
 }
 
-static bool readable_data(const th_tensor *t, const char *operation)
+/* t's body, if its elements lie one after another. */
+static th_body *plain(const th_tensor *handle, const char *operation)
 {
-    if (!th_usable(t, NULL, operation, "t"))
-        return false;
-    if (!th_is_contiguous(t)) {
+    th_body *t = th_usable(handle, NULL, operation, "t");
+    if (t && !th_strides_contiguous(t->ndim, t->size, t->stride)) {
         th_fail(t->ctx, TH_ERROR_STATE, operation,
                 "a tensor %s with gaps or another order of axes in memory has no plain data: th_contiguous copies it",
                 TH_SIZES_TEXT(t->ndim, t->size));
-        return false;
+        return NULL;
     }
-    return true;
+    return t;
 }
 
-void *(th_data)(th_tensor *t)
+void *(th_data)(th_tensor *handle)
 {
-    if (!readable_data(t, "data"))
+    th_body *t = plain(handle, "data");
+    if (t == NULL)
         return NULL;
     if (th_tensor_numel(t) == 0)
         return th_tensor_data(t);
@@ -206,15 +219,16 @@ void *(th_data)(th_tensor *t)
     return data;
 }
 
-const void *th_data_const(const th_tensor *t)
+const void *th_data_const(const th_tensor *handle)
 {
-    if (!readable_data(t, "data_const"))
+    const th_body *t = plain(handle, "data_const");
+    if (t == NULL)
         return NULL;
     return th_tensor_numel(t) == 0 ? th_tensor_data(t) : existing_data(t, "data_const");
 }
 
 /* The caller's memory, row-major, as an array. */
-static th_array plain_array(const th_tensor *t, void *data)
+static th_array plain_array(const th_body *t, void *data)
 {
     th_array array = th_tensor_array(t);
     array.data = data;
@@ -222,10 +236,8 @@ static th_array plain_array(const th_tensor *t, void *data)
     return array;
 }
 
-static th_status check_bytes(const th_tensor *t, const char *operation, const void *data, size_t bytes)
+static th_status check_bytes(const th_body *t, const char *operation, const void *data, size_t bytes)
 {
-    if (!th_usable(t, NULL, operation, "t"))
-        return th_refused(t);
     const size_t needed = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
     if (bytes != needed)
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "%s %s is %zu bytes, not %zu", th_dtype_name(t->dtype),
@@ -233,8 +245,11 @@ static th_status check_bytes(const th_tensor *t, const char *operation, const vo
     return data || bytes == 0 ? TH_OK : th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "data is NULL");
 }
 
-th_status(th_copy_out)(th_tensor *t, void *data, size_t bytes)
+th_status(th_copy_out)(th_tensor *handle, void *data, size_t bytes)
 {
+    const th_body *t = th_usable(handle, NULL, "copy_out", "t");
+    if (t == NULL)
+        return th_refused(handle);
     const th_status status = check_bytes(t, "copy_out", data, bytes);
     if (status != TH_OK || bytes == 0)
         return status;
@@ -245,8 +260,11 @@ th_status(th_copy_out)(th_tensor *t, void *data, size_t bytes)
     return TH_OK;
 }
 
-th_status(th_copy_in)(th_tensor *t, const void *data, size_t bytes)
+th_status(th_copy_in)(th_tensor *handle, const void *data, size_t bytes)
 {
+    th_body *t = th_usable(handle, NULL, "copy_in", "t");
+    if (t == NULL)
+        return th_refused(handle);
     th_status status = check_bytes(t, "copy_in", data, bytes);
     if (status == TH_OK)
         status = th_check_writable(t, "copy_in");
@@ -276,13 +294,15 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
     return TH_OK;
 }
 
-th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
+th_status(th_copy_into)(th_tensor *to_handle, th_tensor *from_handle)
 {
-    if (!th_usable(destination, NULL, "copy_into", "destination"))
-        return th_refused(destination);
+    th_body *destination = th_usable(to_handle, NULL, "copy_into", "destination");
+    if (destination == NULL)
+        return th_refused(to_handle);
     th_context *ctx = destination->ctx;
-    if (!th_usable(source, ctx, "copy_into", "source"))
-        return th_refused(destination);
+    const th_body *source = th_usable(from_handle, ctx, "copy_into", "source");
+    if (source == NULL)
+        return th_refused(to_handle);
     if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
         return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the source %s does not broadcast to the destination %s",
                        TH_SIZES_TEXT(source->ndim, source->size), TH_SIZES_TEXT(destination->ndim, destination->size));
@@ -299,11 +319,11 @@ th_status(th_copy_into)(th_tensor *destination, th_tensor *source)
     return status;
 }
 
-th_status(th_fill)(th_tensor *t, double value)
+th_status(th_fill)(th_tensor *handle, double value)
 {
-    if (!th_usable(t, NULL, "fill", "t") || check_value(t, "fill", value) != TH_OK ||
-        th_check_writable(t, "fill") != TH_OK)
-        return th_refused(t);
+    th_body *t = th_usable(handle, NULL, "fill", "t");
+    if (t == NULL || check_value(t, "fill", value) != TH_OK || th_check_writable(t, "fill") != TH_OK)
+        return th_refused(handle);
     const th_array array = th_tensor_array(t);
     th_fill_array(t->ctx, &array, value);
     th_storage_changed(t->storage);

@@ -35,8 +35,9 @@ static void check_options(th_context *ctx)
     if (machine)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", machine);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for the processors there are; it is %d",
-                (int)TH_MAX_THREADS, options->threads);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
+                "threads must be 1 to %d, or 0 for the processors there are; it is %d", (int)TH_MAX_THREADS,
+                options->threads);
     if (!th_is_floating(options->default_dtype))
         th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s",
                 th_dtype_name(options->default_dtype));
@@ -55,6 +56,10 @@ th_context *(th_context_new)(const th_context_options *options)
     if (ctx == NULL)
         return NULL;
     memset(ctx, 0, sizeof *ctx);
+    if (!th_contexts_add(ctx)) {
+        allocator.release(allocator.user, ctx, bytes);
+        return NULL;
+    }
     ctx->options = given;
     ctx->options.allocator = allocator;
     ctx->reserved = ctx->reserved_peak = ctx->live_other = ctx->peak = bytes;
@@ -64,9 +69,8 @@ th_context *(th_context_new)(const th_context_options *options)
     ctx->path = "";
     th_arena_init(&ctx->step_arena, th_context_chunks(ctx));
     th_arena_init(&ctx->owned_arena, th_context_chunks(ctx));
-    for (int i = 0; i < 2; i++)
-        th_pool_init(&ctx->step_tensors[i], sizeof(th_tensor));
-    th_pool_init(&ctx->owned_tensors, sizeof(th_tensor));
+    th_pool_init(&ctx->step_tensors, sizeof(th_body));
+    th_pool_init(&ctx->owned_tensors, sizeof(th_body));
     th_use_context(ctx);
     check_options(ctx);
     ctx->machine.bfloat16_products = given.bfloat16_products;
@@ -79,19 +83,29 @@ void th_context_free(th_context *ctx)
 {
     if (ctx == NULL)
         return;
+    if (ctx->around.scopes > 0 || ctx->watch || ctx->running) {
+        th_fail(ctx, TH_ERROR_STATE, "context_free", "the context cannot be freed while %s",
+                ctx->running ? "an operation runs"
+                : ctx->watch ? "a gradient is being checked"
+                             : "a module's forward runs");
+        return;
+    }
+    th_contexts_lock(); /* a thread that stores an error in it has done so, and none begins */
+    th_use_context(ctx);
+    th_contexts_unlock();
     while (ctx->attachments) {
         th_attachment *first = ctx->attachments;
         ctx->attachments = first->next;
         first->release(ctx, first->object);
         th_release(ctx, first, sizeof *first);
     }
+    th_rest_end(ctx);
     th_parameter_blocks_destroy(ctx);
-    for (int i = 0; i < 2; i++)
-        th_pool_destroy(ctx, &ctx->step_tensors[i]);
+    th_pool_destroy(ctx, &ctx->step_tensors);
     th_pool_destroy(ctx, &ctx->owned_tensors);
     th_arena_destroy(&ctx->step_arena);
     th_arena_destroy(&ctx->owned_arena);
-    th_forget_context(ctx);
+    th_contexts_remove(ctx);
     const th_allocator allocator = ctx->options.allocator;
     allocator.release(allocator.user, ctx, (sizeof(th_context) + 63) / 64 * 64);
 }
@@ -216,6 +230,7 @@ void th_set_step(th_context *ctx, int64_t step)
 
 void th_random_step_done(th_context *ctx)
 {
+    ctx->step_failed = false;
     ctx->step++;
     memset(ctx->calls, 0, sizeof ctx->calls);
     ctx->calls_at_clear = 0;

@@ -3,6 +3,7 @@
 #define TH_TENSOR_CONTEXT_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include "kernels/kernels.h"
 #include "kernels/machine.h"
@@ -29,15 +30,37 @@ typedef struct th_attachment {
     struct th_attachment *next;
 } th_attachment;
 
+struct th_body;
+
 /* What the gradient checker wants to hear while it runs a function (autograd/gradient_run.c). */
 typedef struct th_watch {
-    void (*reads)(th_tensor *t, void *user); /* before an operation reads t, any operand */
-    void (*makes)(th_tensor *t, void *user); /* t is new, and no result of an operation */
-    void (*frees)(th_tensor *t, void *user); /* t, which was there before, is to be freed: it waits until the end */
+    void (*reads)(struct th_body *t, void *user); /* before an operation reads t, any operand */
+    void (*makes)(struct th_body *t, void *user); /* t is new, and no result of an operation */
+    void (*frees)(struct th_body *t,
+                  void *user); /* t, which was there before, is to be freed: it waits until the end */
     void *user;
 } th_watch;
 
+/* How deep scopes and th_no_grad_begin were nested where something began. */
+typedef struct th_depths {
+    int scopes, no_grad;
+} th_depths;
+
+/* The memory of modules and optimisers that were freed: it stays for a while, so that one used or freed once more is
+ * recognised (th_rest). */
+enum { TH_RESTING_OBJECTS = 256, TH_RESTING_BYTES = 1 << 20 };
+
+typedef struct th_resting {
+    struct {
+        void *memory;
+        size_t bytes;
+    } object[TH_RESTING_OBJECTS];
+    size_t first, count, bytes; /* oldest; of all of them */
+} th_resting;
+
 struct th_context {
+    uint32_t number;              /* among all that this process has made (tensor/contexts.c) */
+    _Atomic(const void *) thread; /* that used it last (tensor/error.c) */
     th_context_options options;
     th_machine machine;
     int threads;
@@ -50,13 +73,14 @@ struct th_context {
 
     /* mode */
     bool training, fusion, keep_values, tracing, profiling;
-    int no_grad_depth;
+    int no_grad_depth, no_grad_at_clear;
 
     /* randomness */
     uint64_t seed;
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT]; /* calls within the step, per stream */
-    uint32_t calls_at_clear;         /* of the dropout stream, at the last clear without an error */
+    uint32_t calls_at_clear; /* of the dropout stream, at the last clear that ended a step that had not failed */
+    bool step_failed;        /* an error has occurred, and since then neither a backward nor a clear */
 
     /* memory */
     size_t reserved, reserved_peak, allocations; /* bytes from the allocator; its calls */
@@ -65,19 +89,20 @@ struct th_context {
     th_arena step_arena;                         /* values, gradients, saved results of the current step */
     th_arena owned_arena;                        /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;
+    th_resting resting;
 
     /* handles */
-    th_pool step_tensors[2], owned_tensors;
-    th_tensor *owned_free_first,
-        *owned_free_last; /* freed owned handles, reused oldest first so that a stale one is recognised longest */
-    int64_t owned_free_count;
-    th_tensor *free_at_clear; /* owned tensors that were freed while the tape used them */
-    int step_pool;            /* which of the two is in use; they take turns at every clear */
+    th_pool step_tensors, owned_tensors;
+    uint64_t tensors_before;                            /* tensors of the steps that th_tape_clear has ended */
+    struct th_body *owned_free_first, *owned_free_last; /* freed owned bodies, used again oldest first */
+    struct th_body *free_at_clear;                      /* owned tensors that were freed while the tape used them */
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
-    int scope_depth;            /* open scopes; 0: what is created is the user's */
-    const char *path;           /* dotted names of the open scopes; "" outside */
+    int scope_depth;  /* open scopes; 0: what is created is the user's */
+    th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
+                         alone */
+    const char *path; /* dotted names of the open scopes; "" outside */
     const th_watch *watch;      /* NULL but while the gradient checker runs a function */
     struct th_tape *tape;       /* autograd/tape.h; made with the first scope or node */
     struct th_profile *profile; /* autograd/profile.h; made with the first profile */
@@ -95,17 +120,16 @@ static inline bool th_failed(const th_context *ctx)
 {
     return ctx->error != TH_OK;
 }
-/* The context this thread used last (for calls that were given NULL only); NULL if none lives. */
-th_context *th_last_context(void);
+/* This thread uses ctx. */
 void th_use_context(th_context *ctx);
-void th_forget_context(const th_context *ctx); /* when it is freed */
+/* The context this thread used last, for calls that were given no other; NULL if there is none, it has been freed, or
+ * another thread has gone on with it. */
+th_context *th_last_context(void);
+/* th_fail in that context, if there is one. It may be freed by another thread at the same time. */
+th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The innermost location pushed by TH_AT; file NULL when there is none. */
 void th_location(const char **file, int *line);
-/* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
- * NULL). On failure stores the error (if none is pending) and returns false. position: "a", "weight", ... */
-bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position);
-/* What a function returns after th_usable has refused t: the code of the pending error. */
-th_status th_refused(const th_tensor *t);
 /* Checks the context of a function that was given one: not NULL (an error in the one used last), no error pending. */
 bool th_usable_context(th_context *ctx, const char *operation);
 
@@ -118,12 +142,26 @@ static inline th_status th_refuse_in_check(th_context *ctx, const char *operatio
                                         "not while the gradient of the function that calls it is being checked");
 }
 
+/* -- the contexts that live (tensor/contexts.c) -- */
+/* Gives ctx its number, which no other context of the process gets; false when too many live. */
+bool th_contexts_add(th_context *ctx);
+void th_contexts_remove(th_context *ctx);
+/* The one with this number; NULL when it has been freed. */
+th_context *th_contexts_find(uint32_t number);
+/* While somebody holds this, no context goes: for the rare use of one that another thread may free. */
+void th_contexts_lock(void);
+void th_contexts_unlock(void);
+
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);
 /* Memory outside the arenas, counted and limited; NULL without setting an error when there is none. bytes is rounded up
  * to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
+/* In place of th_release, for an object that says of itself that it has been freed: its memory is given back when so
+ * many others have followed that it is no longer kept. */
+void th_rest(th_context *ctx, void *memory, size_t bytes);
+void th_rest_end(th_context *ctx); /* gives all of it back */
 /* Memory for numbers outside the arenas: counted and limited alike, but *memory is NULL in a shapes-only context. */
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes);

@@ -8,7 +8,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static th_tensor *new_tensor(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
+static th_body *new_tensor(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
 {
     if (!th_usable_context(ctx, operation) || th_check_creation(ctx, operation, dtype, shape) != TH_OK)
         return NULL;
@@ -16,27 +16,27 @@ static th_tensor *new_tensor(th_context *ctx, const char *operation, th_dtype dt
 }
 
 /* t, unless filling it failed. */
-static th_tensor *filled(th_tensor *t, th_status status)
+static th_tensor *filled(th_body *t, th_status status)
 {
     if (status == TH_OK)
-        return t;
-    th_tensor_free(t);
+        return th_handle_of(t);
+    th_tensor_free(th_handle_of(t));
     return NULL;
 }
 
 th_tensor *(th_empty)(th_context *ctx, th_dtype dtype, th_shape shape)
 {
-    return new_tensor(ctx, "empty", dtype, &shape);
+    return th_handle_of(new_tensor(ctx, "empty", dtype, &shape));
 }
 
 static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double value)
 {
-    th_tensor *t = new_tensor(ctx, operation, dtype, shape);
+    th_body *t = new_tensor(ctx, operation, dtype, shape);
     if (t == NULL)
         return NULL;
     const th_array array = th_tensor_array(t);
     th_fill_array(ctx, &array, value);
-    return t;
+    return th_handle_of(t);
 }
 
 th_tensor *(th_zeros)(th_context *ctx, th_dtype dtype, th_shape shape)
@@ -58,7 +58,7 @@ th_tensor *(th_full)(th_context *ctx, th_dtype dtype, th_shape shape, double val
 
 th_tensor *(th_from_data)(th_context *ctx, th_dtype dtype, th_shape shape, const void *data)
 {
-    th_tensor *t = new_tensor(ctx, "from_data", dtype, &shape);
+    th_body *t = new_tensor(ctx, "from_data", dtype, &shape);
     if (t == NULL)
         return NULL;
     const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(dtype);
@@ -66,7 +66,7 @@ th_tensor *(th_from_data)(th_context *ctx, th_dtype dtype, th_shape shape, const
         return filled(t, th_fail(ctx, TH_ERROR_ARGUMENT, "from_data", "data is NULL"));
     if (bytes > 0 && th_tensor_data(t))
         memcpy(th_tensor_data(t), data, bytes);
-    return t;
+    return th_handle_of(t);
 }
 
 th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double stop, double step)
@@ -88,14 +88,14 @@ th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double sto
                 start, stop);
         return NULL;
     }
-    th_tensor *t = new_tensor(ctx, "arange", dtype, &TH_SHAPE(n));
+    th_body *t = new_tensor(ctx, "arange", dtype, &TH_SHAPE(n));
     char *data = t ? th_tensor_data(t) : NULL;
     if (data == NULL)
-        return t;
+        return th_handle_of(t);
     const size_t element = th_dtype_size(dtype);
     for (int64_t i = 0; i < n; i++)
         th_number_store(dtype, data + (size_t)i * element, start + (double)i * step);
-    return t;
+    return th_handle_of(t);
 }
 
 /* -- random numbers of the data stream -- */
@@ -109,7 +109,7 @@ static void needs_floating(th_context *ctx, const char *operation, th_dtype dtyp
 th_tensor *(th_uniform)(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high)
 {
     needs_floating(ctx, "uniform", dtype);
-    th_tensor *t = new_tensor(ctx, "uniform", dtype, &shape);
+    th_body *t = new_tensor(ctx, "uniform", dtype, &shape);
     return t ? filled(t, th_draw_uniform(t, TH_STREAM_DATA, "uniform", low, high)) : NULL;
 }
 
@@ -117,7 +117,7 @@ static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype,
                          double standard_deviation)
 {
     needs_floating(ctx, operation, dtype);
-    th_tensor *t = new_tensor(ctx, operation, dtype, shape);
+    th_body *t = new_tensor(ctx, operation, dtype, shape);
     return t ? filled(t, th_draw_normal(t, TH_STREAM_DATA, operation, mean, standard_deviation)) : NULL;
 }
 
@@ -135,21 +135,22 @@ th_tensor *(th_random_integers)(th_context *ctx, th_dtype dtype, th_shape shape,
 {
     if (th_usable_context(ctx, "random_integers") && !th_is_index(dtype))
         th_fail(ctx, TH_ERROR_TYPE, "random_integers", "needs int32 or int64, not %s", th_dtype_name(dtype));
-    th_tensor *t = new_tensor(ctx, "random_integers", dtype, &shape);
+    th_body *t = new_tensor(ctx, "random_integers", dtype, &shape);
     return t ? filled(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;
 }
 
 /* -- copies that last -- */
 
-th_tensor *(th_keep)(th_tensor *t)
+th_tensor *(th_keep)(th_tensor *handle)
 {
-    if (!th_usable(t, NULL, "keep", "t"))
+    const th_body *t = th_usable(handle, NULL, "keep", "t");
+    if (t == NULL)
         return NULL;
-    th_tensor *copy = th_tensor_new(t->ctx, t->dtype, t->ndim, t->size, true, "keep");
+    th_body *copy = th_tensor_new(t->ctx, t->dtype, t->ndim, t->size, true, "keep");
     if (copy == NULL)
         return NULL;
     memcpy(copy->axes, t->axes, sizeof copy->axes);
     const th_array to = th_tensor_array(copy), from = th_tensor_array(t);
     th_copy_array(t->ctx, &to, &from, false);
-    return copy;
+    return th_handle_of(copy);
 }

@@ -7,29 +7,27 @@
 
 enum { TH_LOCATION_DEPTH = 64 };
 
-/* The one exception to "no global state" (design contract): where this thread's nested calls stand, and the context it
- * used last. */
+/* What this thread knows by itself: where its nested calls stand, and which context it used last. */
 static _Thread_local struct {
     const char *file[TH_LOCATION_DEPTH];
     int line[TH_LOCATION_DEPTH];
-    int depth; /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
-} locations;
-
-static _Thread_local th_context *last_context;
+    int depth;             /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
+    uint32_t last_context; /* its number: the context may have been freed, by another thread even */
+} own;
 
 void th_at_push(const char *file, int line)
 {
-    if (locations.depth < TH_LOCATION_DEPTH) {
-        locations.file[locations.depth] = file;
-        locations.line[locations.depth] = line;
+    if (own.depth < TH_LOCATION_DEPTH) {
+        own.file[own.depth] = file;
+        own.line[own.depth] = line;
     }
-    locations.depth++;
+    own.depth++;
 }
 
 static void pop(void)
 {
-    if (locations.depth > 0)
-        locations.depth--;
+    if (own.depth > 0)
+        own.depth--;
 }
 
 th_tensor *th_at_pop(th_tensor *result)
@@ -60,27 +58,24 @@ void th_location(const char **file, int *line)
 {
     *file = NULL;
     *line = 0;
-    if (locations.depth > 0) {
-        const int top = locations.depth <= TH_LOCATION_DEPTH ? locations.depth - 1 : TH_LOCATION_DEPTH - 1;
-        *file = locations.file[top];
-        *line = locations.line[top];
+    if (own.depth > 0) {
+        const int top = own.depth <= TH_LOCATION_DEPTH ? own.depth - 1 : TH_LOCATION_DEPTH - 1;
+        *file = own.file[top];
+        *line = own.line[top];
     }
-}
-
-th_context *th_last_context(void)
-{
-    return last_context;
 }
 
 void th_use_context(th_context *ctx)
 {
-    last_context = ctx;
+    own.last_context = ctx->number;
+    if (atomic_load_explicit(&ctx->thread, memory_order_relaxed) != &own)
+        atomic_store_explicit(&ctx->thread, &own, memory_order_relaxed);
 }
 
-void th_forget_context(const th_context *ctx)
+th_context *th_last_context(void)
 {
-    if (last_context == ctx)
-        last_context = NULL;
+    th_context *ctx = th_contexts_find(own.last_context);
+    return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &own ? ctx : NULL;
 }
 
 /* Appends to the message as far as it fits. */
@@ -106,6 +101,7 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     if (ctx == NULL || ctx->error != TH_OK)
         return code;
     ctx->error = code;
+    ctx->step_failed = true;
     char *message = ctx->message;
     message[0] = 0;
     if (operation)
@@ -131,6 +127,19 @@ th_status th_fail(th_context *ctx, th_status code, const char *operation, const 
     return code;
 }
 
+th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    th_contexts_lock();
+    th_context *ctx = th_last_context();
+    th_fail_arguments(ctx, code, operation, format, arguments);
+    code = ctx ? ctx->error : code;
+    th_contexts_unlock();
+    va_end(arguments);
+    return code;
+}
+
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
 {
     if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
@@ -140,45 +149,10 @@ th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
     return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes", bytes);
 }
 
-static const char *const life_text[] = {
-    [TH_LIFE_UNUSED] = "has been freed",
-    [TH_LIFE_LIVE] = "is alive",
-    [TH_LIFE_GIVEN_UP] = "was given up when its scope ended (return it from the scope, or th_keep it)",
-    [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
-};
-
-bool th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
-{
-    if (t == NULL) {
-        th_context *where = ctx ? ctx : last_context;
-        th_fail(where, TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
-        return false;
-    }
-    if (ctx && t->ctx != ctx) { /* before its own error: what is returned in vain must be pending in ctx */
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
-        return false;
-    }
-    th_use_context(t->ctx);
-    if (t->ctx->error != TH_OK)
-        return false;
-    if (t->life != TH_LIFE_LIVE || t->freed) {
-        th_fail(t->ctx, TH_ERROR_STATE, operation, "%s %s", position,
-                t->freed ? life_text[TH_LIFE_UNUSED] : life_text[t->life]);
-        return false;
-    }
-    return true;
-}
-
-th_status th_refused(const th_tensor *t)
-{
-    const th_context *ctx = t ? t->ctx : last_context;
-    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
-}
-
 bool th_usable_context(th_context *ctx, const char *operation)
 {
     if (ctx == NULL) {
-        th_fail(last_context, TH_ERROR_ARGUMENT, operation, "the context is NULL");
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the context is NULL");
         return false;
     }
     th_use_context(ctx);

@@ -1,45 +1,171 @@
-/* The life of handles and of the memory behind them. */
+/* The life of handles and of the memory behind them.
+ *
+ * A handle is a number in the form of a pointer, with three parts (handle.h): its context's, the kind, and which tensor
+ * of that kind. Tensors of a step are counted through the context's whole life, and their bodies are those of the
+ * current step alone, in the order of their handles: a handle from before is below the count at which the step began.
+ * An owned body is used again when its tensor was freed, but under a new handle; one that has had all that its bits can
+ * tell apart is not used any more. So no handle comes twice (but that of a step's tensor after 2^41 of them), and
+ * nothing is ever read through one whose tensor is gone. */
+#include "tensor/handle.h"
+
 #include <string.h>
 
 #include "tensor/checked.h"
 #include "tensor/parameter.h"
 #include "tensor/tensor.h"
 
-/* So many freed owned handles rest before the oldest is used again. */
-enum { TH_RESTING_HANDLES = 32 };
+static const uint64_t which_mask = ((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 1;
+static const uint64_t body_mask = ((uint64_t)1 << TH_HANDLE_BODY_BITS) - 1;
+static const uint64_t owned_bit = (uint64_t)1 << TH_HANDLE_WHICH_BITS;
 
 bool th_creates_owned(const th_context *ctx)
 {
     return ctx->scope_depth == 0;
 }
 
-static th_tensor *owned_record(th_context *ctx)
+static uint64_t bits_of(const th_tensor *t)
 {
-    if (ctx->owned_free_count > TH_RESTING_HANDLES) {
-        th_tensor *t = ctx->owned_free_first;
-        ctx->owned_free_first = t->next_free;
+    return (uint64_t)(uintptr_t)t;
+}
+
+static th_tensor *make_handle(const th_context *ctx, uint64_t kind, uint64_t which)
+{
+    const uint64_t number = (uint64_t)ctx->number << (TH_HANDLE_WHICH_BITS + 1);
+    return (th_tensor *)(uintptr_t)(number | kind | (which & which_mask));
+}
+
+th_context *th_handle_context(const th_tensor *t)
+{
+    return th_contexts_find((uint32_t)(bits_of(t) >> (TH_HANDLE_WHICH_BITS + 1)));
+}
+
+/* The body of a handle of ctx. */
+static th_body *body_in(const th_context *ctx, const th_tensor *t)
+{
+    const uint64_t bits = bits_of(t);
+    if (bits & owned_bit) {
+        const int64_t index = (int64_t)(bits & body_mask);
+        th_body *body = index < ctx->owned_tensors.count ? th_pool_at(&ctx->owned_tensors, index) : NULL;
+        return body && body->handle == t && body->life != TH_LIFE_UNUSED ? body : NULL;
+    }
+    const uint64_t index = (bits - ctx->tensors_before) & which_mask;
+    return index < (uint64_t)ctx->step_tensors.count ? th_pool_at(&ctx->step_tensors, (int64_t)index) : NULL;
+}
+
+th_body *th_body_of(const th_tensor *t)
+{
+    const th_context *ctx = th_handle_context(t);
+    return ctx ? body_in(ctx, t) : NULL;
+}
+
+/* A body for an owned tensor: the one freed longest ago, or a new one. *handle: the next that it has not had. */
+static th_body *owned_body(th_context *ctx, th_tensor **handle)
+{
+    th_body *body = ctx->owned_free_first;
+    if (body) {
+        ctx->owned_free_first = body->next_free;
         if (ctx->owned_free_first == NULL)
             ctx->owned_free_last = NULL;
-        ctx->owned_free_count--;
-        return t;
+        *handle = make_handle(ctx, owned_bit, bits_of(body->handle) + body_mask + 1);
+        return body;
     }
+    const int64_t index = ctx->owned_tensors.count;
+    if ((uint64_t)index > body_mask)
+        return NULL;
+    *handle = make_handle(ctx, owned_bit, (uint64_t)index);
     return th_pool_new(ctx, &ctx->owned_tensors);
 }
 
-th_tensor *th_handle_new(th_context *ctx, bool owned, const char *operation)
+static th_body *step_body(th_context *ctx, th_tensor **handle)
 {
-    th_tensor *t = owned ? owned_record(ctx) : th_pool_new(ctx, &ctx->step_tensors[ctx->step_pool]);
+    *handle = make_handle(ctx, 0, ctx->tensors_before + (uint64_t)ctx->step_tensors.count);
+    return th_pool_new(ctx, &ctx->step_tensors);
+}
+
+th_body *th_handle_new(th_context *ctx, bool owned, const char *operation)
+{
+    th_tensor *handle;
+    th_body *t = owned ? owned_body(ctx, &handle) : step_body(ctx, &handle);
     if (t == NULL) {
         th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE);
         return NULL;
     }
-    *t = (th_tensor){.ctx = ctx, .life = TH_LIFE_LIVE, .owned = owned, .node = -1};
+    *t = (th_body){.ctx = ctx, .handle = handle, .life = TH_LIFE_LIVE, .owned = owned, .node = -1};
     t->own_storage.producer = -1;
     t->gradient_storage.producer = -1;
     return t;
 }
 
-th_status th_storage_new(th_tensor *t, size_t bytes, const char *operation)
+/* -- what a handle is good for -- */
+
+static const char *const life_text[] = {
+    [TH_LIFE_UNUSED] = "has been freed",
+    [TH_LIFE_LIVE] = "is alive",
+    [TH_LIFE_GIVEN_UP] = "was given up when its scope ended (return it from the scope, or th_keep it)",
+    [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
+};
+
+/* A body whose tensor may still be used. */
+static bool lives(const th_body *body)
+{
+    return body && body->life == TH_LIFE_LIVE && !body->freed;
+}
+
+/* Stores that t, which is called `position`, must not be used, and why: in ctx, else in the context used last. */
+static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation, const char *position)
+{
+    const th_context *own = th_handle_context(t);
+    const th_body *body = own ? body_in(own, t) : NULL;
+    const char *why = own == NULL              ? "is no tensor of a context that lives"
+                      : body && body->freed    ? life_text[TH_LIFE_UNUSED]
+                      : body                   ? life_text[body->life]
+                      : bits_of(t) & owned_bit ? life_text[TH_LIFE_UNUSED]
+                                               : life_text[TH_LIFE_CLEARED];
+    if (ctx)
+        th_fail(ctx, TH_ERROR_STATE, operation, "%s %s", position, why);
+    else
+        th_fail_last(TH_ERROR_STATE, operation, "%s %s", position, why);
+}
+
+th_body *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
+{
+    th_context *own = th_handle_context(t);
+    if (own && (ctx == NULL || ctx == own)) {
+        th_use_context(own);
+        th_body *body = body_in(own, t);
+        if (own->error == TH_OK && lives(body))
+            return body;
+        fail_gone(own, t, operation, position);
+    } else if (own) { /* in ctx: what is returned in vain must be pending there */
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
+    } else if (t) {
+        fail_gone(ctx, t, operation, position);
+    } else if (ctx) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
+    } else {
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
+    }
+    return NULL;
+}
+
+th_body *th_looked_at(const th_tensor *t, const char *operation)
+{
+    th_body *body = th_body_of(t);
+    if (t == NULL || lives(body))
+        return body;
+    fail_gone(th_handle_context(t), t, operation, "the tensor");
+    return NULL;
+}
+
+th_status th_refused(const th_tensor *t)
+{
+    const th_context *ctx = t ? th_handle_context(t) : th_last_context();
+    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
+}
+
+/* -- memory -- */
+
+th_status th_storage_new(th_body *t, size_t bytes, const char *operation)
 {
     th_context *ctx = t->ctx;
     th_block *block = th_take_block(ctx, t->owned ? &ctx->owned_arena : &ctx->step_arena, bytes, operation);
@@ -77,15 +203,15 @@ void th_storage_changed(th_storage *storage)
     th_location(&storage->changed_file, &storage->changed_line);
 }
 
-void th_handle_give_up(th_tensor *t, th_life life)
+void th_handle_give_up(th_body *t, th_life life)
 {
     if (t->life == TH_LIFE_LIVE && t->storage)
         th_storage_drop(t->ctx, t->storage);
     t->life = life;
 }
 
-th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
-                         const char *operation)
+th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                       const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -93,12 +219,13 @@ th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
         return NULL;
     }
-    th_tensor *t = th_handle_new(ctx, owned, operation);
+    th_body *t = th_handle_new(ctx, owned, operation);
     if (t == NULL)
         return NULL;
     t->dtype = dtype;
     t->ndim = ndim;
-    memcpy(t->size, size, (size_t)ndim * sizeof *size);
+    if (ndim > 0) /* a scalar's sizes may be NULL */
+        memcpy(t->size, size, (size_t)ndim * sizeof *size);
     th_contiguous_strides(ndim, size, t->stride);
     if (th_storage_new(t, bytes, operation) != TH_OK) {
         th_handle_give_up(t, TH_LIFE_CLEARED);
@@ -111,9 +238,9 @@ th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_
     return t;
 }
 
-th_tensor *th_alias(th_tensor *t, const char *operation)
+th_body *th_alias(th_body *t, const char *operation)
 {
-    th_tensor *alias = th_handle_new(t->ctx, false, operation);
+    th_body *alias = th_handle_new(t->ctx, false, operation);
     if (alias == NULL)
         return NULL;
     alias->storage = t->storage;
@@ -127,22 +254,24 @@ th_tensor *th_alias(th_tensor *t, const char *operation)
     return alias;
 }
 
-/* The handle goes to the end of the resting list. Its storage must have been dropped. */
-void th_handle_free_owned(th_tensor *t)
+/* The body waits for its next tensor, unless it has had as many as handles can tell apart. Its storage must have been
+ * dropped. */
+void th_handle_free_owned(th_body *t)
 {
     th_context *ctx = t->ctx;
     t->life = TH_LIFE_UNUSED;
     t->next_free = NULL;
+    if ((bits_of(t->handle) & which_mask & ~body_mask) == (which_mask & ~body_mask))
+        return;
     if (ctx->owned_free_last)
         ctx->owned_free_last->next_free = t;
     else
         ctx->owned_free_first = t;
     ctx->owned_free_last = t;
-    ctx->owned_free_count++;
 }
 
 /* Ends an owned tensor: its memory, its gradient's, the handle on its gradient. */
-static void free_now(th_tensor *t)
+static void free_now(th_body *t)
 {
     if (t->gradient_tensor) {
         th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
@@ -156,8 +285,9 @@ static void free_now(th_tensor *t)
     th_handle_free_owned(t);
 }
 
-void th_tensor_free(th_tensor *t)
+void th_tensor_free(th_tensor *handle)
 {
+    th_body *t = th_body_of(handle);
     if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter)
         return;
     th_context *ctx = t->ctx;
@@ -182,7 +312,7 @@ void th_tensor_free(th_tensor *t)
 void th_free_waiting(th_context *ctx)
 {
     while (ctx->free_at_clear) {
-        th_tensor *t = ctx->free_at_clear;
+        th_body *t = ctx->free_at_clear;
         ctx->free_at_clear = t->next_free;
         free_now(t);
     }

@@ -5,36 +5,42 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static th_status usable(th_tensor *t, const char *operation)
+/* The body of a tensor that can be drawn; NULL with the error pending. */
+static th_body *usable(const th_tensor *handle, const char *operation)
 {
-    if (!th_usable(t, NULL, operation, "t"))
-        return th_refused(t);
-    if (!th_is_floating(t->dtype))
-        return th_fail(t->ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(t->dtype));
-    return TH_OK;
+    th_body *t = th_usable(handle, NULL, operation, "t");
+    if (t && !th_is_floating(t->dtype)) {
+        th_fail(t->ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(t->dtype));
+        return NULL;
+    }
+    return t;
 }
 
 typedef struct fans {
     double in, out;
 } fans;
 
-/* Of a weight (fan_out, fan_in, ...): further dimensions multiply both. */
-static th_status find_fans(th_tensor *t, const char *operation, double gain, fans *result)
+/* Of a weight (fan_out, fan_in, ...): further dimensions multiply both. Returns its body; NULL with the error pending.
+ */
+static th_body *find_fans(const th_tensor *handle, const char *operation, double gain, fans *result)
 {
-    const th_status status = usable(t, operation);
-    if (status != TH_OK)
-        return status;
-    if (t->ndim < 2)
-        return th_fail(t->ctx, TH_ERROR_SHAPE, operation,
-                       "needs a weight (fan_out, fan_in) of two or more dimensions, not %s",
-                       TH_SIZES_TEXT(t->ndim, t->size));
-    if (!(gain >= 0) || isinf(gain))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the gain is %g", gain);
+    th_body *t = usable(handle, operation);
+    if (t == NULL)
+        return NULL;
+    if (t->ndim < 2) {
+        th_fail(t->ctx, TH_ERROR_SHAPE, operation, "needs a weight (fan_out, fan_in) of two or more dimensions, not %s",
+                TH_SIZES_TEXT(t->ndim, t->size));
+        return NULL;
+    }
+    if (!(gain >= 0) || isinf(gain)) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the gain is %g", gain);
+        return NULL;
+    }
     double field = 1;
     for (int i = 2; i < t->ndim; i++)
         field *= (double)t->size[i];
     *result = (fans){(double)t->size[1] * field, (double)t->size[0] * field};
-    return TH_OK;
+    return t;
 }
 
 /* gain * sqrt(numerator / fan), 0 for a weight without elements. */
@@ -43,53 +49,53 @@ static double scale(double gain, double numerator, double fan)
     return fan > 0 ? gain * sqrt(numerator / fan) : 0;
 }
 
-th_status(th_fill_uniform)(th_tensor *t, double low, double high)
+th_status(th_fill_uniform)(th_tensor *handle, double low, double high)
 {
-    const th_status status = usable(t, "fill_uniform");
-    return status == TH_OK ? th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_uniform", low, high) : status;
+    th_body *t = usable(handle, "fill_uniform");
+    return t ? th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_uniform", low, high) : th_refused(handle);
 }
 
-th_status(th_fill_normal)(th_tensor *t, double mean, double standard_deviation)
+th_status(th_fill_normal)(th_tensor *handle, double mean, double standard_deviation)
 {
-    const th_status status = usable(t, "fill_normal");
-    return status == TH_OK ? th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_normal", mean, standard_deviation)
-                           : status;
+    th_body *t = usable(handle, "fill_normal");
+    return t ? th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_normal", mean, standard_deviation)
+             : th_refused(handle);
 }
 
-th_status(th_fill_xavier_uniform)(th_tensor *t, double gain)
+th_status(th_fill_xavier_uniform)(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    const th_status status = find_fans(t, "fill_xavier_uniform", gain, &fan);
-    if (status != TH_OK)
-        return status;
+    th_body *t = find_fans(handle, "fill_xavier_uniform", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
     const double bound = scale(gain, 6, fan.in + fan.out);
     return th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_xavier_uniform", -bound, bound);
 }
 
-th_status(th_fill_xavier_normal)(th_tensor *t, double gain)
+th_status(th_fill_xavier_normal)(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    const th_status status = find_fans(t, "fill_xavier_normal", gain, &fan);
-    if (status != TH_OK)
-        return status;
+    th_body *t = find_fans(handle, "fill_xavier_normal", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
     return th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_xavier_normal", 0, scale(gain, 2, fan.in + fan.out));
 }
 
-th_status(th_fill_kaiming_uniform)(th_tensor *t, double gain)
+th_status(th_fill_kaiming_uniform)(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    const th_status status = find_fans(t, "fill_kaiming_uniform", gain, &fan);
-    if (status != TH_OK)
-        return status;
+    th_body *t = find_fans(handle, "fill_kaiming_uniform", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
     const double bound = scale(gain, 3, fan.in);
     return th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_kaiming_uniform", -bound, bound);
 }
 
-th_status(th_fill_kaiming_normal)(th_tensor *t, double gain)
+th_status(th_fill_kaiming_normal)(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    const th_status status = find_fans(t, "fill_kaiming_normal", gain, &fan);
-    if (status != TH_OK)
-        return status;
+    th_body *t = find_fans(handle, "fill_kaiming_normal", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
     return th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_kaiming_normal", 0, scale(gain, 1, fan.in));
 }

@@ -95,6 +95,36 @@ void th_release(th_context *ctx, void *memory, size_t bytes)
     give(ctx, memory, bytes);
 }
 
+static void give_oldest(th_context *ctx)
+{
+    th_resting *r = &ctx->resting;
+    const size_t i = r->first;
+    r->first = (i + 1) % TH_RESTING_OBJECTS;
+    r->count--;
+    r->bytes -= r->object[i].bytes;
+    give(ctx, r->object[i].memory, r->object[i].bytes);
+}
+
+void th_rest(th_context *ctx, void *memory, size_t bytes)
+{
+    th_resting *r = &ctx->resting;
+    ctx->live_other -= whole_lines(bytes);
+    if (r->count == TH_RESTING_OBJECTS)
+        give_oldest(ctx);
+    const size_t last = (r->first + r->count++) % TH_RESTING_OBJECTS;
+    r->object[last].memory = memory;
+    r->object[last].bytes = bytes;
+    r->bytes += bytes;
+    while (r->bytes > TH_RESTING_BYTES)
+        give_oldest(ctx);
+}
+
+void th_rest_end(th_context *ctx)
+{
+    while (ctx->resting.count > 0)
+        give_oldest(ctx);
+}
+
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation)
 {
     return allocate(ctx, bytes, ctx->options.shapes_only, memory) ? TH_OK : th_fail_memory(ctx, operation, bytes);

@@ -106,7 +106,7 @@ static th_storage storage_of(th_parameter_entry *entry)
     };
 }
 
-th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
+th_body *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -118,7 +118,7 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
         th_fail(ctx, TH_ERROR_SHAPE, operation, "a size of the parameter is negative, or its bytes overflow");
         return NULL;
     }
-    th_tensor *t = th_handle_new(ctx, true, operation);
+    th_body *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
     th_parameter_entry *entry = new_entry(ctx, dtype, bytes, operation);
@@ -139,18 +139,18 @@ th_tensor *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, con
     return t;
 }
 
-void th_parameter_share(th_tensor *t)
+void th_parameter_share(th_body *t)
 {
     th_parameter_entry_of(t)->owners++;
 }
 
-void th_parameter_free(th_tensor *t)
+void th_parameter_free(th_body *t)
 {
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry == NULL || --entry->owners > 0)
         return;
     t->parameter = false; /* from here on a tensor like any other */
-    th_tensor_free(t);
+    th_tensor_free(th_handle_of(t));
 }
 
 void th_parameter_release(th_context *ctx, th_storage *storage)
@@ -161,7 +161,7 @@ void th_parameter_release(th_context *ctx, th_storage *storage)
     storage->dropped = true;
 }
 
-th_status th_parameter_gradient_memory(th_tensor *t)
+th_status th_parameter_gradient_memory(th_body *t)
 {
     const th_parameter_entry *entry = th_parameter_entry_of(t);
     th_parameter_block *block = entry->block;
@@ -182,7 +182,7 @@ th_status th_parameter_gradient_memory(th_tensor *t)
     return TH_OK;
 }
 
-th_status th_parameter_reserve(th_tensor *t, th_dtype dtype, const char *operation)
+th_status th_parameter_reserve(th_body *t, th_dtype dtype, const char *operation)
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes))
@@ -192,7 +192,7 @@ th_status th_parameter_reserve(th_tensor *t, th_dtype dtype, const char *operati
     return successor ? TH_OK : t->ctx->error;
 }
 
-void th_parameter_unreserve(th_tensor *t)
+void th_parameter_unreserve(th_body *t)
 {
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry->successor)
@@ -200,7 +200,7 @@ void th_parameter_unreserve(th_tensor *t)
     entry->successor = NULL;
 }
 
-void th_parameter_move(th_tensor *t)
+void th_parameter_move(th_body *t)
 {
     th_context *ctx = t->ctx;
     th_parameter_entry *from = th_parameter_entry_of(t), *to = from->successor;

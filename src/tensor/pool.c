@@ -56,19 +56,6 @@ void *th_pool_new(th_context *ctx, th_pool *pool)
     return th_pool_at(pool, pool->count++);
 }
 
-bool th_pool_reserve(th_context *ctx, th_pool *pool, const th_pool *like)
-{
-    while (pool->capacity < like->capacity)
-        if (!add_page(ctx, pool))
-            return false;
-    return true;
-}
-
-void *th_pool_at(const th_pool *pool, int64_t index)
-{
-    return (char *)pool->page[index / TH_POOL_PAGE] + (size_t)(index % TH_POOL_PAGE) * pool->record;
-}
-
 enum { TH_BUMP_PAGE = 16 * 1024 };
 
 struct th_bump_page {

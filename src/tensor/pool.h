@@ -24,9 +24,11 @@ void th_pool_init(th_pool *pool, size_t record);
 void th_pool_destroy(th_context *ctx, th_pool *pool);
 /* A new record, its bytes as they were left; NULL when memory is out. */
 void *th_pool_new(th_context *ctx, th_pool *pool);
-/* Makes room for as many records as `like` has room for; false when memory is out. */
-bool th_pool_reserve(th_context *ctx, th_pool *pool, const th_pool *like);
-void *th_pool_at(const th_pool *pool, int64_t index);
+static inline void *th_pool_at(const th_pool *pool, int64_t index)
+{
+    const uint64_t i = (uint64_t)index;
+    return (char *)pool->page[i / TH_POOL_PAGE] + (size_t)(i % TH_POOL_PAGE) * pool->record;
+}
 static inline void th_pool_reset(th_pool *pool)
 {
     pool->count = 0;

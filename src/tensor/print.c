@@ -32,7 +32,7 @@ typedef struct format {
 
 typedef struct printer {
     sink out;
-    const th_tensor *t;
+    const th_body *t;
     th_print_options options;
     bool summarised;
     format format;
@@ -292,9 +292,10 @@ static void put_tensor(printer *p)
 
 /* Checks the operands and fills in what the options leave out. For a single number without a given precision that is
  * -1: all its digits. */
-static bool prepare(printer *p, const th_tensor *t, const char *operation, const th_print_options *options)
+static bool prepare(printer *p, const th_tensor *handle, const char *operation, const th_print_options *options)
 {
-    if (!th_usable(t, NULL, operation, "t"))
+    const th_body *t = th_usable(handle, NULL, operation, "t");
+    if (t == NULL)
         return false;
     p->t = t;
     p->options = options ? *options : (th_print_options){0};
@@ -322,10 +323,10 @@ th_status(th_print)(th_tensor *t, FILE *file, const th_print_options *options)
     if (!prepare(&p, t, "print", options))
         return th_refused(t);
     if (file == NULL)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, "print", "the file is NULL");
+        return th_fail(p.t->ctx, TH_ERROR_ARGUMENT, "print", "the file is NULL");
     put_tensor(&p);
     emit(&p, "\n", 1);
-    return ferror(file) ? th_fail(t->ctx, TH_ERROR_FILE, "print", "the file could not be written") : TH_OK;
+    return ferror(file) ? th_fail(p.t->ctx, TH_ERROR_FILE, "print", "the file could not be written") : TH_OK;
 }
 
 int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_print_options *options)

@@ -97,7 +97,7 @@ static void draw_integers(const void *shared, int64_t begin, int64_t end)
 }
 
 /* Fills t in row-major order; where it does not lie so, by way of a block of the step's arena. */
-static th_status fill(th_tensor *t, th_stream stream, drawing *work)
+static th_status fill(th_body *t, th_stream stream, drawing *work)
 {
     th_context *ctx = t->ctx;
     if (th_check_writable(t, work->operation) != TH_OK)
@@ -138,7 +138,7 @@ static bool finite_in(th_dtype dtype, double value)
     return isfinite(dtype == TH_FLOAT32 ? (double)(float)value : value);
 }
 
-th_status th_draw_uniform(th_tensor *t, th_stream stream, const char *operation, double low, double high)
+th_status th_draw_uniform(th_body *t, th_stream stream, const char *operation, double low, double high)
 {
     if (!(low <= high) || !finite_in(t->dtype, low) || !finite_in(t->dtype, high) || !finite_in(t->dtype, high - low))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is no range of %s numbers", low, high,
@@ -146,7 +146,7 @@ th_status th_draw_uniform(th_tensor *t, th_stream stream, const char *operation,
     return fill(t, stream, &(drawing){operation, draw_uniform, {.a = low, .b = high}});
 }
 
-th_status th_draw_normal(th_tensor *t, th_stream stream, const char *operation, double mean, double standard_deviation)
+th_status th_draw_normal(th_body *t, th_stream stream, const char *operation, double mean, double standard_deviation)
 {
     if (!finite_in(t->dtype, mean) || !(standard_deviation >= 0) || !finite_in(t->dtype, standard_deviation))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
@@ -155,7 +155,7 @@ th_status th_draw_normal(th_tensor *t, th_stream stream, const char *operation, 
     return fill(t, stream, &(drawing){operation, draw_normal, {.a = mean, .b = standard_deviation}});
 }
 
-th_status th_draw_integers(th_tensor *t, th_stream stream, const char *operation, int64_t low, int64_t high)
+th_status th_draw_integers(th_body *t, th_stream stream, const char *operation, int64_t low, int64_t high)
 {
     if (low >= high)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer from %lld to below %lld",

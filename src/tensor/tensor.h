@@ -1,5 +1,10 @@
-/* Tensors from inside: a handle (geometry), its storage (memory), and for differentiable ones the root whose gradient
- * theirs is a view of. */
+/* Tensors from inside: a handle, the body that it stands for (geometry), its storage (memory), and for differentiable
+ * ones the root whose gradient theirs is a view of.
+ *
+ * th_tensor is the handle, what users and modules hold. It is never defined and never followed: a handle is a number
+ * that no other tensor has, so that one kept for too long is recognised however much later (handle.c). Whatever is
+ * given a th_tensor turns it into a th_body once, where it enters, and works on that. (In a debugger:
+ * print *th_body_of(t).) */
 #ifndef TH_TENSOR_TENSOR_H
 #define TH_TENSOR_TENSOR_H
 
@@ -28,7 +33,7 @@ typedef struct th_storage {
 /* A rectangle of a root's gradient that has been written (autograd/coverage.h). */
 struct th_region;
 
-/* A tensor's state as a handle. */
+/* What a handle on this body is good for. */
 typedef enum th_life {
     TH_LIFE_UNUSED, /* never handed out, or an owned one that was freed */
     TH_LIFE_LIVE,
@@ -36,8 +41,9 @@ typedef enum th_life {
     TH_LIFE_CLEARED   /* its step is over */
 } th_life;
 
-struct th_tensor {
+typedef struct th_body {
     th_context *ctx;
+    th_tensor *handle; /* that stands for it now */
     th_storage *storage;
     th_storage own_storage; /* used by tensors that are not views */
     th_life life;
@@ -56,7 +62,7 @@ struct th_tensor {
     /* Gradient. root is the tensor whose gradient memory holds this one's (itself unless it is a view); NULL when
      * requires_gradient is false. Geometry of the view in that memory: the same as the data's, except below an expand.
      */
-    th_tensor *root;
+    struct th_body *root;
     int64_t gradient_stride[TH_MAX_DIMS];
     int64_t gradient_offset;
     /* Of a root only: */
@@ -70,51 +76,68 @@ struct th_tensor {
     bool gradient_full;          /* every element has been written */
     bool gradient_refused;       /* by an optimiser step: it stays to be looked at, the next backward overwrites it */
     bool keep_gradient;
-    bool touched;               /* a leaf that the current backward has written */
-    bool wrt_target;            /* the current backward was asked for this gradient alone */
-    th_storage *kept;           /* of an intermediate result: the gradient that was kept for reading */
-    th_tensor *gradient_tensor; /* the handle th_gradient gives, made on demand */
-    int32_t tape_uses;          /* nodes of the current tape that name this owned tensor */
+    bool touched;                    /* a leaf that the current backward has written */
+    bool wrt_target;                 /* the current backward was asked for this gradient alone */
+    th_storage *kept;                /* of an intermediate result: the gradient that was kept for reading */
+    struct th_body *gradient_tensor; /* what th_gradient gives, made on demand */
+    int32_t tape_uses;               /* nodes of the current tape that name this owned tensor */
     int32_t checking; /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
     int destination;  /* of a root: 1 + the last input of the node backward is at that writes to its gradient */
-    th_tensor *next_free; /* links of the owned pool's free list, oldest first */
-    int64_t index;        /* position in its pool */
-};
+    struct th_body *next_free; /* links of the owned pool's free list, oldest first */
+} th_body;
 
 /* -- handles and storage (tensor/handle.c) -- */
-/* A new handle without storage: of the owned pool outside scopes and when `owned`, else of the step. NULL with
+/* The body that a handle stands for; NULL for NULL and for a handle whose tensor is gone. One that its scope has given
+ * up is still there. */
+th_body *th_body_of(const th_tensor *t);
+static inline th_tensor *th_handle_of(const th_body *body) /* NULL for NULL */
+{
+    return body ? body->handle : NULL;
+}
+/* The context that a handle was made in; NULL when that has been freed, and for what is no handle. */
+th_context *th_handle_context(const th_tensor *t);
+/* A new handle and its body, without storage: of the owned pool when `owned`, else of the step. NULL with
  * TH_ERROR_MEMORY. */
-th_tensor *th_handle_new(th_context *ctx, bool owned, const char *operation);
+th_body *th_handle_new(th_context *ctx, bool owned, const char *operation);
 /* Where a tensor created now belongs: true outside every scope. */
 bool th_creates_owned(const th_context *ctx);
 /* Gives t a storage of its own of `bytes` from the step or the owned arena. */
-th_status th_storage_new(th_tensor *t, size_t bytes, const char *operation);
+th_status th_storage_new(th_body *t, size_t bytes, const char *operation);
 void th_storage_hold(th_storage *storage);
 void th_storage_drop(th_context *ctx, th_storage *storage); /* one hold less; at 0 the bytes go back */
 void th_storage_changed(th_storage *storage);               /* bumps the version, notes the caller's line */
 /* The handle's own claim ends (scope end, clear, free). */
-void th_handle_give_up(th_tensor *t, th_life life);
-void th_handle_free_owned(th_tensor *t);
+void th_handle_give_up(th_body *t, th_life life);
+void th_handle_free_owned(th_body *t);
 void th_free_waiting(th_context *ctx); /* at a clear: the owned tensors whose freeing waited for it */
 /* Memory for a tensor of this shape, contiguous: the usual way to create one. */
-th_tensor *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
-                         const char *operation);
-/* A second handle on t's storage with t's geometry, of the step; outside the gradient's path. */
-th_tensor *th_alias(th_tensor *t, const char *operation);
+th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                       const char *operation);
+/* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
+ * NULL), no error pending. Returns its body; NULL after storing the error (if none is pending). position: "a",
+ * "weight", ... */
+th_body *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position);
+/* What a function returns after th_usable has refused t: the code of the pending error. */
+th_status th_refused(const th_tensor *t);
+/* The body of a tensor that is only looked at: NULL is legal and gives NULL, a pending error is no obstacle. */
+th_body *th_looked_at(const th_tensor *t, const char *operation);
 
-static inline void *th_tensor_data(const th_tensor *t)
+/* A second handle on t's storage with t's geometry, of the step; outside the gradient's path. */
+th_body *th_alias(th_body *t, const char *operation);
+
+static inline void *th_tensor_data(const th_body *t)
 {
     return t->storage->data ? (char *)t->storage->data + (size_t)t->offset * th_dtype_size(t->dtype) : NULL;
 }
-int64_t th_tensor_numel(const th_tensor *t);
+int64_t th_tensor_numel(const th_body *t);
 bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
 /* No two elements lie on one another. (Of some layouts that nobody makes, interleaved ones, false is said as well.) */
 bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
 /* Checks that the elements of t can be written: in an expanded view, say, many are one. operation: for the error. */
-th_status th_check_writable(const th_tensor *t, const char *operation);
+th_status th_check_writable(const th_body *t, const char *operation);
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 /* The tensor as an operation sees it. */
-th_array th_tensor_array(const th_tensor *t);
+th_array th_tensor_array(const th_body *t);
 bool th_is_floating(th_dtype dtype);
 bool th_is_index(th_dtype dtype);
 

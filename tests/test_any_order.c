@@ -1,0 +1,276 @@
+/* Calls of the public API in any order, on handles of any age, in forwards that are left early, with errors pending,
+ * without memory: nothing crashes, and a context that was cleared still computes what a new one does. The orders are
+ * random and the same in every run; the sanitizers see what goes wrong unnoticed. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tapehead/tapehead.h"
+
+/* What must not be ignored is looked at elsewhere. */
+#define RUN(status) (void)((status) == TH_OK)
+
+enum { TENSORS = 64, MODULES = 8, OPTIMIZERS = 4, CALLS = 1000, RUNS = 10 };
+
+static uint64_t state;
+static th_context *ctx;
+static FILE *nowhere;
+static th_tensor *tensor[TENSORS]; /* of any age */
+static th_module *module[MODULES];
+static th_optimizer *optimizer[OPTIMIZERS];
+static int depth; /* forwards that run */
+
+static int below(int n)
+{
+    state ^= state << 13; /* xorshift64, Marsaglia 2003 */
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (int)(state % (uint64_t)n);
+}
+
+/* Mostly one that can be used. */
+static th_tensor *any(void)
+{
+    const bool pending = th_error_code(ctx) != TH_OK;
+    th_tensor *t = tensor[below(TENSORS)];
+    for (int tries = 0; tries < 30 && !pending && below(20) > 0; tries++) {
+        th_ndim(t);
+        if (t && th_error_code(ctx) == TH_OK)
+            break;
+        th_error_clear(ctx);
+        t = tensor[below(TENSORS)];
+    }
+    return below(50) ? t : NULL;
+}
+
+static th_tensor *any_leaf(void)
+{
+    th_tensor *t = any();
+    for (int tries = 0; tries < 20 && !th_requires_gradient(t); tries++)
+        t = any();
+    return t;
+}
+
+static th_module *any_module(void)
+{
+    return module[below(MODULES)];
+}
+
+static void keep(th_tensor *t)
+{
+    if (t || below(4) == 0)
+        tensor[below(TENSORS)] = t;
+}
+
+static th_shape any_shape(void)
+{
+    return below(8) ? TH_SHAPE(4, 4) : TH_SHAPE(1 + below(4), below(4));
+}
+
+/* -- what is called -- */
+
+static void make(void)
+{
+    keep(th_randn(ctx, TH_FLOAT32, any_shape()));
+    if (below(2))
+        keep(th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, any_shape()), true));
+}
+static void use_one(void)
+{
+    th_tensor *x = any();
+    th_tensor *const y[] = {
+        th_softmax(x, -1),          th_dropout(x, 0.5),      th_gelu(x), th_swap_axes(x, 0, 1),
+        th_layer_norm(x, NULL),     th_slice(x, 0, 0, 1, 1), th_keep(x), th_sum(x, TH_ALL_AXES, NULL),
+        th_reshape(x, TH_SHAPE(-1))};
+    keep(y[below(sizeof y / sizeof y[0])]);
+}
+static void use_two(void)
+{
+    th_tensor *a = any(), *b = any();
+    keep(below(2) ? th_add(a, b) : th_matmul(a, b));
+    keep(below(2) ? th_concat((th_tensor *[]){a, b, a}, 3, 0) : th_stack((th_tensor *[]){a, b}, 2, 0));
+}
+static void look(void)
+{
+    float number[16] = {0};
+    th_tensor *t = any();
+    const int64_t numel = th_numel(t);
+    const size_t bytes = numel > 0 && numel <= 16 ? (size_t)numel * sizeof(float) : 0;
+    (void)(th_item(t) + (double)th_size(t, -1) + th_get(t, TH_INDEX(0, 0)));
+    (void)(th_copy_out(t, number, bytes) || th_copy_in(t, number, bytes) || th_print(t, nowhere, NULL));
+    float *data = th_data(t);
+    if (data && numel > 0)
+        data[0] = 1;
+}
+static void change(void)
+{
+    (void)(th_fill(any(), 0.5) || th_copy_into(any(), any()));
+    th_empty_gradient(any());
+    keep(th_set_requires_gradient(any(), below(2)));
+}
+static void back(void)
+{
+    th_tensor *t = any_leaf();
+    RUN(th_backward(below(4) ? th_sum(t, TH_ALL_AXES, NULL) : t));
+    keep(th_gradient(any_leaf()));
+    keep(th_keep_gradient(any_leaf()));
+}
+static void back_to_chosen(void)
+{
+    th_tensor *wrt[] = {any_leaf(), any_leaf()}, *gradient[2] = {NULL};
+    RUN(th_backward_with(
+        any_leaf(),
+        &(th_backward_options){
+            .cotangent = any(), .keep_tape = below(2), .wrt = wrt, .n_wrt = below(3), .gradients = gradient}));
+    keep(gradient[0]);
+    keep(gradient[1]);
+}
+static void free_tensor(void)
+{
+    th_tensor_free(any());
+}
+static void begin_scope(void)
+{
+    if (below(2))
+        th_scope_begin(ctx, below(2) ? "scope" : NULL);
+    else
+        (void)!th_module_begin(any_module());
+    if (below(20) == 0)
+        th_no_grad_begin(ctx);
+}
+static void end_scope(void)
+{
+    keep(below(2) ? th_scope_end(ctx, any()) : th_module_end(any_module(), any()));
+    if (below(4) == 0)
+        th_no_grad_end(ctx);
+}
+static void clear(void)
+{
+    if (below(8) == 0)
+        th_tape_clear(ctx);
+    th_error_clear(ctx);
+}
+static void call_anything(void);
+static th_tensor *any_forward(th_module *m, th_tensor *x)
+{
+    (void)m;
+    if (depth++ < 5)
+        for (int i = below(6); i > 0; i--)
+            call_anything();
+    depth--;
+    return below(3) ? th_scale(x, 2) : any();
+}
+static void make_module(void)
+{
+    th_module **place = &module[below(MODULES)];
+    if (*place && !(*place)->freed)
+        return;
+    const int type = below(3);
+    *place = type == 0   ? th_dense_new(ctx, 4, 4, NULL)
+             : type == 1 ? th_module_new(ctx, sizeof(th_module), "any", any_forward)
+                         : th_transformer_block_new(ctx, 4, 2, &(th_transformer_block_options){.dropout = 0.1});
+}
+static void use_module(void)
+{
+    th_module *m = any_module();
+    keep(below(4) ? th_module_forward(m, any()) : th_module_evaluate(m, any()));
+    th_parameter_iterator p = th_module_parameters(m);
+    if (th_parameter_next(&p))
+        keep(p.tensor);
+}
+static void change_module(void)
+{
+    char name[8];
+    snprintf(name, sizeof name, "m%d", below(100));
+    th_module_add(any_module(), name, any_module());
+    th_module_pin_evaluation(any_module(), below(2));
+    (void)(th_module_cast(any_module(), below(2) ? TH_FLOAT32 : TH_FLOAT64) ||
+           th_module_freeze(any_module(), below(2)));
+}
+static void free_module(void)
+{
+    if (below(2))
+        th_module_free(any_module());
+}
+static void optimise(void)
+{
+    th_optimizer **place = &optimizer[below(OPTIMIZERS)];
+    const int what = below(8);
+    if (what == 0)
+        th_optimizer_free(*place);
+    else if (what < 3)
+        *place = th_adam_new(any_module(), &(th_adam_options){.learning_rate = 0.01});
+    else
+        RUN(th_optimizer_step(*place));
+}
+static void change_mode(void)
+{
+    th_set_training(ctx, below(2));
+    th_set_fusion(ctx, below(2));
+    th_keep_values(ctx, below(4) == 0);
+    RUN(th_tape_print(ctx, nowhere, &(th_tape_print_options){.values = below(2)}));
+}
+
+static void call_anything(void)
+{
+    static void (*const function[])(void) = {
+        make,       use_one,       use_one,        use_one,     use_two,  use_two,     look,
+        change,     back,          back_to_chosen, free_tensor, clear,    end_scope,   begin_scope,
+        use_module, change_module, make_module,    free_module, optimise, change_mode,
+    };
+    function[below(sizeof function / sizeof function[0])]();
+    if (below(8))
+        th_error_clear(ctx);
+}
+
+/* What a step computes that has nothing to do with what was before. */
+static double simple_step(th_context *c)
+{
+    th_tensor *x = th_set_requires_gradient(th_full(c, TH_FLOAT32, TH_SHAPE(3), 1.5), true);
+    th_tensor *loss = th_sum(th_mul(th_mul(x, x), x), TH_ALL_AXES, NULL);
+    const double value = th_backward(loss) == TH_OK ? th_item(loss) + th_get(th_gradient(x), TH_INDEX(1)) : -1;
+    th_tape_clear(c);
+    th_tensor_free(x);
+    return value;
+}
+
+START_TEST(nothing_crashes)
+{
+    state = 0x9E3779B97F4A7C15u * (uint64_t)(_i + 1);
+    memset(tensor, 0, sizeof tensor);
+    memset(module, 0, sizeof module);
+    memset(optimizer, 0, sizeof optimizer);
+    depth = 0;
+    nowhere = fopen("/dev/null", "w");
+    ck_assert_ptr_nonnull(nowhere);
+    const bool shapes_only = _i % 5 == 3, limited = _i % 3 == 1;
+    ctx = th_context_new(&(th_context_options){.seed = 1,
+                                               .threads = 1,
+                                               .shapes_only = shapes_only,
+                                               .memory_limit = limited ? (size_t)(900000 + below(1000000)) : 0});
+    for (int i = 0; i < CALLS; i++)
+        call_anything();
+    th_tape_clear(ctx);
+    th_error_clear(ctx);
+    while (!th_is_recording(ctx)) /* switched off in steps that did not fail */
+        th_no_grad_end(ctx);
+    if (!shapes_only && !limited)
+        ck_assert_double_eq(simple_step(ctx), 3 * 1.5 * 1.5 * 1.5 + 3 * 1.5 * 1.5);
+    ck_assert(limited || th_error_code(ctx) == TH_OK);
+    th_context_free(ctx);
+    fclose(nowhere);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("any_order");
+    TCase *tcase = tcase_create("any_order");
+    tcase_add_loop_test(tcase, nothing_crashes, 0, RUNS);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}

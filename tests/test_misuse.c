@@ -1,0 +1,888 @@
+/* What is used at the wrong time, in the wrong order or twice: an error with its sentence, never a crash, never another
+ * tensor's numbers, and afterwards everything is as if it had not happened. (Wrong operands: test_errors.) */
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tapehead/tapehead.h"
+
+static th_context *ctx;
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
+}
+
+static void teardown(void)
+{
+    th_context_free(ctx);
+}
+
+/* The pending error has this code and these words in it; it is cleared. */
+static void assert_error_of(th_context *c, th_status code, const char *words)
+{
+    ck_assert_msg(th_error_code(c) == code && strstr(th_error_message(c), words), "\"%s\" (%d) instead of \"%s\" (%d)",
+                  th_error_message(c), (int)th_error_code(c), words, (int)code);
+    th_error_clear(c);
+}
+
+static void assert_error(th_status code, const char *words)
+{
+    assert_error_of(ctx, code, words);
+}
+
+static void assert_no_error(void)
+{
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
+}
+
+/* What is made now is the user's. */
+static void assert_outside(void)
+{
+    th_tensor *t = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    th_tape_clear(ctx);
+    ck_assert_double_eq(th_item(t), 1);
+    th_tensor_free(t);
+    assert_no_error();
+}
+
+/* -- handles that are kept for too long -- */
+
+static th_tensor *itself(void *user, th_tensor *x)
+{
+    (void)user;
+    return x;
+}
+
+/* Everything that takes a tensor refuses this one. alive: a leaf. The tape is clear afterwards. */
+static void assert_refused(th_tensor *gone, th_tensor *alive, const char *words)
+{
+    float number = 0;
+    char text[64];
+#define ASSERT_REFUSED(...)                                                                                            \
+    do {                                                                                                               \
+        ck_assert(__VA_ARGS__);                                                                                        \
+        assert_error(TH_ERROR_STATE, words);                                                                           \
+    } while (0)
+    ASSERT_REFUSED(isnan(th_item(gone)));
+    ASSERT_REFUSED(isnan(th_get(gone, TH_INDEX(0))));
+    ASSERT_REFUSED(th_set(gone, TH_INDEX(0), 1) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_data(gone) == NULL);
+    ASSERT_REFUSED(th_data_const(gone) == NULL);
+    ASSERT_REFUSED(th_copy_out(gone, &number, sizeof number) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_copy_in(gone, &number, sizeof number) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_copy_into(gone, alive) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_copy_into(alive, gone) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_fill(gone, 1) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_fill_normal(gone, 0, 1) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_keep(gone) == NULL);
+    ASSERT_REFUSED(th_ndim(gone) == 0);
+    ASSERT_REFUSED(th_dtype_of(gone) == TH_FLOAT32);
+    ASSERT_REFUSED(th_shape_of(gone).ndim == 0);
+    ASSERT_REFUSED(th_size(gone, 0) == -1);
+    ASSERT_REFUSED(th_stride(gone, 0) == -1);
+    ASSERT_REFUSED(th_numel(gone) == 0);
+    ASSERT_REFUSED(!th_is_contiguous(gone));
+    ASSERT_REFUSED(!th_shares_memory(gone, alive));
+    ASSERT_REFUSED(th_axes_of(gone)[0] == 0);
+    ASSERT_REFUSED(th_set_axes(gone, NULL) == NULL);
+    ASSERT_REFUSED(th_print(gone, stdout, NULL) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_print_text(gone, text, sizeof text, NULL) == -1);
+    ASSERT_REFUSED(th_add(alive, gone) == NULL);
+    ASSERT_REFUSED(th_reshape(gone, TH_SHAPE(1)) == NULL);
+    ASSERT_REFUSED(th_dropout(gone, 0) == NULL);
+    ASSERT_REFUSED(th_concat((th_tensor *[]){alive, gone}, 2, 0) == NULL);
+    ASSERT_REFUSED(th_masked_softmax(alive, &(th_mask){.additive = gone}) == NULL);
+    ASSERT_REFUSED(th_backward(gone) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_backward_with(alive, &(th_backward_options){.cotangent = gone}) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_backward_with(alive, &(th_backward_options){.wrt = &gone, .n_wrt = 1}) == TH_ERROR_STATE);
+    ASSERT_REFUSED(th_gradient(gone) == NULL);
+    ASSERT_REFUSED(th_keep_gradient(gone) == NULL);
+    ASSERT_REFUSED(th_set_requires_gradient(gone, true) == NULL);
+    ASSERT_REFUSED(!th_requires_gradient(gone));
+    ASSERT_REFUSED((th_empty_gradient(gone), true));
+    ASSERT_REFUSED(th_check_gradient_of(itself, NULL, gone, NULL, NULL) == TH_ERROR_STATE);
+#undef ASSERT_REFUSED
+    th_tensor_free(gone);
+    assert_no_error();
+}
+
+START_TEST(a_handle_of_a_step_is_stale_ever_after)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 1)), true);
+    th_tensor *first = th_scale(x, 2);
+    ck_assert_double_eq(th_item(first), 2);
+    for (int step = 0; step < 1000; step++) {
+        th_tape_clear(ctx);
+        th_tensor *now = th_scale(x, step);
+        ck_assert_ptr_ne(now, first);
+        ck_assert(isnan(th_item(first)));
+        assert_error(TH_ERROR_STATE, "t belongs to a step that th_tape_clear ended");
+        ck_assert_double_eq(th_item(now), step);
+        if (step < 3) {
+            assert_refused(first, x, "belongs to a step that th_tape_clear ended");
+            continue;
+        }
+        for (int i = 0; i < step % 7; i++) /* steps of different lengths */
+            now = th_scale(now, 1);
+    }
+    assert_no_error();
+}
+END_TEST
+
+START_TEST(a_handle_of_a_freed_tensor_is_stale_ever_after)
+{
+    th_tensor *alive = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 1)), true);
+    th_tensor *freed = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    th_tensor_free(freed);
+    assert_refused(freed, alive, "has been freed");
+    th_tensor_free(freed);
+    for (int i = 0; i < 300000; i++) { /* more often than the bits of a handle can count the uses of one body */
+        th_tensor *other = th_empty(ctx, TH_FLOAT32, TH_SHAPE(1));
+        ck_assert(other && other != freed);
+        if (i % 1000 == 0) {
+            ck_assert_int_eq(th_fill(other, i), TH_OK);
+            th_tensor_free(freed);
+            ck_assert(isnan(th_item(freed)));
+            assert_error(TH_ERROR_STATE, "t has been freed");
+            ck_assert_double_eq(th_item(other), i);
+        }
+        th_tensor_free(other);
+    }
+    ck_assert_uint_lt(th_memory(ctx).live, 1 << 20);
+}
+END_TEST
+
+START_TEST(a_handle_outlives_its_scope_only_as_its_result)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 1)), true);
+    th_scope_begin(ctx, NULL);
+    th_tensor *inner = th_scale(x, 2);
+    th_tensor *result = th_scope_end(ctx, th_scale(inner, 2));
+    ck_assert_double_eq(th_item(result), 4);
+    assert_refused(inner, x, "was given up when its scope ended");
+}
+END_TEST
+
+START_TEST(the_handle_of_a_gradient_ends_with_its_tensor)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1)), true);
+    th_tensor *h = th_keep_gradient(th_scale(x, 2));
+    ck_assert_int_eq(th_backward(th_sum(h, TH_ALL_AXES, NULL)), TH_OK);
+    th_tensor *of_leaf = th_gradient(x), *of_result = th_gradient(h);
+    th_tape_clear(ctx);
+    ck_assert_double_eq(th_item(of_leaf), 2);
+    ck_assert(isnan(th_item(of_result)));
+    assert_error(TH_ERROR_STATE, "ended");
+    th_tensor_free(x);
+    ck_assert(isnan(th_item(of_leaf)));
+    assert_error(TH_ERROR_STATE, "freed");
+}
+END_TEST
+
+START_TEST(a_handle_of_a_freed_context_is_no_tensor)
+{
+    th_tensor *alive = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    for (int i = 0; i < 5000; i++) { /* more than can live at once */
+        th_context *other = th_context_new(NULL);
+        ck_assert_ptr_nonnull(other);
+        th_tensor *gone = th_ones(other, TH_FLOAT32, TH_SHAPE(1));
+        th_context_free(other);
+        ck_assert_ptr_null(th_context_of(gone));
+        ck_assert(isnan(th_item(gone))); /* the context used last is no more */
+        assert_no_error();
+        ck_assert_ptr_null(th_add(alive, gone));
+        assert_error(TH_ERROR_STATE, "input 1 is no tensor of a context that lives");
+        ck_assert(isnan(th_item(gone)));
+        assert_error(TH_ERROR_STATE, "t is no tensor of a context that lives");
+    }
+    int number = 0;
+    ck_assert(isnan(th_item((th_tensor *)(void *)&number)));
+    assert_error(TH_ERROR_STATE, "t is no tensor");
+}
+END_TEST
+
+START_TEST(as_many_contexts_as_can_live)
+{
+    enum { MOST = 4096 };
+    th_context **live = malloc(MOST * sizeof(th_context *));
+    int count = 0;
+    while (count < MOST && (live[count] = th_context_new(NULL)))
+        count++;
+    ck_assert_int_eq(count, MOST - 1); /* and ctx */
+    ck_assert_double_eq(th_item(th_full(live[7], TH_FLOAT32, TH_SCALAR, 3)), 3);
+    th_context_free(live[7]);
+    live[7] = th_context_new(NULL);
+    ck_assert_double_eq(th_item(th_full(live[7], TH_FLOAT32, TH_SCALAR, 4)), 4);
+    for (int i = 0; i < count; i++)
+        th_context_free(live[i]);
+    free(live);
+    assert_outside();
+}
+END_TEST
+
+START_TEST(every_operation_refuses_what_is_gone)
+{
+    th_context *other = th_context_new(NULL);
+    th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(1));
+    th_tensor *cleared = th_scale(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1)), 1),
+              *freed = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    th_tape_clear(ctx);
+    th_tensor_free(freed);
+    for (int k = 0; k < th_op_count(); k++) {
+        const th_op *op = th_op_at(k);
+        const th_sample *sample = op->samples;
+        if (sample == NULL || sample->name == NULL)
+            continue;
+        th_tensor *inputs[TH_MAX_INPUTS] = {NULL};
+        ck_assert_int_eq(th_sample_inputs(ctx, sample, TH_FLOAT64, 1, inputs), TH_OK);
+        for (int i = 0; i < sample->n_inputs; i++) {
+            th_tensor *const right = inputs[i];
+            inputs[i] = cleared;
+            ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
+            assert_error(TH_ERROR_STATE, "belongs to a step that th_tape_clear ended");
+            inputs[i] = freed;
+            ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
+            assert_error(TH_ERROR_STATE, "has been freed");
+            inputs[i] = foreign; /* as the only operand it is right, in its own context */
+            ck_assert(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL) == NULL ||
+                      sample->n_inputs == 1);
+            if (i > 0 && inputs[0])
+                assert_error(TH_ERROR_ARGUMENT, "is a tensor of another context");
+            else
+                assert_no_error();
+            th_error_clear(other);
+            inputs[i] = right;
+        }
+        for (int i = 0; i < sample->n_inputs; i++)
+            th_tensor_free(inputs[i]);
+    }
+    th_tape_clear(ctx);
+    th_context_free(other);
+    assert_no_error();
+}
+END_TEST
+
+/* -- scopes that a forward leaves open -- */
+
+typedef struct careless {
+    th_module base;
+    bool returns_early;
+    void (*before)(th_module *m);
+} careless;
+
+static th_tensor *careless_forward(th_module *m, th_tensor *x)
+{
+    const careless *c = (const careless *)m;
+    if (c->before)
+        c->before(m);
+    return c->returns_early ? NULL : th_scale(x, 2);
+}
+
+static careless *new_careless(void)
+{
+    careless *c = th_module_new(ctx, sizeof *c, "careless", careless_forward);
+    ck_assert_ptr_nonnull(c);
+    return c;
+}
+
+/* As C programs do. */
+static th_tensor *careless_function(careless *c, th_tensor *x, th_tensor *y)
+{
+    if (!th_module_begin(&c->base))
+        return NULL;
+    th_tensor *h = th_add(x, y);
+    if (!h)
+        return NULL;
+    return th_module_end(&c->base, th_scale(h, 2));
+}
+
+START_TEST(a_clear_closes_what_a_forward_left_open)
+{
+    careless *outer = new_careless(), *c = new_careless();
+    ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &c->base));
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
+    for (int i = 0; i < 200; i++) {
+        if (i % 2) {
+            th_scope_begin(ctx, "more");
+            ck_assert(th_module_begin(&outer->base));
+        }
+        ck_assert_ptr_null(careless_function(c, x, wrong));
+        if (i % 4 < 2) {
+            assert_error(TH_ERROR_SHAPE, i % 2 ? "; in more.inner" : "; in inner");
+            th_tape_clear(ctx);
+        } else {
+            th_tape_clear(ctx);
+            th_error_clear(ctx);
+        }
+        assert_outside();
+        th_tensor *y = careless_function(c, x, x);
+        ck_assert_double_eq(th_get(y, TH_INDEX(1)), 4);
+    }
+}
+END_TEST
+
+START_TEST(a_module_ends_what_was_left_open_in_it)
+{
+    careless *outer = new_careless(), *inner = new_careless();
+    ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &inner->base));
+    th_module_pin_evaluation(&inner->base, true);
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    ck_assert(th_module_begin(&outer->base));
+    th_scope_begin(ctx, NULL);
+    ck_assert(th_module_begin(&inner->base));
+    th_no_grad_begin(ctx);
+    ck_assert(!th_is_training(ctx) && !th_is_recording(ctx));
+    th_tensor *y = th_scale(x, 3);
+    ck_assert_ptr_eq(th_module_end(&outer->base, y), y);
+    ck_assert(th_is_training(ctx) && th_is_recording(ctx));
+    ck_assert_double_eq(th_get(y, TH_INDEX(0)), 3);
+    ck_assert_ptr_eq(th_module_end(&inner->base, y), y); /* too late, twice, and without a begin */
+    ck_assert_ptr_eq(th_module_end(&outer->base, y), y);
+    ck_assert_ptr_eq(th_scope_end(ctx, y), y);
+    assert_outside();
+}
+END_TEST
+
+START_TEST(an_end_too_many_does_not_close_the_forward_around_it)
+{
+    careless *c = new_careless();
+    ck_assert(th_module_begin(&c->base));
+    th_scope_end(ctx, NULL);
+    th_tensor *inside = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    ck_assert_ptr_null(th_module_end(&c->base, NULL));
+    ck_assert(isnan(th_item(inside)));
+    assert_error(TH_ERROR_STATE, "given up");
+    assert_outside();
+}
+END_TEST
+
+static void clear_tape(th_module *m)
+{
+    th_tape_clear(m->ctx);
+    th_tensor *t = th_ones(m->ctx, TH_FLOAT32, TH_SHAPE(1));
+    th_tape_clear(m->ctx);
+    ck_assert(isnan(th_item(t))); /* still in a forward: it belonged to the step */
+    assert_error_of(m->ctx, TH_ERROR_STATE, "ended");
+}
+
+START_TEST(a_clear_inside_a_forward_takes_its_operand_away)
+{
+    careless *c = new_careless();
+    c->before = clear_tape;
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
+    ck_assert_double_eq(th_item(th_module_forward(&c->base, x)), 2); /* an owned operand outlives it */
+    ck_assert_ptr_null(th_module_forward(&c->base, th_scale(x, 1)));
+    assert_error(TH_ERROR_STATE, "scale: input 0 belongs to a step that th_tape_clear ended");
+    ck_assert_double_eq(th_item(th_module_evaluate(&c->base, x)), 2);
+    ck_assert(th_is_recording(ctx) && th_is_training(ctx));
+    assert_outside();
+}
+END_TEST
+
+START_TEST(recording_is_on_again_after_a_step_that_broke_off)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
+    for (int i = 0; i < 4; i++) {
+        th_tape_clear(ctx);
+        th_no_grad_begin(ctx);
+        ck_assert_ptr_null(th_add(x, wrong)); /* and never th_no_grad_end */
+        if (i % 2)
+            th_error_clear(ctx);
+        th_tape_clear(ctx);
+        th_error_clear(ctx);
+        ck_assert(th_is_recording(ctx));
+    }
+    /* What was switched off before the step that failed stays so, and so does what nothing failed in. */
+    th_no_grad_begin(ctx);
+    th_tape_clear(ctx);
+    ck_assert(!th_is_recording(ctx));
+    ck_assert_ptr_null(th_add(x, wrong));
+    th_error_clear(ctx);
+    th_tape_clear(ctx);
+    ck_assert(!th_is_recording(ctx));
+    th_no_grad_end(ctx);
+    ck_assert(th_is_recording(ctx));
+}
+END_TEST
+
+START_TEST(a_mode_that_was_set_after_an_early_return_stands)
+{
+    careless *c = new_careless();
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
+    ck_assert_ptr_null(careless_function(c, x, wrong));
+    th_set_training(ctx, false);
+    th_error_clear(ctx);
+    th_tape_clear(ctx);
+    ck_assert(!th_is_training(ctx));
+    th_set_training(ctx, true);
+    th_module_pin_evaluation(&c->base, true);
+    ck_assert_ptr_null(careless_function(c, x, wrong));
+    ck_assert(!th_is_training(ctx));
+    th_error_clear(ctx);
+    th_tape_clear(ctx);
+    ck_assert(th_is_training(ctx));
+}
+END_TEST
+
+START_TEST(a_module_that_returned_early_can_be_freed)
+{
+    careless *c = new_careless();
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
+    ck_assert_ptr_null(careless_function(c, x, wrong));
+    th_module_free(&c->base); /* with the error pending */
+    assert_error(TH_ERROR_SHAPE, "add");
+    assert_outside();
+    c = new_careless();
+    ck_assert_ptr_null(careless_function(c, x, wrong));
+    th_error_clear(ctx);
+    th_module_free(&c->base);
+    assert_error(TH_ERROR_STATE, "careless cannot be freed while its forward runs (one that returned before");
+    th_tape_clear(ctx);
+    th_module_free(&c->base);
+    assert_outside();
+}
+END_TEST
+
+/* -- a step that fails is as if it had not been -- */
+
+typedef enum recovery { NEVER_FAILED, CLEAR_TAPE_FIRST, CLEAR_ERROR_FIRST, RECOVERIES } recovery;
+
+/* Trains with dropout; step 2 fails once, after it has drawn. Returns the model's checksum. */
+static uint32_t train(recovery way, bool in_backward)
+{
+    th_context *c = th_context_new(&(th_context_options){.seed = 5, .threads = 1});
+    th_module *m = th_dense_new(c, 8, 8, NULL);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1});
+    th_tensor *x = th_uniform(c, TH_FLOAT32, TH_SHAPE(4, 8), -1, 1), *wrong = th_ones(c, TH_FLOAT32, TH_SHAPE(3));
+    bool failed = way == NEVER_FAILED;
+    for (int step = 0; step < 4; step++)
+        for (int part = 0; part < 2; part++) { /* two batches accumulate */
+            th_tensor *h = th_dropout(th_module_forward(m, th_dropout(x, 0.5)), 0.5);
+            if (step == 2 && part == 1 && !failed) {
+                failed = true;
+                ck_assert(in_backward ? th_backward(h) != TH_OK : th_add(h, wrong) == NULL);
+                if (way == CLEAR_ERROR_FIRST)
+                    th_error_clear(c);
+                th_tape_clear(c);
+                th_error_clear(c);
+                part--;
+                continue;
+            }
+            ck_assert_int_eq(th_backward(th_mean(th_mul(h, h), TH_ALL_AXES, NULL)), TH_OK);
+            if (part == 1)
+                ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+            th_tape_clear(c);
+        }
+    const uint32_t sum = th_module_crc32c(m);
+    ck_assert_int_eq(th_error_code(c), TH_OK);
+    th_context_free(c);
+    return sum;
+}
+
+START_TEST(both_orders_of_clearing_equal_a_run_that_never_failed)
+{
+    const uint32_t expected = train(NEVER_FAILED, false);
+    for (recovery way = CLEAR_TAPE_FIRST; way < RECOVERIES; way++)
+        for (int in_backward = 0; in_backward < 2; in_backward++)
+            ck_assert_uint_eq(train(way, in_backward), expected);
+}
+END_TEST
+
+/* An error that the step goes on after takes nothing back. */
+START_TEST(an_error_that_was_overcome_changes_no_numbers)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(64)), true);
+    float drawn[2][3][64];
+    for (int fails = 0; fails < 2; fails++) {
+        th_set_seed(ctx, 9);
+        for (int part = 0; part < 3; part++) {
+            th_tensor *h = th_dropout(x, 0.5);
+            if (fails) {
+                ck_assert_ptr_null(th_dropout(th_reshape(h, TH_SHAPE(5)), 0.5));
+                assert_error(TH_ERROR_SHAPE, "reshape");
+                ck_assert_ptr_null(th_dropout(h, 2));
+                th_error_clear(ctx);
+            }
+            h = th_dropout(h, 0.25);
+            ck_assert_int_eq(th_backward(th_sum(h, TH_ALL_AXES, NULL)), TH_OK);
+            ck_assert_int_eq(th_copy_out(h, drawn[fails][part], sizeof drawn[fails][part]), TH_OK);
+            th_tape_clear(ctx);
+        }
+    }
+    ck_assert_mem_eq(drawn[0], drawn[1], sizeof drawn[0]);
+    ck_assert_mem_ne(drawn[0][0], drawn[0][1], sizeof drawn[0][0]);
+}
+END_TEST
+
+static bool refusing;
+
+static void *allocate_unless_refusing(void *user, size_t bytes)
+{
+    (void)user;
+    return refusing ? NULL : aligned_alloc(64, bytes);
+}
+
+static void release_memory(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+START_TEST(an_operation_that_fails_draws_nothing)
+{
+    enum { N = 1 << 20 }; /* more than the step's memory has room for */
+    float drawn[2][64];
+    for (int fails = 0; fails < 2; fails++) {
+        th_context *c = th_context_new(&(th_context_options){
+            .seed = 1, .threads = 1, .allocator = {allocate_unless_refusing, release_memory, NULL}});
+        th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(N));
+        ck_assert_ptr_nonnull(th_scale(th_slice(x, 0, 0, 1, 1), 1)); /* there is a tape */
+        refusing = fails;
+        if (fails) {
+            ck_assert_ptr_null(th_dropout(x, 0.5));
+            assert_error_of(c, TH_ERROR_MEMORY, "dropout: out of memory");
+        }
+        refusing = false;
+        th_tensor *y = th_slice(th_dropout(x, 0.5), 0, 0, 64, 1);
+        ck_assert_int_eq(th_copy_out(y, drawn[fails], sizeof drawn[fails]), TH_OK);
+        th_context_free(c);
+    }
+    ck_assert_mem_eq(drawn[0], drawn[1], sizeof drawn[0]);
+}
+END_TEST
+
+/* -- gradients -- */
+
+START_TEST(what_required_no_gradient_when_it_was_recorded_gets_none)
+{
+    for (int early = 0; early < 2; early++) {
+        th_module *m = th_dense_new(ctx, 3, 3, NULL);
+        th_tensor *weight = th_module_find_parameter(m, "weight");
+        th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
+        th_tensor *targets = th_zeros(ctx, TH_INT64, TH_SHAPE(2));
+        ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
+        th_tensor *loss = early ? th_dense_cross_entropy(x, weight, targets, NULL)
+                                : th_sum(th_module_forward(m, x), TH_ALL_AXES, NULL);
+        ck_assert_int_eq(th_module_freeze(m, false), TH_OK);
+        ck_assert_int_eq(th_backward(loss), TH_OK);
+        ck_assert_ptr_nonnull(th_gradient(x));
+        ck_assert_ptr_null(th_gradient(weight));
+        th_tape_clear(ctx);
+        th_module_free(m);
+    }
+    assert_no_error();
+}
+END_TEST
+
+START_TEST(backwards_at_the_wrong_time)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), true);
+    th_context *other = th_context_new(NULL);
+    th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(2));
+    th_tensor *h = th_mul(x, x), *loss = th_sum(h, TH_ALL_AXES, NULL);
+    ck_assert_int_ne(th_backward_with(h, &(th_backward_options){.cotangent = foreign}), TH_OK);
+    assert_error(TH_ERROR_ARGUMENT, "the cotangent is a tensor of another context");
+    ck_assert_int_ne(th_backward_with(loss, &(th_backward_options){.wrt = &foreign, .n_wrt = 1}), TH_OK);
+    assert_error(TH_ERROR_ARGUMENT, "a tensor of wrt is a tensor of another context");
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "was consumed by an earlier backward");
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "ended");
+    /* A leaf that is freed meanwhile stays until the clear, and so does a module. */
+    th_module *m = th_dense_new(ctx, 2, 2, NULL);
+    loss = th_sum(th_module_forward(m, th_mul(x, x)), TH_ALL_AXES, NULL);
+    th_module_free(m);
+    th_tensor_free(x);
+    ck_assert_ptr_null(th_scale(x, 1));
+    assert_error(TH_ERROR_STATE, "input 0 has been freed");
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    th_tape_clear(ctx);
+    assert_no_error();
+    ck_assert_int_eq(th_error_code(other), TH_OK);
+    th_context_free(other);
+}
+END_TEST
+
+/* -- modules and optimisers -- */
+
+static th_tensor *freeing_forward(th_module *m, th_tensor *x)
+{
+    th_context_free(m->ctx);
+    return x;
+}
+
+static void free_again(th_module *m)
+{
+    th_module_free(m);
+}
+
+START_TEST(freeing_while_it_is_in_use)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    th_module *m = th_module_new(ctx, sizeof *m, "freeing", freeing_forward);
+    ck_assert_ptr_null(th_module_forward(m, x));
+    assert_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a module's forward runs");
+    th_module *list = th_module_list_new(ctx);
+    ck_assert_ptr_nonnull(th_module_list_add(list, m));
+    m->destroy = free_again;
+    th_module_free(m);
+    assert_error(TH_ERROR_STATE, "freeing has been freed before");
+    ck_assert_int_eq(th_module_list_length(list), 0);
+}
+END_TEST
+
+START_TEST(more_scopes_than_there_can_be)
+{
+    for (int i = 0; i < 3; i++) {
+        for (int depth = 0; depth < 70; depth++)
+            th_scope_begin(ctx, "s");
+        assert_error(TH_ERROR_STATE, "more than 64 scopes are open");
+        ck_assert(!th_module_begin(&new_careless()->base));
+        assert_error(TH_ERROR_STATE, "more than 64 scopes are open");
+        for (int depth = 0; depth < 70; depth++)
+            th_scope_end_all(ctx, NULL, 0);
+        assert_outside();
+    }
+}
+END_TEST
+
+START_TEST(a_part_of_a_module_is_freed_with_it_only)
+{
+    static const char *const part[] = {
+        "embedding",      "position",           "layers",           "norm",
+        "layers.0.norm1", "layers.0.self_attn", "layers.1.linear2", "layers.1.self_attn.out_proj"};
+    th_module *m = th_language_model_new(
+        ctx, &(th_language_model_options){.vocabulary = 5, .length = 4, .width = 8, .heads = 2, .layers = 2});
+    th_tensor *tokens = th_zeros(ctx, TH_INT32, TH_SHAPE(1, 4));
+    const int64_t count = th_module_count(m);
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        th_module *member = th_module_find(m, part[i]);
+        ck_assert_ptr_nonnull(member);
+        th_module_free(member);
+        assert_error(TH_ERROR_STATE, "is a part of");
+        ck_assert_int_eq(th_module_count(m), count);
+    }
+    ck_assert_ptr_nonnull(th_module_forward(m, tokens));
+    th_module_free(th_module_find(m, "layers.0")); /* a list gets shorter */
+    ck_assert_ptr_nonnull(th_module_forward(m, tokens));
+    ck_assert_int_lt(th_module_count(m), count);
+    th_tape_clear(ctx);
+    th_module_free(m);
+    assert_no_error();
+}
+END_TEST
+
+typedef struct holder {
+    th_module base;
+    th_module *member;
+} holder;
+
+static th_tensor *holder_forward(th_module *m, th_tensor *x)
+{
+    return th_module_forward(((holder *)m)->member, x);
+}
+
+START_TEST(a_freed_module_is_refused)
+{
+    holder *h = th_module_new(ctx, sizeof *h, "holder", holder_forward);
+    h->member = th_module_add(&h->base, "member", th_dense_new(ctx, 2, 2, NULL));
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 2));
+    th_tensor *weight = th_module_find_parameter(h->member, "weight");
+    ck_assert_ptr_nonnull(th_module_forward(&h->base, x));
+    th_tape_clear(ctx);
+    th_module_free(h->member);
+    ck_assert_ptr_null(th_module_forward(&h->base, x));
+    assert_error(TH_ERROR_STATE, "module_forward: dense has been freed");
+    ck_assert_ptr_null(th_dense_onto(h->member, x, x));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_module_evaluate(h->member, x));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_dense(x, weight, NULL));
+    assert_error(TH_ERROR_STATE, "dense: input 1 has been freed");
+    ck_assert_ptr_null(th_module_add(&h->base, "again", h->member));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_module_add_parameter(h->member, "more", TH_SHAPE(1)));
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_ptr_null(th_sgd_new(h->member, &(th_sgd_options){.learning_rate = 1}));
+    assert_error(TH_ERROR_STATE, "(dense) has been freed");
+    ck_assert_int_eq(th_module_cast(h->member, TH_FLOAT64), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "dense has been freed");
+    ck_assert_int_eq(th_module_count(h->member), 0);
+    ck_assert_ptr_null(th_module_find_parameter(h->member, "weight"));
+    th_module_free(h->member);
+    assert_error(TH_ERROR_STATE, "module_free: dense has been freed before");
+    th_module_free(&h->base);
+    assert_no_error();
+}
+END_TEST
+
+START_TEST(freed_modules_take_no_memory_for_long)
+{
+    th_memory_usage before = {0};
+    for (int i = 0; i < 5000; i++) {
+        if (i == 1000)
+            before = th_memory(ctx);
+        th_module *m = th_module_new(ctx, i % 100 ? sizeof(holder) : 3 << 20, "m", NULL);
+        ck_assert_ptr_nonnull(m);
+        th_module_free(m);
+    }
+    ck_assert_uint_eq(th_memory(ctx).live, before.live);
+    ck_assert_uint_lt(th_memory(ctx).reserved, 2 << 20);
+}
+END_TEST
+
+START_TEST(optimisers_and_modules_end_in_any_order)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 2));
+    for (int first = 0; first < 2; first++) {
+        th_module *m = th_dense_new(ctx, 2, 2, NULL);
+        th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+        ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        if (first) {
+            th_module_free(m); /* the tape still uses its parameters */
+            ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+            th_tape_clear(ctx);
+        }
+        th_optimizer_free(o);
+        ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE);
+        assert_error(TH_ERROR_STATE, "optimizer_step: the optimiser (adam) has been freed");
+        ck_assert_int_eq(th_optimizer_set_learning_rate(o, 1), TH_ERROR_STATE);
+        assert_error(TH_ERROR_STATE, "has been freed");
+        ck_assert_double_eq(th_optimizer_learning_rate(o), 0);
+        assert_error(TH_ERROR_STATE, "has been freed");
+        th_optimizer_free(o);
+        assert_error(TH_ERROR_STATE, "has been freed");
+        if (!first)
+            th_module_free(m);
+        th_tape_clear(ctx);
+    }
+    assert_no_error();
+}
+END_TEST
+
+/* -- threads -- */
+
+static th_context *shared;
+static atomic_int stage;
+
+static void wait_for(int value)
+{
+    while (atomic_load(&stage) < value)
+        sched_yield();
+}
+
+/* Uses a context that another thread then frees, or goes on with. */
+static void *use_and_go_on(void *unused)
+{
+    (void)unused;
+    th_tensor *t = th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
+    ck_assert_double_eq(th_item(t), 1);
+    atomic_store(&stage, 1);
+    wait_for(2); /* the other thread uses it now */
+    ck_assert_ptr_null(th_add(NULL, NULL));
+    ck_assert_ptr_null(th_module_forward(NULL, NULL));
+    ck_assert_int_ne(th_backward(NULL), TH_OK);
+    atomic_store(&stage, 3);
+    wait_for(4); /* it is freed */
+    ck_assert_ptr_null(th_add(NULL, NULL));
+    ck_assert_ptr_null(th_stack(NULL, 0, 0));
+    ck_assert(isnan(th_item(NULL)) && isnan(th_item(t)));
+    ck_assert_int_ne(th_backward(NULL), TH_OK);
+    ck_assert_int_ne(th_optimizer_step(NULL), TH_OK);
+    ck_assert_ptr_null(th_zeros(NULL, TH_FLOAT32, TH_SHAPE(1)));
+    return NULL;
+}
+
+START_TEST(another_thread_frees_the_context_that_was_used_last)
+{
+    pthread_t thread;
+    atomic_store(&stage, 0);
+    shared = th_context_new(NULL);
+    ck_assert_int_eq(pthread_create(&thread, NULL, use_and_go_on, NULL), 0);
+    wait_for(1);
+    th_tensor *t = th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
+    atomic_store(&stage, 2);
+    wait_for(3);
+    ck_assert_double_eq(th_item(t), 1); /* the other thread's errors are none of ours */
+    ck_assert_int_eq(th_error_code(shared), TH_OK);
+    th_context_free(shared);
+    atomic_store(&stage, 4);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+/* Calls without an operand while the context used last is being freed by another thread. */
+static void *use_and_stumble(void *unused)
+{
+    (void)unused;
+    th_tensor *t = th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
+    atomic_store(&stage, 1);
+    for (int i = 0; i < 200; i++) {
+        ck_assert_ptr_null(th_add(NULL, NULL));
+        ck_assert_ptr_null(th_module_forward(NULL, NULL));
+    }
+    (void)t;
+    return NULL;
+}
+
+START_TEST(a_context_is_freed_while_an_error_is_stored_in_it)
+{
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread;
+        atomic_store(&stage, 0);
+        shared = th_context_new(NULL);
+        ck_assert_int_eq(pthread_create(&thread, NULL, use_and_stumble, NULL), 0);
+        wait_for(1);
+        th_context_free(shared);
+        pthread_join(thread, NULL);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("misuse");
+    TCase *tcase = tcase_create("misuse");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_handle_of_a_step_is_stale_ever_after);
+    tcase_add_test(tcase, a_handle_of_a_freed_tensor_is_stale_ever_after);
+    tcase_add_test(tcase, a_handle_outlives_its_scope_only_as_its_result);
+    tcase_add_test(tcase, the_handle_of_a_gradient_ends_with_its_tensor);
+    tcase_add_test(tcase, a_handle_of_a_freed_context_is_no_tensor);
+    tcase_add_test(tcase, as_many_contexts_as_can_live);
+    tcase_add_test(tcase, every_operation_refuses_what_is_gone);
+    tcase_add_test(tcase, a_clear_closes_what_a_forward_left_open);
+    tcase_add_test(tcase, a_module_ends_what_was_left_open_in_it);
+    tcase_add_test(tcase, an_end_too_many_does_not_close_the_forward_around_it);
+    tcase_add_test(tcase, a_clear_inside_a_forward_takes_its_operand_away);
+    tcase_add_test(tcase, recording_is_on_again_after_a_step_that_broke_off);
+    tcase_add_test(tcase, a_mode_that_was_set_after_an_early_return_stands);
+    tcase_add_test(tcase, a_module_that_returned_early_can_be_freed);
+    tcase_add_test(tcase, both_orders_of_clearing_equal_a_run_that_never_failed);
+    tcase_add_test(tcase, an_error_that_was_overcome_changes_no_numbers);
+    tcase_add_test(tcase, an_operation_that_fails_draws_nothing);
+    tcase_add_test(tcase, what_required_no_gradient_when_it_was_recorded_gets_none);
+    tcase_add_test(tcase, backwards_at_the_wrong_time);
+    tcase_add_test(tcase, freeing_while_it_is_in_use);
+    tcase_add_test(tcase, more_scopes_than_there_can_be);
+    tcase_add_test(tcase, a_part_of_a_module_is_freed_with_it_only);
+    tcase_add_test(tcase, a_freed_module_is_refused);
+    tcase_add_test(tcase, freed_modules_take_no_memory_for_long);
+    tcase_add_test(tcase, optimisers_and_modules_end_in_any_order);
+    tcase_add_test(tcase, another_thread_frees_the_context_that_was_used_last);
+    tcase_add_test(tcase, a_context_is_freed_while_an_error_is_stored_in_it);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
