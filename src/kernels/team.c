@@ -34,7 +34,7 @@
 enum {
     SPIN = 50000,         /* before a waiting thread sleeps */
     LONG_RUN = 500000,    /* from where on a run is worth waking more threads than there are processors */
-    HELD_UP = 1000000,    /* that a caller waits for a helper from where on it was held up */
+    HELD_UP = 1000000,    /* that a caller waits for a helper at least before it counts as held up */
     SHORT_REST = 4000000, /* of a helper that held it up, the first time */
     LONG_REST = 128000000 /* and at most */
 };
@@ -59,9 +59,9 @@ typedef struct team {
     int size;    /* threads there are, the caller among them */
     int asked;   /* threads asked of OpenMP, which may give less */
     int processors;
-    int64_t lasted;                /* the last run, where threads outnumber processors */
-    _Atomic int64_t waiting_since; /* the caller, for who is inside */
-    pthread_t host;                /* is OpenMP's first thread in the caller's place, and sleeps */
+    int64_t lasted;                 /* the last run, where threads outnumber processors */
+    _Atomic int64_t opened, closed; /* when the run was */
+    pthread_t host;                 /* is OpenMP's first thread in the caller's place, and sleeps */
     sem_t started, ended;
     bed bed[]; /* [asked] */
 } team;
@@ -168,13 +168,16 @@ static bool enter(team *t, uint64_t *word)
     return *word & OPEN;
 }
 
-/* Leaves a run; true when that woke a caller who had been held up. */
+/* Leaves a run; true when that woke a caller who had been held up: longer than it had worked itself. */
 static bool leave(team *t)
 {
     const uint64_t before = atomic_fetch_sub(&t->word, 1);
     if ((before & OPEN) || (before & INSIDE) > 1 || !wake_from(&t->bed[0], ASLEEP))
         return false;
-    return now() - atomic_load_explicit(&t->waiting_since, memory_order_relaxed) > HELD_UP;
+    const int64_t opened = atomic_load_explicit(&t->opened, memory_order_relaxed);
+    const int64_t closed = atomic_load_explicit(&t->closed, memory_order_relaxed);
+    const int64_t waited = now() - closed;
+    return waited > HELD_UP && waited > closed - opened;
 }
 
 /* How often the system has taken the processor from this thread. */
@@ -358,10 +361,11 @@ static int claim(const team *t, int threads)
 static void run(team *t, int threads, th_job *job, void *shared)
 {
     open_run(t, threads, job, shared);
+    atomic_store_explicit(&t->opened, now(), memory_order_relaxed);
     job(shared, 0);
     if ((atomic_fetch_and(&t->word, ~OPEN) & INSIDE) == 0)
         return;
-    atomic_store_explicit(&t->waiting_since, now(), memory_order_relaxed);
+    atomic_store_explicit(&t->closed, now(), memory_order_relaxed);
     wait_for(t, 0, is_empty, 0, threads <= t->processors);
 }
 
