@@ -366,6 +366,7 @@ static void end_around(th_module *m)
     ck_assert_ptr_null(th_module_end(m->parent, NULL));
     th_scope_end(m->ctx, NULL);
     th_tape_clear(m->ctx);
+    ck_assert(!th_is_training(m->ctx));
 }
 
 START_TEST(a_forward_cannot_end_what_is_around_it)
@@ -373,10 +374,12 @@ START_TEST(a_forward_cannot_end_what_is_around_it)
     careless *outer = new_careless(), *inner = new_careless();
     ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &inner->base));
     inner->before = end_around;
+    th_module_pin_evaluation(&inner->base, true);
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
     for (int i = 0; i < 3; i++) {
         ck_assert(th_module_begin(&outer->base));
         ck_assert_double_eq(th_get(th_module_forward(&inner->base, x), TH_INDEX(1)), 2);
+        ck_assert(th_is_training(ctx));
         th_tensor *inside = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1)), *y = th_scale(x, 3);
         ck_assert_ptr_eq(th_module_end(&outer->base, y), y);
         ck_assert_double_eq(th_get(y, TH_INDEX(0)), 3);
