@@ -172,7 +172,7 @@ static th_tensor *with_lazy_layer(void *user, th_tensor *x)
 
 START_TEST(a_layer_made_in_the_first_run_is_a_parameter)
 {
-    lazy l = {NULL};
+    lazy l = {.layer = NULL};
     th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(2, 3));
     ck_assert_int_eq(th_check_gradient_of(with_lazy_layer, &l, x, NULL, &report), TH_OK);
     /* 4 outputs: x, weight and bias, each element with every output and twice under a cotangent */
@@ -192,7 +192,7 @@ static th_tensor *with_lazy_table(void *user, th_tensor *x)
 
 START_TEST(a_constant_kept_from_run_to_run_stays)
 {
-    lazy l = {NULL};
+    lazy l = {.layer = NULL};
     expect(with_lazy_table, &l, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
     ck_assert_int_eq(th_dtype_of(l.table), TH_FLOAT32);
     ck_assert_double_eq(th_get(l.table, TH_INDEX(2)), 2);
@@ -209,7 +209,7 @@ static th_tensor *another_every_time(void *user, th_tensor *x)
 
 START_TEST(a_leaf_made_inside_is_a_constant_of_the_run)
 {
-    lazy l = {NULL};
+    lazy l = {.layer = NULL};
     expect(another_every_time, &l, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
 }
 END_TEST
@@ -728,7 +728,7 @@ static th_tensor *replayed_numbers(void *user, th_tensor *x)
 
 START_TEST(fresh_random_numbers_are_named)
 {
-    lazy l = {NULL};
+    lazy l = {.layer = NULL};
     expect(fresh_numbers, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "fresh random numbers");
     expect(counting, &l, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "keeps a state");
     expect(replayed_numbers, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
