@@ -211,12 +211,38 @@ static void change_mode(void)
     RUN(th_tape_print(ctx, nowhere, &(th_tape_print_options){.values = below(2)}));
 }
 
+/* The same calls in every run, though what they find differs. */
+static th_tensor *any_function(void *user, th_tensor *const *inputs)
+{
+    const uint64_t outside = state;
+    state = *(const uint64_t *)user;
+    if (depth++ < 2)
+        for (int i = below(4); i > 0; i--)
+            call_anything();
+    depth--;
+    th_tensor *x = below(8) ? inputs[0] : any();
+    th_tensor *y = below(8) ? th_mul(x, below(2) ? inputs[1] : any()) : x;
+    state = outside;
+    return y;
+}
+static void check(void)
+{
+    if (below(8))
+        return;
+    uint64_t calls = state;
+    th_tensor *inputs[] = {any(), any()};
+    th_gradient_report report;
+    RUN(th_check_gradient(ctx, any_function, &calls, 2, inputs,
+                          &(th_gradient_options){.mode = TH_GRADIENT_FAST, .directions = 1, .samples = 2}, &report));
+    ck_assert(report.ok == (report.verdict == TH_GRADIENT_RIGHT));
+}
+
 static void call_anything(void)
 {
     static void (*const function[])(void) = {
         make,       use_one,       use_one,        use_one,     use_two,  use_two,     look,
         change,     back,          back_to_chosen, free_tensor, clear,    end_scope,   begin_scope,
-        use_module, change_module, make_module,    free_module, optimise, change_mode,
+        use_module, change_module, make_module,    free_module, optimise, change_mode, check,
     };
     function[below(sizeof function / sizeof function[0])]();
     if (below(8))

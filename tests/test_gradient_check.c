@@ -40,7 +40,8 @@ typedef struct state {
     uint32_t calls[TH_STREAM_COUNT], calls_at_clear;
     int64_t step;
     uint64_t seed;
-    int no_grad_depth, scope_depth, threads;
+    int no_grad_depth, no_grad_at_clear, scope_depth, threads;
+    th_depths around;
     th_dtype default_dtype;
     bool training, fusion, keep_values, tracing;
     size_t live;
@@ -59,7 +60,9 @@ static state state_now(void)
     s.step = ctx->step;
     s.seed = ctx->seed;
     s.no_grad_depth = ctx->no_grad_depth;
+    s.no_grad_at_clear = ctx->no_grad_at_clear;
     s.scope_depth = ctx->scope_depth;
+    s.around = ctx->around;
     s.threads = ctx->threads;
     s.default_dtype = ctx->default_dtype;
     s.training = ctx->training;
@@ -81,7 +84,10 @@ static void expect_unchanged(const state *before)
     ck_assert_int_eq(before->step, after.step);
     ck_assert_uint_eq(before->seed, after.seed);
     ck_assert_int_eq(before->no_grad_depth, after.no_grad_depth);
+    ck_assert_int_eq(before->no_grad_at_clear, after.no_grad_at_clear);
     ck_assert_int_eq(before->scope_depth, after.scope_depth);
+    ck_assert_int_eq(before->around.scopes, after.around.scopes);
+    ck_assert_int_eq(before->around.no_grad, after.around.no_grad);
     ck_assert_int_eq(before->threads, after.threads);
     ck_assert_int_eq(before->default_dtype, after.default_dtype);
     ck_assert(before->training == after.training && before->fusion == after.fusion);
@@ -549,6 +555,65 @@ START_TEST(inside_a_scope_and_with_recording_off_it_works_too)
     th_no_grad_end(ctx);
     th_scope_end(ctx, NULL);
     ck_assert_int_eq(ctx->scope_depth, 0);
+}
+END_TEST
+
+static th_tensor *ending_the_forward_around(void *user, th_tensor *x)
+{
+    th_module_end(user, NULL);
+    th_scope_end(ctx, NULL);
+    ck_assert(th_module_begin(user)); /* left open */
+    th_tensor *y = th_mul(th_exp(x), weight);
+    th_no_grad_begin(ctx);
+    return y;
+}
+
+/* Checks a gradient on its way. */
+static th_tensor *checking_forward(th_module *m, th_tensor *x)
+{
+    const state before = state_now();
+    ck_assert_gradient(ending_the_forward_around, m, x);
+    expect_unchanged(&before);
+    return th_scale(x, 2);
+}
+
+START_TEST(a_forward_may_check_a_gradient)
+{
+    th_tensor *x = vector(1, 2, 3);
+    th_module *m = th_module_new(ctx, sizeof *m, "checking", checking_forward);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_double_eq(th_get(th_module_forward(m, x), TH_INDEX(2)), 6);
+        ck_assert_int_eq(ctx->scope_depth, 0);
+        th_tape_clear(ctx);
+    }
+    th_module_free(m);
+    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
+}
+END_TEST
+
+static th_tensor *breaking_off(void *user, th_tensor *x)
+{
+    (void)user;
+    th_no_grad_begin(ctx);
+    return th_dropout(th_add(x, th_zeros(ctx, TH_FLOAT64, TH_SHAPE(5))), 0.5);
+}
+
+/* The step in which a check was made that broke off has failed, in whichever order it is cleared. */
+START_TEST(a_check_that_failed_is_a_step_that_failed)
+{
+    for (int order = 0; order < 2; order++) {
+        th_tape_clear(ctx);
+        const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
+        ck_assert_ptr_nonnull(th_dropout(weight, 0.5));
+        ck_assert_int_eq(th_check_gradient_of(breaking_off, NULL, vector(1, 2, 3), NULL, &report), TH_ERROR_SHAPE);
+        ck_assert_uint_eq(ctx->calls[TH_STREAM_DROPOUT], calls + 1);
+        if (order == 0)
+            th_error_clear(ctx);
+        th_tape_clear(ctx);
+        th_error_clear(ctx);
+        ck_assert_uint_eq(ctx->calls[TH_STREAM_DROPOUT], calls);
+        ck_assert(th_is_recording(ctx));
+    }
 }
 END_TEST
 
@@ -1039,6 +1104,8 @@ int main(void)
     tcase_add_test(tcase, looking_at_values_changes_nothing);
     tcase_add_test(tcase, a_function_may_call_backward);
     tcase_add_test(tcase, inside_a_scope_and_with_recording_off_it_works_too);
+    tcase_add_test(tcase, a_forward_may_check_a_gradient);
+    tcase_add_test(tcase, a_check_that_failed_is_a_step_that_failed);
     tcase_add_test(tcase, models_are_not_changed_inside);
     tcase_add_test(tcase, what_is_changed_in_place_is_seen);
     tcase_add_test(tcase, recording_that_was_off_is_named);

@@ -360,6 +360,38 @@ START_TEST(an_end_too_many_does_not_close_the_forward_around_it)
 }
 END_TEST
 
+static void end_around(th_module *m)
+{
+    ck_assert_ptr_null(th_module_end(m, NULL));
+    ck_assert_ptr_null(th_module_end(m->parent, NULL));
+    th_scope_end(m->ctx, NULL);
+    th_tape_clear(m->ctx);
+    ck_assert(!th_is_training(m->ctx));
+}
+
+START_TEST(a_forward_cannot_end_what_is_around_it)
+{
+    careless *outer = new_careless(), *inner = new_careless();
+    ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &inner->base));
+    inner->before = end_around;
+    th_module_pin_evaluation(&inner->base, true);
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    for (int i = 0; i < 3; i++) {
+        ck_assert(th_module_begin(&outer->base));
+        ck_assert_double_eq(th_get(th_module_forward(&inner->base, x), TH_INDEX(1)), 2);
+        ck_assert(th_is_training(ctx));
+        th_tensor *inside = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1)), *y = th_scale(x, 3);
+        ck_assert_ptr_eq(th_module_end(&outer->base, y), y);
+        ck_assert_double_eq(th_get(y, TH_INDEX(0)), 3);
+        ck_assert(isnan(th_item(inside)));
+        assert_error(TH_ERROR_STATE, "given up");
+        assert_outside();
+    }
+    th_module_free(&outer->base);
+    assert_no_error();
+}
+END_TEST
+
 static void clear_tape(th_module *m)
 {
     th_tape_clear(m->ctx);
@@ -618,6 +650,13 @@ static th_tensor *freeing_forward(th_module *m, th_tensor *x)
     return x;
 }
 
+static th_tensor *freeing_function(void *user, th_tensor *x)
+{
+    (void)user;
+    th_context_free(ctx);
+    return x;
+}
+
 static void free_again(th_module *m)
 {
     th_module_free(m);
@@ -629,6 +668,8 @@ START_TEST(freeing_while_it_is_in_use)
     th_module *m = th_module_new(ctx, sizeof *m, "freeing", freeing_forward);
     ck_assert_ptr_null(th_module_forward(m, x));
     assert_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a module's forward runs");
+    ck_assert_int_eq(th_check_gradient_of(freeing_function, NULL, x, NULL, NULL), TH_ERROR_STATE);
+    assert_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a gradient is being checked");
     th_module *list = th_module_list_new(ctx);
     ck_assert_ptr_nonnull(th_module_list_add(list, m));
     m->destroy = free_again;
@@ -862,6 +903,7 @@ int main(void)
     tcase_add_test(tcase, a_clear_closes_what_a_forward_left_open);
     tcase_add_test(tcase, a_module_ends_what_was_left_open_in_it);
     tcase_add_test(tcase, an_end_too_many_does_not_close_the_forward_around_it);
+    tcase_add_test(tcase, a_forward_cannot_end_what_is_around_it);
     tcase_add_test(tcase, a_clear_inside_a_forward_takes_its_operand_away);
     tcase_add_test(tcase, recording_is_on_again_after_a_step_that_broke_off);
     tcase_add_test(tcase, a_mode_that_was_set_after_an_early_return_stands);

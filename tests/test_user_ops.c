@@ -1242,6 +1242,11 @@ static void clearing(const th_call *c)
     th_tape_clear(c->ctx);
     square_forward(c);
 }
+static void freeing_context(const th_call *c)
+{
+    th_context_free(c->ctx);
+    square_forward(c);
+}
 static void freeing(const th_call *c)
 {
     th_tensor_free(secret);
@@ -1264,6 +1269,9 @@ START_TEST(functions_of_an_operation_run_no_operation)
     op.forward = clearing;
     ck_assert_ptr_null(th_apply(&op, NULL, th_scale(x, 1)));
     expect_error(TH_ERROR_STATE, "tape_clear: is called within square");
+    op.forward = freeing_context;
+    ck_assert_ptr_null(th_apply(&op, NULL, th_scale(x, 1)));
+    expect_error(TH_ERROR_STATE, "context_free: the context cannot be freed while an operation runs");
     /* In backward. */
     secret = x;
     op = square;
