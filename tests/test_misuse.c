@@ -49,6 +49,60 @@ static void assert_outside(void)
     assert_no_error();
 }
 
+/* -- wrong options -- */
+
+/* The first block lies well, the others do not. */
+static void *allocate_askew(void *user, size_t bytes)
+{
+    char *memory = aligned_alloc(64, bytes + 64);
+    size_t *calls = user;
+    return memory == NULL ? NULL : memory + (++*calls > 1 ? 16 : 0);
+}
+
+static void release_askew(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free((char *)memory - (uintptr_t)memory % 64);
+}
+
+START_TEST(an_allocator_that_does_not_align)
+{
+    size_t calls = 0;
+    th_context_options options = {.threads = 1, .allocator = {allocate_askew, release_askew, &calls}};
+    th_context *askew = th_context_new(&options);
+    ck_assert_ptr_null(th_randn(askew, TH_FLOAT32, TH_SHAPE(20)));
+    assert_error_of(askew, TH_ERROR_ARGUMENT, "allocator: the memory that it gave is not aligned to 64 bytes");
+    ck_assert_ptr_null(th_module_list_new(askew));
+    assert_error_of(askew, TH_ERROR_ARGUMENT, "aligned");
+    th_context_free(askew);
+    ck_assert_ptr_null(th_context_new(&options)); /* the context itself */
+}
+END_TEST
+
+START_TEST(half_an_allocator)
+{
+    th_context *half = th_context_new(&(th_context_options){.allocator = {.allocate = allocate_askew}});
+    assert_error_of(half, TH_ERROR_ARGUMENT, "needs both allocate and release, release is NULL");
+    th_context_free(half);
+    half = th_context_new(&(th_context_options){.allocator = {.release = release_askew}});
+    assert_error_of(half, TH_ERROR_ARGUMENT, "allocate is NULL");
+    th_context_free(half);
+}
+END_TEST
+
+START_TEST(numbers_that_are_no_step)
+{
+    th_set_step(ctx, 5);
+    const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        th_set_step(ctx, wrong[i]);
+        assert_error(TH_ERROR_ARGUMENT, "is no number of steps");
+        ck_assert_int_eq(th_step(ctx), 5);
+    }
+}
+END_TEST
+
 /* -- handles that are kept for too long -- */
 
 static th_tensor *itself(void *user, th_tensor *x)
@@ -893,6 +947,9 @@ int main(void)
     Suite *suite = suite_create("misuse");
     TCase *tcase = tcase_create("misuse");
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_allocator_that_does_not_align);
+    tcase_add_test(tcase, half_an_allocator);
+    tcase_add_test(tcase, numbers_that_are_no_step);
     tcase_add_test(tcase, a_handle_of_a_step_is_stale_ever_after);
     tcase_add_test(tcase, a_handle_of_a_freed_tensor_is_stale_ever_after);
     tcase_add_test(tcase, a_handle_outlives_its_scope_only_as_its_result);

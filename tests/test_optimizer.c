@@ -462,6 +462,29 @@ START_TEST(clipping)
 }
 END_TEST
 
+/* The largest gradients there are beside a small max_norm: the factor is next to nothing. */
+START_TEST(clipping_to_next_to_nothing_keeps_parameters_finite)
+{
+    const double g[LARGEST] = {3e38, -2e38, 1e38}, max_norms[] = {5e-324, 1e-30, 1};
+    for (int i = 0; i < 6; i++) {
+        th_module *m = three_new(ctx);
+        th_tensor *weight = th_module_find_parameter(m, "weight");
+        ck_assert_int_eq(th_fill(weight, 100), TH_OK);
+        const double max_norm = max_norms[i / 2], decay = i % 2 ? 0.5 : 0;
+        th_optimizer *o = th_adam_new(
+            m, &(th_adam_options){.learning_rate = 1e-3, .max_norm = max_norm, .weight_decay = decay, .eps = 1e-3});
+        set_gradient(weight, g);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        for (int at = 0; at < 4; at++) { /* Adam's first step is learning_rate g / (|g| + eps) */
+            const double clipped = (float)(g[at] * (max_norm / sqrt(14e76))) + decay * 100;
+            ck_assert_double_eq_tol(th_get(weight, TH_INDEX(at)), 100 - 1e-3 * clipped / (fabs(clipped) + 1e-3), 2e-5);
+        }
+        th_module_free(m);
+    }
+    no_error();
+}
+END_TEST
+
 START_TEST(squares_that_overflow_are_no_reason_to_refuse)
 {
     th_module *m = three_new(ctx);
@@ -659,6 +682,7 @@ static Suite *optimizer_suite(void)
     tcase_add_test(steps, a_refused_step_draws_the_same_numbers_again);
     tcase_add_test(steps, a_repeated_step_without_the_culprit);
     tcase_add_test(steps, clipping);
+    tcase_add_test(steps, clipping_to_next_to_nothing_keeps_parameters_finite);
     tcase_add_test(steps, squares_that_overflow_are_no_reason_to_refuse);
     tcase_add_test(steps, what_has_no_gradient_rests);
     tcase_add_test(steps, backward_over_a_stepped_parameter_is_an_error);

@@ -91,6 +91,30 @@ START_TEST(on_a_terminal)
 }
 END_TEST
 
+START_TEST(odd_steps_and_names)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    th_progress *bar = th_progress_new(ctx, &(th_progress_options){.file = file, .plain_every = 1});
+    char name[200];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = 0;
+    for (int i = 0; i < 9; i++) /* one figure, however often it is shown */
+        th_progress_show(bar, name, i);
+    th_progress_show(bar, "last", 7);
+    th_progress_update(bar, INT64_MAX, NAN);
+    th_progress_update(bar, INT64_MIN, INFINITY);
+    th_progress_note(bar, NULL);
+    ck_assert_int_eq(th_progress_end(bar), TH_OK);
+    fclose(file);
+    ck_assert_int_eq(count(text, " nnn"), 2);
+    ck_assert_int_eq(count(text, " 8.000  last 7.000"), 2);
+    ck_assert_ptr_nonnull(strstr(text, "step 9223372036854775807  loss nan"));
+    free(text);
+}
+END_TEST
+
 START_TEST(errors)
 {
     ck_assert_ptr_null(th_progress_new(ctx, NULL));
@@ -122,6 +146,7 @@ static Suite *progress_suite(void)
     tcase_add_checked_fixture(lines, setup, teardown);
     tcase_add_test(lines, plain_lines);
     tcase_add_test(lines, on_a_terminal);
+    tcase_add_test(lines, odd_steps_and_names);
     tcase_add_test(lines, errors);
     suite_add_tcase(suite, lines);
     return suite;

@@ -5,6 +5,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -211,6 +212,42 @@ START_TEST(test_alone_inside_a_region_of_the_user)
 END_TEST
 #endif
 
+/* Sanitizers need address space of their own for every thread. */
+#if defined(UNDER_THREAD_SANITIZER) || defined(__SANITIZE_ADDRESS__)
+#define UNDER_SANITIZER
+#endif
+#ifndef UNDER_SANITIZER
+static void *work_alone(void *done)
+{
+    th_parallel(16, 1000, count, done);
+    return NULL;
+}
+
+/* With room for the stacks of a few threads only. (OpenMP's library would end the process.) */
+START_TEST(test_a_team_of_as_many_as_there_can_be)
+{
+    struct rlimit stack;
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    ck_assert(statm && fscanf(statm, "%ld", &pages) == 1);
+    fclose(statm);
+    ck_assert_int_eq(getrlimit(RLIMIT_STACK, &stack), 0);
+    const rlim_t each = stack.rlim_cur == RLIM_INFINITY ? (rlim_t)2 << 20 : stack.rlim_cur;
+    const rlim_t space = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 10 * each;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &(struct rlimit){space, space}), 0);
+    atomic_int done = 0;
+    pthread_t thread[3];
+    int made = 0;
+    while (made < 3 && pthread_create(&thread[made], NULL, work_alone, &done) == 0)
+        made++;
+    ck_assert_int_gt(made, 0);
+    for (int i = 0; i < made; i++)
+        pthread_join(thread[i], NULL);
+    ck_assert_int_eq(atomic_load(&done), made * 1000);
+}
+END_TEST
+#endif
+
 Suite *team_suite(void)
 {
     Suite *suite = suite_create("team");
@@ -225,6 +262,9 @@ Suite *team_suite(void)
     tcase_add_test(team, test_callers_share_the_processors);
     tcase_add_test(team, test_a_team_grows);
     tcase_add_test(team, test_a_team_ends_with_its_caller);
+#ifndef UNDER_SANITIZER
+    tcase_add_test(team, test_a_team_of_as_many_as_there_can_be);
+#endif
     suite_add_tcase(suite, team);
     return suite;
 }

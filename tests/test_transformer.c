@@ -724,6 +724,9 @@ START_TEST(errors_of_the_language_model)
     options.layers = -2;
     ck_assert_ptr_null(th_language_model_new(ctx, &options));
     expect_error(TH_ERROR_ARGUMENT, "layers must be given and positive, it is -2");
+    options.layers = INT64_MAX;
+    ck_assert_ptr_null(th_language_model_new(ctx, &options));
+    expect_error(TH_ERROR_ARGUMENT, "at most 65536 layers, not 9223372036854775807");
     options = tiny;
     options.block.cross_attention = true;
     ck_assert_ptr_null(th_language_model_new(ctx, &options));

@@ -27,8 +27,8 @@ typedef struct th_context_options {
     bool bfloat16_products; /* as th_set_bfloat16_products */
 } th_context_options;
 
-/* A new context; options may be NULL. NULL only when memory is out, the limit is less than a context takes, or 4096
- * contexts live. A wrong option, or an environment that asks for what the machine has not (TAPEHEAD_ISA,
+/* A new context; options may be NULL. NULL only when memory is out or not aligned, the limit is less than a context
+ * takes, or 4096 contexts live. A wrong option, or an environment that asks for what the machine has not (TAPEHEAD_ISA,
  * TAPEHEAD_GEMM), is a pending error of the context returned. Free with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
 /* Frees the context with everything that belongs to it: tensors, modules, optimisers. NULL is fine. Within a module's
@@ -76,7 +76,7 @@ TH_API th_dtype th_default_dtype(const th_context *ctx);
 
 /* -- randomness: every number is a function of (seed, stream, step, call within the step, element) -- */
 TH_API void th_set_seed(th_context *ctx, uint64_t seed);
-/* Number of successful optimiser steps; set it when resuming. */
+/* Number of successful optimiser steps; set it when resuming. TH_ERROR_ARGUMENT for a negative one. */
 TH_API int64_t th_step(const th_context *ctx);
 TH_API void th_set_step(th_context *ctx, int64_t step);
 

@@ -202,7 +202,8 @@ static th_status check_view(th_frame *frame, const extent *e)
     if (view->dtype != call->input[0].dtype)
         return th_call_fail(call, TH_ERROR_TYPE, "a view has its input's element type, %s, not %s",
                             th_dtype_name(call->input[0].dtype), th_dtype_name(view->dtype));
-    if (e->numel > MOST_ELEMENTS || (!e->fits && !th_checked_numel(view->ndim, view->size, &(int64_t){0})))
+    if (e->numel > MOST_ELEMENTS ||
+        ((!e->fits || e->numel == 0) && !th_checked_numel(view->ndim, view->size, &(int64_t){0})))
         return th_call_fail(call, TH_ERROR_SHAPE, "the number of bytes of %s overflows", TH_TEXT(view));
     if (e->numel == 0) {
         th_contiguous_strides(view->ndim, view->size, view->stride);

@@ -137,7 +137,7 @@ void th_progress_show(th_progress *bar, const char *name, double value)
     if (bar == NULL || name == NULL)
         return;
     int i = 0;
-    while (i < bar->figures && strcmp(bar->figure_name[i], name) != 0)
+    while (i < bar->figures && strncmp(bar->figure_name[i], name, FIGURE_NAME - 1) != 0)
         i++;
     if (i == MAX_FIGURES)
         return;
@@ -152,7 +152,7 @@ void th_progress_update(th_progress *bar, int64_t step, double loss)
 {
     if (bar == NULL)
         return;
-    bar->done = step + 1;
+    bar->done = step < INT64_MAX ? step + 1 : step;
     bar->loss = loss;
     const double time = now();
     const bool due = bar->terminal ? bar->shown < 0 || time - bar->shown >= 0.1 : step % bar->options.plain_every == 0;
@@ -164,7 +164,7 @@ void th_progress_update(th_progress *bar, int64_t step, double loss)
 
 void th_progress_note(th_progress *bar, const char *format, ...)
 {
-    if (bar == NULL)
+    if (bar == NULL || format == NULL)
         return;
     FILE *file = bar->options.file;
     bool written = !bar->line_open || fputs("\r\033[K", file) >= 0;

@@ -231,10 +231,45 @@ static void help(team *t, int worker)
 
 /* -- a team begins and ends -- */
 
+static void *wait_for_end(void *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        ; /* a signal */
+    return NULL;
+}
+
+/* OpenMP's library ends the process when it cannot make a thread (a limit of the system's, no memory for its stack). So
+ * they are made here first, which may fail, and one more, for what else the library needs; one team at a time, or two
+ * would find room for either and not for both. */
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+
+/* How many threads, this one included, there can be of so many. */
+static int threads_there_can_be(int threads)
+{
+    pthread_t *trial = malloc((size_t)threads * sizeof *trial);
+    sem_t over;
+    if (trial == NULL)
+        return 1;
+    sem_init(&over, 0, 0);
+    int made = 0;
+    while (made < threads && pthread_create(&trial[made], NULL, wait_for_end, &over) == 0)
+        made++;
+    for (int i = 0; i < made; i++)
+        sem_post(&over);
+    for (int i = 0; i < made; i++)
+        pthread_join(trial[i], NULL);
+    sem_destroy(&over);
+    free(trial);
+    return made < 1 ? 1 : made;
+}
+
 static void *host(void *argument)
 {
     team *const t = argument;
-#pragma omp parallel num_threads(t->asked) default(none) firstprivate(t)
+    const int limit = omp_get_thread_limit();
+    pthread_mutex_lock(&beginning);
+    const int threads = threads_there_can_be(t->asked < limit ? t->asked : limit);
+#pragma omp parallel num_threads(threads) default(none) firstprivate(t) shared(beginning)
     {
         const int worker = omp_get_thread_num();
         in_team = true;
@@ -242,6 +277,7 @@ static void *host(void *argument)
             help(t, worker);
         } else {
             t->size = omp_get_num_threads();
+            pthread_mutex_unlock(&beginning);
             sem_post(&t->started);
             while (sem_wait(&t->ended) != 0)
                 ; /* a signal */

@@ -86,6 +86,8 @@ th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tens
 
 /* -- construction -- */
 
+enum { MOST_LAYERS = 1 << 16 }; /* a slip is refused at once, not when memory is out */
+
 static bool check_options(th_context *ctx, const th_language_model_options *o)
 {
     const char *const name[] = {"vocabulary", "length", "width", "heads", "layers"};
@@ -94,6 +96,9 @@ static bool check_options(th_context *ctx, const th_language_model_options *o)
         if (size[i] <= 0)
             return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "%s must be given and positive, it is %lld",
                            name[i], (long long)size[i]) == TH_OK;
+    if (o->layers > MOST_LAYERS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "a model has at most %d layers, not %lld",
+                       (int)MOST_LAYERS, (long long)o->layers) == TH_OK;
     if (o->block.cross_attention)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model",
                        "a decoder-only model has no memory: .block.cross_attention must be false") == TH_OK;

@@ -633,6 +633,16 @@ static double norm_of(const norm *g)
     return g->pass == PASS_SUM ? sqrt(g->sum) : g->largest * sqrt(g->sum);
 }
 
+static void scale_gradient(const th_body *t, double factor)
+{
+    if (!has_gradient(t))
+        return;
+    th_array gradient = th_tensor_array(t);
+    gradient.data = t->gradient->data;
+    th_elementwise(t->ctx, th_context_kernels(t->ctx, t->dtype)->scale, &factor, &gradient, false, 1,
+                   (const th_array *const[]){&gradient});
+}
+
 th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
 {
     if (norm_before)
@@ -655,15 +665,8 @@ th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
         *norm_before = before;
     if (!(before > max_norm))
         return TH_OK;
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        const th_body *t = th_body_of(p.tensor);
-        if (!has_gradient(t))
-            continue;
-        th_array gradient = th_tensor_array(t);
-        gradient.data = t->gradient->data;
-        th_elementwise(ctx, th_context_kernels(ctx, t->dtype)->scale, &factor, &gradient, false, 1,
-                       (const th_array *const[]){&gradient});
-    }
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        scale_gradient(th_body_of(p.tensor), factor);
     return TH_OK;
 }
 
@@ -792,6 +795,20 @@ static th_status check_gradients(th_optimizer *o)
     return TH_OK;
 }
 
+/* What the update multiplies gradients with to clip them. The kernels divide the weight decay by it: where it is too
+ * small for that the gradients themselves are scaled. */
+static double clip(const th_optimizer *o)
+{
+    if (!(o->max_norm > 0 && o->norm > o->max_norm))
+        return 1;
+    const double factor = o->max_norm / o->norm;
+    if (factor > 1e-18)
+        return factor;
+    for (int64_t i = 0; i < o->count; i++)
+        scale_gradient(o->records[i].tensor, factor);
+    return 1;
+}
+
 th_status(th_optimizer_step)(th_optimizer *o)
 {
     if (!usable(o, "optimizer_step"))
@@ -809,7 +826,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         o->records[i].due = has_gradient(o->records[i].tensor);
     if (real)
-        update_all(o, o->max_norm > 0 && o->norm > o->max_norm ? o->max_norm / o->norm : 1);
+        update_all(o, clip(o));
     for (int64_t i = 0; i < o->count; i++)
         if (o->records[i].due) {
             o->records[i].steps++;

@@ -27,16 +27,19 @@ static inline bool th_checked_multiply(int64_t a, int64_t b, int64_t *result)
     return true;
 }
 
-/* Number of elements; sizes are not negative. */
+/* Number of elements; sizes are not negative. Beside a size of 0 the others must fit all the same, and so must bytes of
+ * 8 for each: no stride and no part of a shape overflows then. */
 static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *numel)
 {
     int64_t product = 1;
     bool zero = false;
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         zero |= size[i] == 0;
-    for (int i = 0; i < ndim && !zero; i++)
-        if (!th_checked_multiply(product, size[i], &product))
+        if (size[i] != 0 && !th_checked_multiply(product, size[i], &product))
             return false;
+    }
+    if (product > INT64_MAX / 8)
+        return false;
     *numel = zero ? 0 : product;
     return true;
 }

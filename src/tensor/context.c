@@ -28,7 +28,7 @@ static void default_release(void *user, void *memory, size_t bytes)
 }
 
 /* What is wrong with the options or the machine becomes the context's first error. */
-static void check_options(th_context *ctx)
+static void check_options(th_context *ctx, const th_allocator *given)
 {
     const th_context_options *options = &ctx->options;
     const char *machine = th_machine_detect(&ctx->machine);
@@ -38,6 +38,9 @@ static void check_options(th_context *ctx)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
                 "threads must be 1 to %d, or 0 for the processors there are; it is %d", (int)TH_MAX_THREADS,
                 options->threads);
+    if (!given->allocate != !given->release)
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "an allocator needs both allocate and release, %s is NULL",
+                given->allocate ? "release" : "allocate");
     if (!th_is_floating(options->default_dtype))
         th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s",
                 th_dtype_name(options->default_dtype));
@@ -55,8 +58,7 @@ th_context *(th_context_new)(const th_context_options *options)
     th_context *ctx = allocator.allocate(allocator.user, bytes);
     if (ctx == NULL)
         return NULL;
-    memset(ctx, 0, sizeof *ctx);
-    if (!th_contexts_add(ctx)) {
+    if (!th_is_aligned(ctx) || !th_contexts_add(memset(ctx, 0, sizeof *ctx))) {
         allocator.release(allocator.user, ctx, bytes);
         return NULL;
     }
@@ -72,7 +74,7 @@ th_context *(th_context_new)(const th_context_options *options)
     th_pool_init(&ctx->step_tensors, sizeof(th_body));
     th_pool_init(&ctx->owned_tensors, sizeof(th_body));
     th_use_context(ctx);
-    check_options(ctx);
+    check_options(ctx, &given.allocator);
     ctx->machine.bfloat16_products = given.bfloat16_products;
     ctx->default_dtype = th_is_floating(given.default_dtype) ? given.default_dtype : TH_FLOAT32;
     ctx->threads = given.threads > 0 && given.threads <= TH_MAX_THREADS ? given.threads : ctx->machine.threads;
@@ -222,7 +224,9 @@ int64_t th_step(const th_context *ctx)
 
 void th_set_step(th_context *ctx, int64_t step)
 {
-    if (ctx) {
+    if (ctx && (step < 0 || step > INT64_MAX / 2)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "set_step", "%lld is no number of steps", (long long)step);
+    } else if (ctx) {
         ctx->step = step - 1;
         th_random_step_done(ctx);
     }

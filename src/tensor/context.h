@@ -158,6 +158,11 @@ th_chunk_source th_context_chunks(th_context *ctx);
  * to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
+/* To 64 bytes, as all memory of an allocator must be. */
+static inline bool th_is_aligned(const void *memory)
+{
+    return (uintptr_t)memory % 64 == 0;
+}
 /* In place of th_release, for an object that says of itself that it has been freed: its memory is given back when so
  * many others have followed that it is no longer kept. */
 void th_rest(th_context *ctx, void *memory, size_t bytes);

@@ -53,7 +53,7 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
         if (size[i] == 0)
             return true;
         dense &= size[i] == 1 || (uint64_t)stride[i] == expected;
-        expected *= (uint64_t)size[i]; /* wraps around only where a size of 0 follows */
+        expected *= (uint64_t)size[i];
     }
     return dense;
 }
@@ -90,8 +90,7 @@ bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
     return true;
 }
 
-/* Sizes whose product overflows occur only beside a size of 0, where no stride is ever used: there the strides wrap
- * around. */
+/* Also of sizes that are refused afterwards because their product overflows: there the strides wrap around. */
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
 {
     uint64_t step = 1;
