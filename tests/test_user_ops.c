@@ -1307,6 +1307,24 @@ START_TEST(backward_finds_nothing_that_was_not_saved)
 }
 END_TEST
 
+/* Sizes that no memory has, laid out in another order. */
+static th_status huge_and_ordered(th_call *c)
+{
+    th_call_output(c, 0, TH_FLOAT32, 3, (const int64_t[]){INT64_MAX, 3, INT64_MAX}, NULL);
+    th_call_output_order(c, 0, (const int[]){2, 0, 1});
+    return TH_OK;
+}
+
+START_TEST(huge_sizes_in_another_order_are_refused)
+{
+    th_op op = square;
+    op.shape = huge_and_ordered;
+    op.flags = 0;
+    ck_assert_ptr_null(th_apply(&op, NULL, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3))));
+    expect_error(TH_ERROR_SHAPE, "");
+}
+END_TEST
+
 START_TEST(samples_without_sense_are_refused)
 {
     th_op odd = flip;
@@ -1366,6 +1384,7 @@ int main(void)
     tcase_add_test(misuse, functions_of_an_operation_run_no_operation);
     tcase_add_test(misuse, backward_finds_nothing_that_was_not_saved);
     tcase_add_test(misuse, samples_without_sense_are_refused);
+    tcase_add_test(misuse, huge_sizes_in_another_order_are_refused);
     suite_add_tcase(suite, misuse);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
