@@ -923,6 +923,123 @@ START_TEST(what_cannot_be_told_is_told_apart)
 }
 END_TEST
 
+/* -- rounding that no output shows -- */
+
+static th_tensor *softplus(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_log(th_add_scalar(th_exp(x), 1)); /* of numbers around 1, however small the output is */
+}
+
+static th_tensor *log_softmax(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_log_softmax(x, -1);
+}
+
+START_TEST(rounding_inside_is_not_a_mistake)
+{
+    static const double at[] = {-29, -28.3, -27.1, -25.9, -24.4, -23.2, -22.478, -20.7};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        expect(softplus, NULL, vector(at[i], 1.6, 12), TH_GRADIENT_RIGHT, NULL);
+        const th_gradient_options full = {.mode = TH_GRADIENT_FULL};
+        const th_status status = th_check_gradient_of(softplus, NULL, vector(at[i], at[i], at[i]), &full, &report);
+        ck_assert_msg(status == TH_OK || report.verdict == TH_GRADIENT_CANNOT_TELL, "%g: %s", at[i], report.text);
+    }
+    expect(log_softmax, NULL, vector(-33.7353, -29.0823, 17.79), TH_GRADIENT_RIGHT, NULL);
+    expect(log_softmax, NULL, vector(14.2337, -13.9127, 43.5), TH_GRADIENT_RIGHT, NULL);
+}
+END_TEST
+
+static th_tensor *softmax(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_softmax(x, -1);
+}
+
+START_TEST(a_jump_far_away_is_not_called_one_here)
+{
+    /* its largest steps go from one end of the function to the other; the numbers of no step are sure */
+    ck_assert_int_ne(th_check_gradient_of(softmax, NULL, vector(502.419, 525.068, -794.75), NULL, &report),
+                     TH_ERROR_ARGUMENT);
+    ck_assert_ptr_null(strstr(report.text, "jumps"));
+    ck_assert_ptr_null(strstr(report.text, "kink"));
+    ck_assert_int_ne(report.verdict, TH_GRADIENT_WRONG);
+}
+END_TEST
+
+/* -- mistakes of a thousandth -- */
+
+/* The root, one element's gradient 1.001 times what it should be. */
+static th_tensor *root_off_by_a_thousandth(void *user, th_tensor *x)
+{
+    const double *factor = user;
+    th_tensor *f = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(3), (const double[]){1, *factor, 1});
+    th_tensor *rest = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(3), (const double[]){0, 1 - *factor, 0});
+    return th_sqrt(th_add(th_mul(x, f), th_mul(th_detach(x), rest)));
+}
+
+START_TEST(a_thousandth_too_much_is_found)
+{
+    double off = 1.001, none = 1;
+    for (int i = 0; i < 60; i++) { /* at some of these the truncation of the usual steps is as large */
+        th_tensor *x = vector(0.5, 1.05e-5 + 2e-8 * i, 3.4e-9);
+        for (int mode = TH_GRADIENT_FULL; mode <= TH_GRADIENT_FAST; mode++) {
+            const th_gradient_options options = {.mode = (th_gradient_mode)mode};
+            ck_assert_int_eq(th_check_gradient_of(root_off_by_a_thousandth, &off, x, &options, &report),
+                             TH_ERROR_VALUE);
+            ck_assert_msg(report.verdict == TH_GRADIENT_WRONG, "%d: %s", i, report.text);
+            ck_assert_int_eq(th_check_gradient_of(root_off_by_a_thousandth, &none, x, &options, &report), TH_OK);
+        }
+        th_tensor_free(x);
+    }
+    scaled s = {1e6, 1, 1.0011};
+    expect(scaled_sine, &s, vector(0.3, -0.7, 1.2), TH_GRADIENT_WRONG, "is wrong");
+}
+END_TEST
+
+static th_tensor *a_two_hundredth(void *user, th_tensor *x)
+{
+    const double *factor = user;
+    th_tensor *y = th_scale(x, 0.005);
+    return th_add(th_scale(y, *factor), th_scale(th_detach(y), 1 - *factor));
+}
+
+START_TEST(small_outputs_beside_huge_ones_are_seen)
+{
+    double right = 1, wrong = 2;
+    th_tensor *x = vector(-1.26e-3, 5.4e27, -3.9e15);
+    expect(a_two_hundredth, &right, x, TH_GRADIENT_RIGHT, NULL);
+    ck_assert_int_eq(
+        th_check_gradient_of(a_two_hundredth, &wrong, x, &(th_gradient_options){.mode = TH_GRADIENT_FULL}, &report),
+        TH_ERROR_VALUE);
+    ck_assert_ptr_nonnull(strstr(report.text, "every element is 2 times"));
+}
+END_TEST
+
+/* -- many kinks, none at the point -- */
+
+START_TEST(kinks_nearby_do_not_make_a_gradient_wrong)
+{
+    static const double near[] = {1e-8, 2.3e-8, 7e-8, 1.9e-7, 5e-7, 3e-6};
+    for (int i = 0; i < 216; i++) {
+        const double sign = i % 2 ? -1 : 1;
+        th_tensor *x = vector(near[i % 6] * sign, near[i / 6 % 6], -near[i / 36]);
+        const th_gradient_options options = {.mode = TH_GRADIENT_FAST, .seed = (uint64_t)i};
+        ck_assert_msg(th_check_gradient_of(rectified, NULL, x, &options, &report) == TH_OK, "%s", report.text);
+        th_tensor_free(x);
+    }
+}
+END_TEST
+
+/* -- a point at infinity -- */
+
+START_TEST(an_infinite_element_does_not_move)
+{
+    expect(softmax, NULL, vector(0.3, -INFINITY, 1.2), TH_GRADIENT_RIGHT, NULL);
+}
+END_TEST
+
 START_TEST(a_map_shows_what_cannot_be_told)
 {
     const th_gradient_options full = {.mode = TH_GRADIENT_FULL};
@@ -1116,6 +1233,12 @@ int main(void)
     tcase_add_test(tcase, small_beside_large_is_seen);
     tcase_add_test(tcase, functions_that_bend_quickly_are_right);
     tcase_add_test(tcase, what_cannot_be_told_is_told_apart);
+    tcase_add_test(tcase, rounding_inside_is_not_a_mistake);
+    tcase_add_test(tcase, a_jump_far_away_is_not_called_one_here);
+    tcase_add_test(tcase, a_thousandth_too_much_is_found);
+    tcase_add_test(tcase, small_outputs_beside_huge_ones_are_seen);
+    tcase_add_test(tcase, kinks_nearby_do_not_make_a_gradient_wrong);
+    tcase_add_test(tcase, an_infinite_element_does_not_move);
     tcase_add_test(tcase, a_map_shows_what_cannot_be_told);
     tcase_add_test(tcase, options_without_sense_are_refused);
     tcase_add_test(tcase, arguments_without_sense_are_refused);

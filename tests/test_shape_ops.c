@@ -242,6 +242,23 @@ START_TEST(test_transpose_gradient)
 }
 END_TEST
 
+/* Under UndefinedBehaviorSanitizer nothing overflows either. */
+START_TEST(test_sizes_beside_none)
+{
+    static const th_shape shapes[] = {TH_SIZES(0, INT64_MAX, 3), TH_SIZES(INT64_MAX - 1, 2, 0),
+                                      TH_SIZES(0, (int64_t)1 << 62, 2, INT64_MAX)};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        th_tensor *x = th_zeros(ctx, TH_FLOAT32, shapes[i]);
+        ck_assert_int_eq(th_numel(x), 0);
+        ck_assert_int_eq(th_fill(x, 1), TH_OK);
+        ck_assert_int_eq(th_fill(th_slice(th_swap_axes(x, 0, 2), 2, 0, th_size(x, 0), 2), 1), TH_OK);
+        x = th_set_requires_gradient(x, true);
+        ck_assert_int_eq(th_backward(th_sum(th_exp(th_swap_axes(x, 0, 1)), TH_ALL_AXES, NULL)), TH_OK);
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
 START_TEST(test_slice)
 {
     th_tensor *x = th_set_axes(numbered(TH_FLOAT32, TH_SHAPE(2, 5)), "BT");
@@ -793,6 +810,7 @@ int main(void)
     tcase_add_test(tests, test_reshape_gradient);
     tcase_add_test(tests, test_transpose);
     tcase_add_test(tests, test_transpose_gradient);
+    tcase_add_test(tests, test_sizes_beside_none);
     tcase_add_test(tests, test_slice);
     tcase_add_test(tests, test_select);
     tcase_add_test(tests, test_slice_gradient);

@@ -1315,6 +1315,54 @@ START_TEST(backward_finds_nothing_that_was_not_saved)
 }
 END_TEST
 
+/* Sizes that no memory has, laid out in another order. */
+static th_status huge_and_ordered(th_call *c)
+{
+    th_call_output(c, 0, TH_FLOAT32, 3, (const int64_t[]){INT64_MAX, 3, INT64_MAX}, NULL);
+    th_call_output_order(c, 0, (const int[]){2, 0, 1});
+    return TH_OK;
+}
+
+START_TEST(huge_sizes_in_another_order_are_refused)
+{
+    th_op op = square;
+    op.shape = huge_and_ordered;
+    op.flags = 0;
+    ck_assert_ptr_null(th_apply(&op, NULL, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3))));
+    expect_error(TH_ERROR_SHAPE, "");
+}
+END_TEST
+
+START_TEST(samples_without_sense_are_refused)
+{
+    th_op odd = flip;
+    const th_sample_input usual = {.shape = TH_SIZES(3)};
+    th_sample bad[] = {{.name = "no such kind", .n_inputs = 1, .input = {usual}},
+                       {.name = "kinks", .n_inputs = 1, .input = {usual}},
+                       {.name = "fewer than no kinks", .n_inputs = 1, .input = {usual}},
+                       {.name = "an end that is no number", .n_inputs = 1, .input = {usual}},
+                       {.name = "indices beyond int64", .n_inputs = 1, .input = {usual}}};
+    static const char *const words[] = {"kind 7", "5 kinks", "-2 kinks", "nan", "1e+19"};
+    bad[0].input[0].kind = (th_sample_kind)7;
+    bad[1].input[0].n_kinks = 5;
+    bad[2].input[0].n_kinks = -2;
+    bad[3].input[0].high = (double)NAN;
+    bad[4].input[0].kind = TH_SAMPLE_INDEX;
+    bad[4].input[0].high = 1e19;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const th_sample list[] = {bad[i], {.name = NULL}};
+        odd.samples = list;
+        th_gradient_report report;
+        ck_assert_int_eq(th_check_op(ctx, &odd, NULL, &report), TH_ERROR_ARGUMENT);
+        ck_assert_int_eq(report.verdict, TH_GRADIENT_COULD_NOT_RUN);
+        expect_error(TH_ERROR_ARGUMENT, words[i]);
+        th_tensor *inputs[1];
+        ck_assert_int_eq(th_sample_inputs(ctx, &bad[i], TH_FLOAT32, 1, inputs), TH_ERROR_ARGUMENT);
+        expect_error(TH_ERROR_ARGUMENT, words[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("a user's operations");
@@ -1343,6 +1391,8 @@ int main(void)
     tcase_add_test(misuse, random_numbers_are_drawn_once);
     tcase_add_test(misuse, functions_of_an_operation_run_no_operation);
     tcase_add_test(misuse, backward_finds_nothing_that_was_not_saved);
+    tcase_add_test(misuse, samples_without_sense_are_refused);
+    tcase_add_test(misuse, huge_sizes_in_another_order_are_refused);
     suite_add_tcase(suite, misuse);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

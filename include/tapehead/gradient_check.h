@@ -22,7 +22,7 @@ typedef enum th_gradient_mode {
     TH_GRADIENT_AUTO, /* full where that is at most about 20,000 runs of the function's elements, else fast */
     TH_GRADIENT_FULL, /* every element of the Jacobian: each input element perturbed, each output element sent back */
     TH_GRADIENT_FAST  /* random directions on both sides, and sampled elements under a random cotangent of the finite
-                         outputs */
+                         outputs; no directions through what has so few elements that all are sampled */
 } th_gradient_mode;
 
 enum { TH_GRADIENT_TEXT = 4096 };
@@ -68,9 +68,11 @@ typedef struct th_gradient_report {
  * and so do the context's settings and random calls. Clears the tape. report may be NULL.
  *
  * A derivative is right when it agrees with a difference quotient to the relative tolerance (and the absolute one), or
- * as closely as the quotient's rounding lets one see, provided that this is a small part of the derivative itself, or
- * that both are 0 as far as the output's own precision goes. It is wrong when three steps of different length agree
- * with each other and not with it.
+ * as closely as the quotient's rounding lets one see, provided that a thousandth too much (float32: a tenth) would
+ * show, that it is below a ten-thousandth of the largest of its input or parameter, or that both are 0 as far as the
+ * output's own precision goes. It is wrong when three steps of different length agree with each other and not with it,
+ * unless that may be rounding of numbers inside the function. The derivative by an infinite element is 0: no finite
+ * step moves it.
  *
  * Returns TH_OK when the gradient is right; TH_ERROR_VALUE when it is wrong, when that cannot be told, and when nothing
  * was compared (nothing pending: the report says it); any other code, pending, when the function could not be run. */

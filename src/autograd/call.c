@@ -44,10 +44,10 @@ void th_call_output_order(th_call *call, int i, const int *order)
                      declared ? "but not each of them once" : "which it has not declared");
         return;
     }
-    int64_t stride = 1;
+    uint64_t stride = 1; /* sizes are checked when the rule is done: until then the product may wrap around */
     for (int d = output->ndim - 1; d >= 0; d--) {
-        output->stride[order[d]] = stride;
-        stride *= output->size[order[d]] > 1 ? output->size[order[d]] : 1;
+        output->stride[order[d]] = (int64_t)stride;
+        stride *= output->size[order[d]] > 1 ? (uint64_t)output->size[order[d]] : 1;
     }
 }
 

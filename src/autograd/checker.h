@@ -1,7 +1,7 @@
 /* The gradient checker from inside: what its parts share. gradient_check.c decides what is checked and what comes out,
- * gradient_run.c runs the function on values of the checker's own and puts everything back, gradient_judge.c holds one
- * derivative to difference quotients, gradient_compare.c goes through all of them, gradient_report.c says what was
- * found. */
+ * gradient_run.c runs the function, gradient_leaves.c puts values of the checker's own where it reads, and everything
+ * back, gradient_judge.c holds one derivative to difference quotients, gradient_compare.c goes through all of them,
+ * gradient_report.c says what was found. */
 #ifndef TH_AUTOGRAD_CHECKER_H
 #define TH_AUTOGRAD_CHECKER_H
 
@@ -77,8 +77,29 @@ typedef struct th_checker {
     th_gradient_report *report;
 } th_checker;
 
+/* -- what the function reads (gradient_leaves.c) -- */
+/* Copies the inputs, clears the tape, notes what there is. False with the error pending; th_leaves_end in either case.
+ */
+bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs);
+/* Everything back where it was; what the function has freed of it is freed now. */
+void th_leaves_end(th_checker *checker);
+/* Handles as every run finds them. */
+void th_leaves_reset(th_checker *checker);
+/* What the context tells while the function runs. */
+th_watch th_leaves_watch(th_checker *checker);
+/* As if an operation had read t. */
+void th_leaves_meet(th_checker *checker, th_body *t);
+/* After a run, the tape being clear: gives back what it has made, puts right what it has written to. */
+void th_leaves_settle(th_checker *checker);
+static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
+{
+    return th_pool_at(&checker->leaves, i);
+}
+double th_checker_element(const th_leaf *leaf, int64_t element);
+void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
+
 /* -- running (gradient_run.c) -- */
-/* Copies the inputs and listens to the context. False with the error pending. */
+/* False with the error pending; th_checker_end in either case. */
 bool th_checker_begin(th_checker *checker, th_tensor *const *inputs);
 /* Puts everything back; with an error pending too. */
 void th_checker_end(th_checker *checker);
@@ -96,12 +117,6 @@ void th_checker_read(const th_body *t, const th_array *array, double *values);
 /* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
  * emptying in between. */
 bool th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times, double *gradient);
-static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
-{
-    return th_pool_at(&checker->leaves, i);
-}
-double th_checker_element(const th_leaf *leaf, int64_t element);
-void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
 /* Numbers of the checker's own; NULL with the error pending. */
 double *th_checker_take(th_checker *checker, int64_t count);
 void th_checker_give(th_checker *checker, double *memory, int64_t count);

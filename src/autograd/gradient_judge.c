@@ -23,9 +23,12 @@ static const int upward_order[UPWARD_STEPS] = {0, 1, 2, 3, 4};
 #define SAFETY 8
 /* Quotients that differ by no more than this part of their distance from the analytic derivative say the same. */
 #define AGREEMENT 0.125
-/* A derivative is seen when rounding hides no more than this part of it: a hundredth too much must show. */
-#define VISIBLE 2e-3
+/* A derivative is seen when a thousandth too much, in float32 a tenth, would show: what lies between the two numbers
+ * and what is left of the uncertainty without its safety may be this part of it, the uncertainty itself SIGHT times
+ * that. */
+#define VISIBLE 8e-4
 #define VISIBLE_FLOAT32 1e-1
+#define SIGHT 4
 /* A derivative that rounding hides is 0 when that is no more than this part of the output, */
 #define NEGLIGIBLE 1e-8
 #define NEGLIGIBLE_FLOAT32 2e-3
@@ -33,6 +36,14 @@ static const int upward_order[UPWARD_STEPS] = {0, 1, 2, 3, 4};
  */
 #define ZERO_UNITS 4096
 #define EQUAL_UNITS 16
+/* A derivative that rounding hides in part is small beside the leaf's largest up to this part of that, */
+#define BESIDE 1e-4
+#define BESIDE_FLOAT32 1e-1
+/* and rounding inside the function, of numbers as large as 1, its input or its output, which no output shows, may make
+ * up to this part of it. */
+#define HIDDEN 1e-10
+#define HIDDEN_FLOAT32 1e-3
+#define HIDDEN_UNITS 64
 
 static double relative_tolerance(const th_checker *checker)
 {
@@ -53,7 +64,7 @@ static double rounding_unit(const th_checker *checker)
 
 static double magnitude(const th_line *line)
 {
-    return line->direction ? 1 : fmax(1, fabs(line->x));
+    return line->direction || isinf(line->x) ? 1 : fmax(1, fabs(line->x));
 }
 
 static double step_length(const th_checker *checker, const th_line *line, int k)
@@ -123,7 +134,8 @@ static void divide(th_judge *judge, const th_line *line, int k, double above, do
     const th_checker *checker = judge->checker;
     const double unit = rounding_unit(checker), *c = judge->cotangent, half = (above + below) / 2;
     double *quotient = quotients(judge, k), *bend = bends(judge, k), *rounding = roundings(judge, k);
-    double whole = 0, up = 0, down = 0, square = 0;
+    const double x = isinf(line->x) ? 0 : line->x; /* at infinity a finite step does not move the point */
+    double whole = 0, bent = 0, square = 0;
     judge->length[k] = half;
     for (int64_t j = 0; j < checker->rows; j++) {
         const double base = checker->base[j], high = judge->above[j], low = judge->below[j];
@@ -131,28 +143,29 @@ static void divide(th_judge *judge, const th_line *line, int k, double above, do
         if (c == NULL) {
             quotient[j] = change(low, high) / (2 * half);
             bend[j] = change(base, high) / above - change(low, base) / below;
-            rounding[j] = unit * (size + fabs(line->x * quotient[j])) / half;
+            rounding[j] = unit * (size + fabs(x * quotient[j])) / half;
         } else {
             whole += c[j] * change(low, high);
-            up += c[j] * change(base, high);
-            down += c[j] * change(low, base);
+            const double own = c[j] * (change(base, high) / above - change(low, base) / below);
+            bent += own * own; /* bends of several outputs do not make up for each other */
             square += c[j] == 0 ? 0 : c[j] * size * c[j] * size;
         }
     }
     if (c) {
         quotient[0] = whole / (2 * half);
-        bend[0] = up / above - down / below;
-        rounding[0] = unit * (sqrt(square) + fabs(line->x * quotient[0]) + line->weight) / half;
+        bend[0] = sqrt(bent);
+        rounding[0] = unit * (sqrt(square) + fabs(x * quotient[0]) + line->weight) / half;
     }
 }
 
-/* Moves the point along the line by h, or as near to that as its numbers allow; returns by how much. */
+/* Moves the point along the line by h, or as near to that as its numbers allow; returns by how much. An infinite
+ * element stays where it is: all that is said of it is that the outputs do not change. */
 static double move(const th_line *line, double h)
 {
     th_leaf *leaf = line->leaf;
     if (line->direction == NULL) {
         th_checker_set_element(leaf, line->element, line->x + h);
-        return th_checker_element(leaf, line->element) - line->x;
+        return isinf(line->x) ? h : th_checker_element(leaf, line->element) - line->x;
     }
     for (int64_t e = 0; e < leaf->numel; e++)
         th_checker_set_element(leaf, e, line->start[e] + h * line->direction[e]);
@@ -165,7 +178,7 @@ static bool try_step(th_judge *judge, const th_line *line, int k)
 {
     th_checker *checker = judge->checker;
     const double h = step_length(checker, line, k);
-    if (k < CENTRE && h < 256 * rounding_unit(checker) * fabs(line->direction ? 0 : line->x))
+    if (k < CENTRE && h < 256 * rounding_unit(checker) * fabs(line->direction || isinf(line->x) ? 0 : line->x))
         return true;
     const double below = -move(line, -h);
     bool good = th_checker_values(checker, judge->below);
@@ -183,7 +196,10 @@ typedef struct derivative {
     const th_judge *judge;
     int64_t j;
     double analytic, scale, relative, absolute, visible;
-    double unit; /* the last place of the output, for each unit of the input */
+    double largest;  /* beside which it may be small */
+    double per_unit; /* the rounding unit, for each unit of the input */
+    double unit;     /* the last place of the output, for each unit of the input */
+    double hidden;   /* rounding inside the function, times the step */
 } derivative;
 
 static bool known(const derivative *d, int k)
@@ -224,7 +240,14 @@ static bool within_tolerance(const derivative *d, int k)
 /* Rounding hides only a small part of the derivative. */
 static bool is_visible(const derivative *d, int k)
 {
-    return rounding(d, k) <= d->visible * size(d, k);
+    return rounding(d, k) <= SIGHT * d->visible * size(d, k);
+}
+
+/* As close as an uncertain quotient can be, where that leaves no room for a mistake. */
+static bool is_close(const derivative *d, int k, double error)
+{
+    return distance(d, k) <= error && error <= SIGHT * d->visible * size(d, k) &&
+           distance(d, k) + error / SAFETY <= d->visible * size(d, k);
 }
 
 static double apart(const derivative *d, int k, int other)
@@ -242,20 +265,25 @@ static th_judgement judge_centre(const derivative *d)
 {
     if (!known(d, CENTRE) || !isfinite(d->analytic))
         return (th_judgement){.kind = TH_UNSETTLED};
-    const bool right =
-        within_tolerance(d, CENTRE) || (distance(d, CENTRE) <= rounding(d, CENTRE) && is_visible(d, CENTRE));
+    const bool right = within_tolerance(d, CENTRE) || is_close(d, CENTRE, rounding(d, CENTRE));
     return settled(d, right ? TH_RIGHT : TH_UNSETTLED, CENTRE, rounding(d, CENTRE));
+}
+
+/* Quotient n, of a shorter step than k's or a longer one, shows that quotient k has hardly a truncation error: that is
+ * a square of the step's length, so that nearly all of it is between k and a shorter one, and a hundredth of what is
+ * between k and a longer one. */
+static bool confirms(const derivative *d, int k, int n)
+{
+    return known(d, n) && rounding(d, n) <= SIGHT * d->visible * size(d, k) &&
+           apart(d, k, n) <=
+               fmin(d->visible, (n > k ? 100 : 10) * d->relative) * size(d, k) + rounding(d, k) + rounding(d, n);
 }
 
 /* Step k agrees, and a neighbour shows that this is no accident. */
 static bool agrees(const derivative *d, int k)
 {
-    if (!is_visible(d, k) || !(within_tolerance(d, k) || distance(d, k) <= rounding(d, k)))
-        return false;
-    for (int n = k - 1; n <= k + 1; n += 2)
-        if (known(d, n) && apart(d, k, n) <= d->visible * size(d, k) + rounding(d, k) + rounding(d, n))
-            return true;
-    return false;
+    return is_visible(d, k) && (within_tolerance(d, k) || is_close(d, k, rounding(d, k))) &&
+           (confirms(d, k, k - 1) || confirms(d, k, k + 1));
 }
 
 /* No kink or jump between the outputs at step k, as far as it can tell from the next longer one. */
@@ -287,6 +315,28 @@ static bool shrinks_everywhere(const derivative *d)
     return steps >= STEPS_TO_TELL_WRONG;
 }
 
+/* What quotient k is off may be rounding inside the function. */
+static bool may_be_hidden(const derivative *d, int k)
+{
+    return distance(d, k) * d->judge->length[k] <= d->hidden;
+}
+
+static double hidden_part(const derivative *d)
+{
+    return (d->judge->checker->options.float32 ? HIDDEN_FLOAT32 : HIDDEN) * fmax(d->largest, d->scale);
+}
+
+/* The outputs hardly change over step k and do over a longer one, as steeply as the analytic derivative says. */
+static bool shows_later(const derivative *d, int k)
+{
+    if (fabs(quotient(d, k)) >= fabs(d->analytic) / 4)
+        return false;
+    for (int n = k + 1; n < TH_STEPS; n++)
+        if (known(d, n) && distance(d, n) <= fabs(d->analytic) / 2)
+            return true;
+    return false;
+}
+
 /* Steps k, k + 1 and k + 2 agree with each other, and not with the analytic derivative. */
 static bool contradict(const derivative *d, int k)
 {
@@ -295,6 +345,8 @@ static bool contradict(const derivative *d, int k)
     if (!isfinite(d->analytic))
         return is_smooth(d, k) || is_smooth(d, k + 1);
     const double off = fmin(distance(d, k + 1), distance(d, k + 2));
+    if (may_be_hidden(d, k + 1) && (off <= hidden_part(d) || shows_later(d, k + 1)))
+        return false;
     return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && off > EQUAL_UNITS * d->unit &&
            rounding(d, k + 1) <= off / 2 && apart(d, k + 1, k + 2) <= AGREEMENT * off &&
            apart(d, k, k + 1) <= AGREEMENT * off + rounding(d, k) + rounding(d, k + 1) && is_smooth(d, k + 1) &&
@@ -316,10 +368,11 @@ static th_judgement judge_steps(const derivative *d)
 
 /* -- what is left -- */
 
-/* How far off quotient k may be: it changes so much from a neighbour. */
+/* How far off quotient k may be: it changes so much from a neighbour, and across a kink it is but a mean. */
 static double uncertainty(const derivative *d, int k)
 {
-    return fmin(apart(d, k, k - 1), apart(d, k, k + 1)) + rounding(d, k);
+    const double kink = is_smooth(d, k) ? 0 : bend(d, k) / 2;
+    return fmin(apart(d, k, k - 1), apart(d, k, k + 1)) + rounding(d, k) + kink;
 }
 
 static int most_certain(const derivative *d)
@@ -328,7 +381,8 @@ static int most_certain(const derivative *d)
         return known(d, CENTRE) ? CENTRE : -1;
     int best = -1;
     for (int k = 0; k < TH_STEPS; k++)
-        if (known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)))
+        if (known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)) &&
+            !(may_be_hidden(d, k) && shows_later(d, k)))
             best = k;
     return best;
 }
@@ -337,7 +391,7 @@ static int most_certain(const derivative *d)
 static th_doubt doubt_of(const derivative *d, int best, th_judgement *judgement)
 {
     const double *length = d->judge->length;
-    for (int k = 0; k + 1 < TH_STEPS; k++) {
+    for (int k = 0; k < CENTRE; k++) { /* what longer steps alone show is not at this point */
         if (!known(d, k) || !known(d, k + 1) || !(bend(d, k) > 8 * rounding(d, k)))
             continue;
         if (fabs(bend(d, k) - bend(d, k + 1)) <= 0.1 * bend(d, k)) {
@@ -346,10 +400,12 @@ static th_doubt doubt_of(const derivative *d, int best, th_judgement *judgement)
             judgement->above = middle + half;
             return TH_DOUBT_KINK;
         }
-        if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k])
+        if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k] &&
+            bend(d, k) * length[k] > d->hidden)
             return TH_DOUBT_JUMP;
     }
-    return rounding(d, best) > d->visible * size(d, best) ? TH_DOUBT_ROUNDING : TH_DOUBT_OTHER;
+    return rounding(d, best) > d->visible * size(d, best) || may_be_hidden(d, best) ? TH_DOUBT_ROUNDING
+                                                                                    : TH_DOUBT_OTHER;
 }
 
 /* The steepest that the function is seen by steps longer than k. */
@@ -377,18 +433,22 @@ static bool is_zero(const derivative *d, int best, double error)
            error <= d->visible * steepest(d, best);
 }
 
-/* After the last step. largest: of the leaf's derivatives. */
-static th_judgement conclude(const derivative *d, double largest)
+/* After the last step. */
+static th_judgement conclude(const derivative *d)
 {
     const int best = most_certain(d);
     if (best < 0)
         return (th_judgement){
             .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .doubt = TH_DOUBT_NOT_A_NUMBER};
-    const bool given = d->judge->checker->options.step > 0;
-    const double error = uncertainty(d, best), size_beside = fmax(size(d, best), largest);
+    const th_gradient_options *o = &d->judge->checker->options;
+    const double error = uncertainty(d, best), beside = (o->float32 ? BESIDE_FLOAT32 : BESIDE) * d->largest;
     /* as close as can be seen, and what cannot be seen is small beside the derivative or beside others of the leaf */
-    if (!given && distance(d, best) <= 3 * error + d->absolute + d->relative * size(d, best) &&
-        3 * error <= d->visible * size_beside)
+    const bool close =
+        within_tolerance(d, best) ? error <= SIGHT * d->visible * size(d, best) : is_close(d, best, error);
+    const bool small = distance(d, best) <= error && 3 * error + size(d, best) <= beside;
+    if (o->step <= 0 && (close || small))
+        return settled(d, TH_RIGHT, best, error);
+    if (may_be_hidden(d, best) && distance(d, best) <= hidden_part(d))
         return settled(d, TH_RIGHT, best, error);
     if (is_zero(d, best, error))
         return settled(d, TH_RIGHT, best, error);
@@ -409,13 +469,24 @@ static int steps_to_try(const th_judge *judge, const th_line *line)
     return line->brief || judge->checker->options.step > 0 ? STEPS_TO_TELL_WRONG : TH_STEPS;
 }
 
+/* Outputs of different size round differently; those of no size of their own do so as others that are at most 1. */
+static void set_row(derivative *d, double analytic)
+{
+    const th_checker *checker = d->judge->checker;
+    const double scale = checker->output_scale, own = d->judge->cotangent ? scale : fabs(checker->base[d->j]);
+    d->analytic = analytic;
+    d->unit = d->per_unit * fmax(isfinite(own) ? own : scale, fmin(scale, 1));
+}
+
 bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic, int64_t stride)
 {
     const th_checker *checker = judge->checker;
     const int *order = line->thorough ? upward_order : usual_order, steps = steps_to_try(judge, line);
     derivative d = {.judge = judge,
                     .scale = line->scale,
-                    .unit = rounding_unit(checker) * checker->output_scale / magnitude(line),
+                    .largest = line->largest,
+                    .per_unit = rounding_unit(checker) / magnitude(line),
+                    .hidden = HIDDEN_UNITS * rounding_unit(checker) * fmax(magnitude(line), checker->output_scale),
                     .relative = relative_tolerance(checker),
                     .absolute =
                         checker->options.absolute_tolerance * (judge->cotangent ? sqrt((double)checker->rows) : 1),
@@ -429,7 +500,7 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
         unsettled = 0;
         for (d.j = 0; d.j < judge->count; d.j++) {
             th_judgement *judgement = &judge->judgement[d.j];
-            d.analytic = analytic[d.j * stride];
+            set_row(&d, analytic[d.j * stride]);
             if (i == 0)
                 *judgement = line->thorough ? (th_judgement){.kind = TH_UNSETTLED} : judge_centre(&d);
             else if (judgement->kind == TH_UNSETTLED)
@@ -442,8 +513,8 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
         th_judgement *judgement = &judge->judgement[d.j];
         if (judgement->kind != TH_UNSETTLED)
             continue;
-        d.analytic = analytic[d.j * stride];
-        *judgement = conclude(&d, line->largest);
+        set_row(&d, analytic[d.j * stride]);
+        *judgement = conclude(&d);
         doubtful |= judgement->kind == TH_CANNOT_TELL;
     }
     judge->doubtful += doubtful;

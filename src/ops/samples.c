@@ -1,11 +1,14 @@
 /* Checking an operation on its samples: inputs made as a sample describes them, contiguous and as views with gaps and
  * exchanged axes. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/ops.h"
+
+enum { MOST_KINKS = sizeof((th_sample_input){.n_kinks = 0}.kinks) / sizeof(double) };
 
 /* splitmix64: uniform on [0, 1). The context's own streams stay where they are. */
 static double next_uniform(uint64_t *state)
@@ -110,15 +113,38 @@ static const th_sample_input *input_of(const th_sample *sample, int i)
     return &sample->input[i % TH_MAX_INPUTS];
 }
 
+/* What a sample says of its inputs; their shapes are looked at when they are made. */
+static th_status check_description(th_context *ctx, const char *operation, const th_sample *sample)
+{
+    if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a sample has %d inputs; it must have 0 to %d inputs",
+                       sample->n_inputs, (int)TH_MAX_SAMPLE_INPUTS);
+    for (int i = 0; i < sample->n_inputs; i++) {
+        const th_sample_input *input = input_of(sample, i);
+        const double largest = input->kind == TH_SAMPLE_INDEX ? 0x1p53 : DBL_MAX / 4;
+        if ((int)input->kind < TH_SAMPLE_REAL || (int)input->kind > TH_SAMPLE_ABSENT)
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                           "input %d of a sample is of kind %d, which is none of TH_SAMPLE_*", i, (int)input->kind);
+        if (!(fabs(input->low) <= largest && fabs(input->high) <= largest))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                           "input %d of a sample is from %g to %g; both must be numbers of at most %g", i, input->low,
+                           input->high, largest);
+        if (input->n_kinks < 0 || input->n_kinks > MOST_KINKS)
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "input %d of a sample has %d kinks; it must have 0 to %d",
+                           i, input->n_kinks, (int)MOST_KINKS);
+    }
+    return TH_OK;
+}
+
 th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed, th_tensor **inputs)
 {
     if (!th_usable_context(ctx, "sample_inputs"))
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
-    if (sample == NULL || !th_is_floating(dtype) || sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS ||
-        (inputs == NULL && sample->n_inputs > 0))
+    if (sample == NULL || !th_is_floating(dtype) || (inputs == NULL && sample->n_inputs > 0))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "sample_inputs",
-                       "a sample of 0 to %d inputs, room for them and a floating type must be given",
-                       TH_MAX_SAMPLE_INPUTS);
+                       "a sample, room for its inputs and a floating type must be given");
+    if (check_description(ctx, "sample_inputs", sample) != TH_OK)
+        return ctx->error;
     uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
     for (int i = 0; i < sample->n_inputs; i++)
         inputs[i] = NULL;
@@ -158,8 +184,11 @@ static th_tensor *strided_base(th_tensor *x)
         shape.size[n - 1] = (th_size)(x, n - 2);
         shape.size[n - 2] = (th_size)(x, n - 1);
     }
-    shape.size[n - 1] *= 2;
-    th_tensor *base = (th_zeros)(ctx, th_dtype_of(x), shape);
+    const bool fits = shape.size[n - 1] <= INT64_MAX / 2; /* a tensor without elements may have any sizes */
+    shape.size[n - 1] *= fits ? 2 : 1;
+    if (!fits)
+        th_fail(ctx, TH_ERROR_SHAPE, "check_op", "an axis of %lld cannot be spread out", (long long)shape.size[n - 1]);
+    th_tensor *base = fits ? (th_zeros)(ctx, th_dtype_of(x), shape) : NULL;
     th_tensor *view = base ? (th_slice)(base, n - 1, 0, shape.size[n - 1], 2) : NULL;
     if (view && n > 1)
         view = (th_swap_axes)(view, n - 1, n - 2);
@@ -226,6 +255,8 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
 static th_status check_sample(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
     const th_dtype dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64;
+    if (check_description(ctx, t->op->name, t->sample) != TH_OK)
+        return ctx->error;
     th_status status = th_sample_inputs(ctx, t->sample, dtype, options->seed + 1, t->inputs);
     for (int i = 0; i < t->sample->n_inputs && status == TH_OK; i++) {
         if (t->inputs[i] && t->strided) {
