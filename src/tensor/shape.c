@@ -58,20 +58,13 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
     return dense;
 }
 
-/* The last of so many elements. */
-static int64_t advanced(int64_t reach, int64_t count, int64_t step)
-{
-    return (int64_t)((uint64_t)reach + (uint64_t)(count - 1) * (uint64_t)step);
-}
-
-/* From the smallest stride on, each must lead past all that the ones before reach. Numbers wrap around only beside a
- * size of 0, where all is distinct. */
+/* From the smallest stride on, each must lead past all that the ones before reach. */
 bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
 {
     int64_t steps[TH_MAX_DIMS], counts[TH_MAX_DIMS], reach = 0;
     int n = 0, nested = ndim - 1;
     for (; nested >= 0 && (size[nested] == 1 || stride[nested] > reach); nested--) /* as most do */
-        reach = size[nested] > 1 ? advanced(reach, size[nested], stride[nested]) : reach;
+        reach += size[nested] > 1 ? (size[nested] - 1) * stride[nested] : 0;
     if (nested < 0)
         return true;
     reach = 0;
@@ -80,7 +73,7 @@ bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
             return true;
         if (size[d] == 1)
             continue;
-        const int64_t step = stride[d] < 0 ? (int64_t)(0 - (uint64_t)stride[d]) : stride[d];
+        const int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
         int at = n++;
         for (; at > 0 && steps[at - 1] > step; at--) {
             steps[at] = steps[at - 1];
@@ -92,7 +85,7 @@ bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
     for (int i = 0; i < n; i++) {
         if (steps[i] <= reach)
             return false;
-        reach = advanced(reach, counts[i], steps[i]);
+        reach += (counts[i] - 1) * steps[i];
     }
     return true;
 }
