@@ -5,6 +5,11 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tapehead)
 
+# Directories that come first with this library are for all users, whatever the umask of who installs.
+foreach(directory ${CMAKE_INSTALL_LIBDIR}/cmake ${package_dir} ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    install(DIRECTORY DESTINATION ${directory})
+endforeach()
+
 install(TARGETS tapehead tapehead_static EXPORT tapehead-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

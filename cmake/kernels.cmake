@@ -17,7 +17,7 @@ function(tapehead_kernel_instance bits isa)
     # have a name of its own in the whole folder.)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
     # -Wno-psabi: vectors are passed between functions of one file only.
-    tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} -ffp-contract=fast -Wno-psabi
+    tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi
         ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
 endfunction()
 

@@ -7,6 +7,10 @@ set -eu
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=$root/build
 if ! { mkdir -p "$build" && [ -w "$build" ]; } 2>/dev/null; then
+    if [ -z "${XDG_CACHE_HOME:-}${HOME:-}" ]; then
+        echo "$root cannot be written, and without HOME or XDG_CACHE_HOME there is no other place to build in" >&2
+        exit 1
+    fi
     build=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/build-$(printf %s "$root" | cksum | cut -d ' ' -f 1)
     echo "$root cannot be written: building in $build" >&2
     mkdir -p "$build"

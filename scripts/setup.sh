@@ -82,10 +82,14 @@ has_valgrind() {
     valgrind --version
 }
 
-# Prints the packages that are missing.
+# Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
 missing() {
+    why=${1:-}
     need() { # need PACKAGE TEST
-        "$2" >/dev/null 2>&1 || printf ' %s' "$1"
+        if ! said=$("$2" 2>&1); then
+            printf ' %s' "$1"
+            [ -z "$why" ] || printf '%s: %s\n' "$1" "$said" >&2
+        fi
     }
     case ${CC:-cc} in
     *clang*)
@@ -138,8 +142,30 @@ else
 fi
 echo "Installing them with ${as_root:+$as_root }apt-get." >&2
 
+apt() { # sudo takes the variables of a proxy away
+    $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        ${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
+        ${all_proxy:+"all_proxy=$all_proxy"} ${no_proxy:+"no_proxy=$no_proxy"} "$@" </dev/null
+}
+
+# Waits for other installations, five minutes at most, and first brings one to its end that was interrupted.
 get() {
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q "$@" </dev/null >&2
+    tries=60
+    until problem=$({ apt apt-get -q "$@" 2>&1 >&3; } 3>&2); do
+        tries=$((tries - 1))
+        case $tries:$problem in
+        0:*) ;;
+        *"Could not get lock"*)
+            [ "$tries" -lt 59 ] || echo "Another process is installing packages: waiting for it." >&2
+            sleep 5
+            continue
+            ;;
+        *"dpkg --configure -a"*) ! apt dpkg --configure -a >&2 || continue ;;
+        esac
+        printf '%s\n' "$problem" >&2
+        return 1
+    done
+    [ -z "$problem" ] || printf '%s\n' "$problem" >&2
 }
 get update || echo "The package lists could not be brought up to date; trying with those that are there." >&2
 # shellcheck disable=SC2086 # a list of words
@@ -148,7 +174,7 @@ get install -y --no-install-recommends $packages || {
     exit 1
 }
 
-packages=$(missing)
+packages=$(missing why)
 if [ -n "$packages" ]; then
     echo "Installed, but still not usable:$packages" >&2
     exit 1

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instances.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
@@ -433,23 +434,17 @@ START_TEST(test_bits_at_any_number_of_threads)
 }
 END_TEST
 
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
-
 /* The kernels below the sums: the same additions in the same order with every instruction set, any length. */
 START_TEST(test_sums_on_every_instruction_set)
 {
     enum { ROWS = 37, COLUMNS = 301 };
     static float x[ROWS * COLUMNS], rows[3][ROWS], columns[3][COLUMNS];
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    const th_kernels *const tables[3] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
     for (int i = 0; i < ROWS * COLUMNS; i++)
         x[i] = (float)below(1 << 20) / 1048576.0f - 0.4f;
     for (int n = 1; n <= COLUMNS; n += 1 + n / 40)
-        for (int isa = 0; isa < 1 + avx2 + avx512; isa++) {
-            tables[isa]->sum_rows(ROWS, n, x, COLUMNS, rows[isa]);
-            tables[isa]->sum_columns(1 + n % ROWS, n, x, COLUMNS, columns[isa]);
+        for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+            f32[isa]->sum_rows(ROWS, n, x, COLUMNS, rows[isa]);
+            f32[isa]->sum_columns(1 + n % ROWS, n, x, COLUMNS, columns[isa]);
             ck_assert_mem_eq(rows[isa], rows[0], sizeof rows[0]);
             ck_assert_mem_eq(columns[isa], columns[0], sizeof columns[0]);
             float sum = 0;

@@ -4,22 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "instances.h"
 #include "kernels/optimizer_kernels.h"
-
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
-extern const th_kernels th_kernels_f64_baseline;
-
-enum { BASELINE, AVX2, AVX512, ISAS };
-static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
-
-static bool supported(int isa)
-{
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return isa == BASELINE || (isa == AVX2 ? avx2 : avx512);
-}
 
 enum { N = 83, STEPS = 1000 };
 

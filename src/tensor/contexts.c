@@ -1,7 +1,7 @@
 /* The contexts that live in this process, by number. A handle carries its context's number, and each thread keeps that
- * of the context it used last, so that neither can lead into one that has been freed. The only state of the library
- * that threads share; nothing here is locked but adding, removing, and the rare error that is stored in a context which
- * another thread may be freeing. */
+ * of the context it used last, so that neither can lead into one that has been freed. Threads share nothing else but
+ * what kernels/team.c counts and OpenBLAS. Nothing here is locked but adding, removing, and the rare error that is
+ * stored in a context which another thread may be freeing. */
 #include <pthread.h>
 
 #include "tensor/context.h"
