@@ -9,5 +9,5 @@ build=$root/build/bench
 "$root/scripts/setup.sh" bench
 echo "Building into $build" >&2
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_EXAMPLES=ON -DTAPEHEAD_TESTS=OFF >/dev/null
-cmake --build "$build" --parallel "$(nproc)" --target train_step copy_task >/dev/null
+cmake --build "$build" --parallel "$(nproc)" --target bench_train_step copy_task >/dev/null
 exec python3 "$root/bench/busy.py" --build "$build" --out "$root/bench/results/busy.md" "$@"
