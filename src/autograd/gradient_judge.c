@@ -286,10 +286,11 @@ static bool agrees(const derivative *d, int k)
            (confirms(d, k, k - 1) || confirms(d, k, k + 1));
 }
 
-/* No kink or jump between the outputs at step k, as far as it can tell from the next longer one. */
+/* No kink or jump between the outputs at step k, as far as it, and the next longer one where there is one, can tell. */
 static bool is_smooth(const derivative *d, int k)
 {
-    return bend(d, k) <= fmax(fabs(quotient(d, k)) / 2, bend(d, k + 1) / 2) + 2 * rounding(d, k);
+    const double longer = known(d, k + 1) ? bend(d, k + 1) : 0;
+    return bend(d, k) <= fmax(fabs(quotient(d, k)), longer) / 2 + 2 * rounding(d, k);
 }
 
 /* The outputs change clearly less over step k than over the next longer one, as they do wherever the function is not
