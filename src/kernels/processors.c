@@ -13,6 +13,13 @@
 
 /* -- the quota -- */
 
+static FILE *open_below(const char *directory, const char *name)
+{
+    char path[3 * PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s%s", directory, name);
+    return length < (int)sizeof path ? fopen(path, "re") : NULL;
+}
+
 /* One mounted hierarchy of control groups that can limit processors. */
 typedef struct hierarchy {
     bool version2;
@@ -59,9 +66,7 @@ static const char *parse_group(const char *line, bool version2)
 /* The path of this process's group below the hierarchy's mount point: "", or it begins with a slash. */
 static bool find_group(const char *root, const hierarchy *h, char path[PATH_MAX])
 {
-    char name[PATH_MAX];
-    snprintf(name, sizeof name, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(name, "re");
+    FILE *file = open_below(root, "/proc/self/cgroup");
     if (!file)
         return false;
     char *line = NULL;
@@ -85,9 +90,7 @@ static bool find_group(const char *root, const hierarchy *h, char path[PATH_MAX]
 /* A file's first numbers, at most two; returns how many there are. */
 static int read_numbers(const char *directory, const char *name, long long number[2])
 {
-    char path[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "re");
+    FILE *file = open_below(directory, name);
     if (!file)
         return 0;
     const int count = fscanf(file, "%lld %lld", &number[0], &number[1]); /* none of "max 100000" */
@@ -99,9 +102,9 @@ static int read_numbers(const char *directory, const char *name, long long numbe
 static int quota_of(const char *directory, bool version2)
 {
     long long quota[2], period[2]; /* microseconds of processor time, in so many */
-    if (version2 ? read_numbers(directory, "cpu.max", quota) < 2
-                 : read_numbers(directory, "cpu.cfs_quota_us", quota) < 1 ||
-                       read_numbers(directory, "cpu.cfs_period_us", period) < 1)
+    if (version2 ? read_numbers(directory, "/cpu.max", quota) < 2
+                 : read_numbers(directory, "/cpu.cfs_quota_us", quota) < 1 ||
+                       read_numbers(directory, "/cpu.cfs_period_us", period) < 1)
         return INT_MAX;
     const long long time = quota[0], every = version2 ? quota[1] : period[0];
     if (time <= 0 || every <= 0)
@@ -130,9 +133,7 @@ static int quota_in(const char *root, const hierarchy *h)
 
 int th_processors_quota(const char *root)
 {
-    char name[PATH_MAX];
-    snprintf(name, sizeof name, "%s/proc/self/mountinfo", root);
-    FILE *file = fopen(name, "re");
+    FILE *file = open_below(root, "/proc/self/mountinfo");
     if (!file)
         return INT_MAX;
     char *line = NULL;

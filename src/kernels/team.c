@@ -231,10 +231,11 @@ static void help(team *t, int worker)
 
 /* -- a team begins and ends -- */
 
-static void *wait_for_end(void *semaphore)
+/* Waits for a semaphore, whatever signals come meanwhile. In the form of a thread's function. */
+static void *wait_for_post(void *semaphore)
 {
     while (sem_wait(semaphore) != 0)
-        ; /* a signal */
+        ;
     return NULL;
 }
 
@@ -252,7 +253,7 @@ static int threads_there_can_be(int threads)
         return 1;
     sem_init(&over, 0, 0);
     int made = 0;
-    while (made < threads && pthread_create(&trial[made], NULL, wait_for_end, &over) == 0)
+    while (made < threads && pthread_create(&trial[made], NULL, wait_for_post, &over) == 0)
         made++;
     for (int i = 0; i < made; i++)
         sem_post(&over);
@@ -279,8 +280,7 @@ static void *host(void *argument)
             t->size = omp_get_num_threads();
             pthread_mutex_unlock(&beginning);
             sem_post(&t->started);
-            while (sem_wait(&t->ended) != 0)
-                ; /* a signal */
+            wait_for_post(&t->ended);
         }
     }
     return NULL;
@@ -347,8 +347,7 @@ static team *begin(int threads)
         free(t);
         return NULL;
     }
-    while (sem_wait(&t->started) != 0)
-        ; /* a signal */
+    wait_for_post(&t->started);
     atomic_store(&processors, th_processors_of_process());
     return t;
 }
