@@ -238,22 +238,6 @@ th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t 
     return t;
 }
 
-th_body *th_alias(th_body *t, const char *operation)
-{
-    th_body *alias = th_handle_new(t->ctx, false, operation);
-    if (alias == NULL)
-        return NULL;
-    alias->storage = t->storage;
-    alias->dtype = t->dtype;
-    alias->ndim = t->ndim;
-    memcpy(alias->size, t->size, sizeof t->size);
-    memcpy(alias->stride, t->stride, sizeof t->stride);
-    memcpy(alias->axes, t->axes, sizeof t->axes);
-    alias->offset = t->offset;
-    th_storage_hold(alias->storage);
-    return alias;
-}
-
 /* The body waits for its next tensor, unless it has had as many as handles can tell apart. Its storage must have been
  * dropped. */
 void th_handle_free_owned(th_body *t)

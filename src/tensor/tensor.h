@@ -122,9 +122,6 @@ th_status th_refused(const th_tensor *t);
 /* The body of a tensor that is only looked at: NULL is legal and gives NULL, a pending error is no obstacle. */
 th_body *th_looked_at(const th_tensor *t, const char *operation);
 
-/* A second handle on t's storage with t's geometry, of the step; outside the gradient's path. */
-th_body *th_alias(th_body *t, const char *operation);
-
 static inline void *th_tensor_data(const th_body *t)
 {
     return t->storage->data ? (char *)t->storage->data + (size_t)t->offset * th_dtype_size(t->dtype) : NULL;
