@@ -20,10 +20,9 @@ typedef struct th_context_options {
                     (rounded up), OMP_NUM_THREADS or OMP_THREAD_LIMIT say so */
     size_t memory_limit;    /* bytes taken from the allocator at most (reserved, below); 0: no limit */
     th_allocator allocator; /* all zero: aligned memory from the C library */
-    th_dtype
-        default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64: the type of new parameters and of creation without a type */
-    bool shapes_only;  /* shape rules, recording and memory accounting; no kernel runs, no data exists: a forecast of
-                          the memory, below */
+    th_dtype default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64: of new parameters, and of creation without a type */
+    bool shapes_only;       /* shape rules, recording and memory accounting; no kernel runs, no data exists: a forecast
+                                of the memory, below */
     bool bfloat16_products; /* as th_set_bfloat16_products */
 } th_context_options;
 

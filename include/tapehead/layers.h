@@ -70,8 +70,7 @@ TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *k
 typedef struct th_attend_options {
     const th_mask *mask;
     th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
-    th_tensor *
-        *weights; /* asked for: (B, H, T, S) per head, before dropout; like every result it belongs to the tape */
+    th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result they are the tape's */
 } th_attend_options;
 TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                                  const th_attend_options *options);

@@ -129,9 +129,8 @@ TH_API th_tensor *th_rms_norm(th_tensor *x, const th_norm_options *options);
 typedef struct th_cross_entropy_options {
     int64_t ignore_index; /* with .ignore: targets of this value do not count; TH_IGNORE(-100) sets both */
     bool ignore;
-    double
-        label_smoothing; /* 0 .. 1: that share of the target is spread evenly over the classes (Szegedy et al. 2016) */
-    double normalizer;   /* 0: the mean over counted targets; else sum / normalizer */
+    double label_smoothing; /* 0 .. 1: this share of the target is spread over all classes (Szegedy et al. 2016) */
+    double normalizer;      /* 0: the mean over counted targets; else sum / normalizer */
 } th_cross_entropy_options;
 #define TH_IGNORE(index) .ignore_index = (index), .ignore = true
 /* -log softmax(logits)[target], logits (N, V), targets (N) int32/int64. No counted target: 0. Errors: a target outside
