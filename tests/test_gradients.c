@@ -234,7 +234,7 @@ static bool rejected(const th_op *op, mutation m, int input, bool *tried)
     current = m;
     mutated_input = input;
     mutant.backward = mutant_backward;
-    mutant.passes = 0;
+    mutant.identity_gradients = 0;
     /* an operation that cannot add, and so always overwrites, is broken in the sixth way by not saying so */
     if (m == OVERWRITTEN)
         mutant.flags &= ~(uint32_t)TH_OP_CANNOT_ADD;

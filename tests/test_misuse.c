@@ -795,7 +795,7 @@ START_TEST(a_freed_module_is_refused)
     th_module_free(h->member);
     ck_assert_ptr_null(th_module_forward(&h->base, x));
     assert_error(TH_ERROR_STATE, "module_forward: dense has been freed");
-    ck_assert_ptr_null(th_dense_onto(h->member, x, x));
+    ck_assert_ptr_null(th_dense_residual(h->member, x, x));
     assert_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_ptr_null(th_module_evaluate(h->member, x));
     assert_error(TH_ERROR_STATE, "dense has been freed");

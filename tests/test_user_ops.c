@@ -409,7 +409,7 @@ static const th_sample square_samples[] = {
 };
 static const th_op square = {.name = "square",
                              .n_inputs = 1,
-                             .flags = TH_OP_CHEAP | TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
+                             .flags = TH_OP_RECOMPUTE | TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
                              .saves = TH_SAVE_INPUT(0),
                              .shape = same_shape,
                              .forward = square_forward,
@@ -637,7 +637,7 @@ static th_status first_given_shape(th_call *c)
 static const th_op total = {.name = "total",
                             .n_inputs = TH_ANY_INPUTS,
                             .optional = TH_SAVE_INPUT(0),
-                            .passes = TH_SAVE_INPUT(0),
+                            .identity_gradients = TH_SAVE_INPUT(0),
                             .shape = first_given_shape,
                             .forward = sum_forward,
                             .samples = product_samples};
@@ -707,7 +707,7 @@ static const th_sample line_samples[] = {
 static const th_op line = {.name = "line",
                            .n_inputs = 3,
                            .flags = TH_OP_BROADCASTS,
-                           .passes = TH_SAVE_INPUT(2),
+                           .identity_gradients = TH_SAVE_INPUT(2),
                            .saves_for = {TH_SAVE_INPUT(1), TH_SAVE_INPUT(0)},
                            .shape = th_shape_elementwise,
                            .forward = line_forward,
@@ -804,7 +804,7 @@ static void optional_beyond(th_op *op)
 }
 static void passes_beyond(th_op *op)
 {
-    op->passes = TH_SAVE_INPUT(1);
+    op->identity_gradients = TH_SAVE_INPUT(1);
 }
 static void early_beyond(th_op *op)
 {
@@ -812,7 +812,7 @@ static void early_beyond(th_op *op)
 }
 static void early_and_passing(th_op *op)
 {
-    op->early = op->passes = TH_SAVE_INPUT(0);
+    op->early = op->identity_gradients = TH_SAVE_INPUT(0);
 }
 static void early_without_backward(th_op *op)
 {
@@ -878,7 +878,7 @@ static void an_optional_view(th_op *op)
 static void a_cheap_view(th_op *op)
 {
     *op = flip;
-    op->flags |= TH_OP_CHEAP;
+    op->flags |= TH_OP_RECOMPUTE;
 }
 
 #define DESCRIPTOR(change, words)                                                                                      \
@@ -903,7 +903,7 @@ static const struct {
     DESCRIPTOR(saves_for_a_second_input, "more entries than the 1 that count"),
     DESCRIPTOR(saves_for_with_a_missing_one, "names an input or output that is not there"),
     DESCRIPTOR(optional_beyond, "optional names an input that is not there"),
-    DESCRIPTOR(passes_beyond, "passes names an input that is not there"),
+    DESCRIPTOR(passes_beyond, "identity_gradients names an input that is not there"),
     DESCRIPTOR(early_beyond, "early names an input that is not there"),
     DESCRIPTOR(early_and_passing, "either early or passed on"),
     DESCRIPTOR(early_without_backward, "early gradients need a backward"),
@@ -1163,7 +1163,7 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op = square;
     op.flags = 0;
     op.shape = of_another_type;
-    op.passes = TH_SAVE_INPUT(0);
+    op.identity_gradients = TH_SAVE_INPUT(0);
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_TYPE, "the types differ");
     op = energy;
@@ -1207,7 +1207,7 @@ START_TEST(random_numbers_are_drawn_once)
 {
     const th_op noise = {.name = "noise",
                          .n_inputs = 1,
-                         .passes = TH_SAVE_INPUT(0),
+                         .identity_gradients = TH_SAVE_INPUT(0),
                          .shape = noise_shape,
                          .forward = noise_forward,
                          .samples = square_samples};

@@ -16,7 +16,7 @@ typedef struct th_dense_layer_options {
 } th_dense_layer_options;
 TH_API th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options);
 /* The same layer with residual (N, out) added to its result, as one operation. */
-TH_API th_tensor *th_dense_onto(th_module *dense, th_tensor *x, th_tensor *residual);
+TH_API th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual);
 
 /* Row i of weight (count, width) for every index i: (N) int32/int64 -> (N, width). weight: N(0, 1). */
 TH_API th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width);
@@ -77,7 +77,7 @@ TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tens
 
 /* -- with the caller's line -- */
 #define th_dense_new(...) TH_AT_POINTER(th_module, th_dense_new(__VA_ARGS__))
-#define th_dense_onto(...) TH_AT(th_dense_onto(__VA_ARGS__))
+#define th_dense_residual(...) TH_AT(th_dense_residual(__VA_ARGS__))
 #define th_embedding_new(...) TH_AT_POINTER(th_module, th_embedding_new(__VA_ARGS__))
 #define th_layer_norm_new(...) TH_AT_POINTER(th_module, th_layer_norm_new(__VA_ARGS__))
 #define th_rms_norm_new(...) TH_AT_POINTER(th_module, th_rms_norm_new(__VA_ARGS__))

@@ -21,6 +21,7 @@ enum {
     TH_MAX_OUTPUTS = 4,
     TH_MAX_SAMPLE_INPUTS = 32,
     TH_ANY_INPUTS = -1, /* concat, stack: any number of inputs */
+    TH_MAX_PLAN = 4096, /* bytes of what an operation plans for a call */
     TH_SHAPE_TEXT = 160
 };
 
@@ -60,6 +61,7 @@ typedef struct th_call {
     bool early;                /* forward: input_gradient is on offer (th_op.early); backward: what forward wrote there,
                                   for an output gradient of 1, still stands in input_gradient; nothing saved is given */
     th_random_call random;     /* after th_call_draw in the shape rule */
+    const void *plan;          /* what .plan wrote; forward and backward find their scratch memory by it */
     void *scratch;             /* the bytes that .scratch asked for, 64-byte aligned */
 } th_call;
 
@@ -97,6 +99,13 @@ TH_API th_status th_shape_elementwise(th_call *call);
  * changes nothing. */
 TH_API void th_call_draw(th_call *call);
 
+/* -- scratch memory, planned once -- */
+/* In .plan: reserves that many elements of so many bytes for this run, from a 64-byte boundary on. Returns their place
+ * for th_call_scratch. What does not fit into a size_t is TH_ERROR_MEMORY when the plan is done. */
+TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element);
+/* In forward and backward: the memory at a place that the plan reserved. Uninitialised, and given back afterwards. */
+TH_API void *th_call_scratch(const th_call *call, size_t place);
+
 /* -- reading arrays, for any operation -- */
 TH_API int64_t th_array_numel(const th_array *array);
 TH_API bool th_array_contiguous(const th_array *array);
@@ -112,7 +121,7 @@ enum {
     TH_OP_CONTIGUOUS =
         1 << 1, /* wants contiguous inputs, output gradients and destinations: the driver copies where they are not */
     TH_OP_CANNOT_ADD = 1 << 2, /* backward always overwrites: the driver adds */
-    TH_OP_CHEAP = 1 << 3,      /* cheap to recompute: its results are not kept for backward but computed again */
+    TH_OP_RECOMPUTE = 1 << 3,  /* cheap to recompute: its results are not kept for backward but computed again */
     TH_OP_VIEW = 1 << 4, /* the output shares the memory of the one input: the shape rule calls th_call_view, no kernel
                             runs. Its gradient is the same view of the input's; where elements lie on one another, they
                             are added up there */
@@ -172,11 +181,19 @@ struct th_op {
     uint32_t saves;                    /* TH_SAVE_* bits that every backward reads */
     uint32_t saves_for[TH_MAX_INPUTS]; /* what the gradient of input i reads besides (any number of inputs: entry 0
                                           counts for all) */
-    uint32_t passes; /* inputs whose gradient is output gradient 0 itself, summed where they broadcast to it: the driver
-                        hands it on, backward is not asked for them */
+    /* inputs whose gradient is output gradient 0 itself, summed where they broadcast to it: the driver hands it on,
+     * backward is not asked for them */
+    uint32_t identity_gradients;
     th_status (*shape)(th_call *call);
     void (*forward)(const th_call *call);
-    void (*backward)(const th_call *call);                 /* NULL: not differentiable, or a view, or all inputs pass */
+    /* NULL: not differentiable, or a view, or all gradients are identities */
+    void (*backward)(const th_call *call);
+    const void *kernel; /* what a forward and backward shared by several operations computes with */
+    size_t plan_size;   /* bytes of what .plan writes, at most TH_MAX_PLAN */
+    /* Decides before every forward and backward what it will do and what scratch memory it needs, in plan_size bytes at
+     * `plan`, which are call->plan afterwards. It may read the geometry of every operand but no data: with shapes_only
+     * there is none, and nothing follows. May be NULL. */
+    void (*plan)(const th_call *call, bool backward, void *plan);
     size_t (*scratch)(const th_call *call, bool backward); /* may be NULL: none */
     int64_t (*multiply_adds)(const th_call *call);         /* of forward, for the printed tape; may be NULL: 0 */
     th_tensor *(*composed)(const void *attributes, th_tensor *const *inputs,

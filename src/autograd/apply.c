@@ -82,14 +82,14 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
 
 static bool differentiable(const th_op *op)
 {
-    return op->backward || op->passes || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
+    return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
 }
 
 /* Without a backward no gradient reaches an input to which the output's does not pass. */
 static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
 {
     for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->passes, i)) {
+        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
             th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
                     "input %d requires a gradient, which does not pass to it, and there is no backward", i);
             return false;
@@ -103,7 +103,7 @@ static bool wants_recording(th_context *ctx, const th_op *op, int n, th_body *co
         return false;
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient)
-            return op->backward || op->passes == 0 || reaches_all(ctx, op, n, inputs);
+            return op->backward || op->identity_gradients == 0 || reaches_all(ctx, op, n, inputs);
     return false;
 }
 
@@ -264,7 +264,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
-    const bool view = (op->flags & TH_OP_VIEW) && !op->passes;
+    const bool view = (op->flags & TH_OP_VIEW) && !op->identity_gradients;
     const th_places *places = NULL;
     if (view && (view_gradient_geometry(frame, outputs[0], inputs[0]) != TH_OK ||
                  note_repeats(frame, tape, outputs[0], &places) != TH_OK))
@@ -288,7 +288,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
                       .lowest = index};
     th_location(&node->file, &node->line);
 
-    const bool cheap = (op->flags & TH_OP_CHEAP) && !ctx->keep_values;
+    const bool cheap = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
     for (int i = 0; i < n; i++) {
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)

@@ -240,9 +240,9 @@ static th_status load(th_frame *frame, const th_node *node)
     return TH_OK;
 }
 
-static bool passes(const th_node *node, int i)
+static bool has_identity_gradient(const th_node *node, int i)
 {
-    return th_op_names(node->op, node->op->passes, i);
+    return th_op_names(node->op, node->op->identity_gradients, i);
 }
 
 static th_status run_backward(th_frame *frame, const th_node *node, destination *dest, bool keep_tape)
@@ -252,7 +252,7 @@ static th_status run_backward(th_frame *frame, const th_node *node, destination 
                            .values = !keep_tape && !frame->call.early};
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
-        if (passes(node, i) || !th_input_gradient_wanted(ctx, node, i))
+        if (has_identity_gradient(node, i) || !th_input_gradient_wanted(ctx, node, i))
             continue;
         if (prepare(frame, node, dest, i, allowed) != TH_OK)
             return ctx->error;
@@ -283,7 +283,7 @@ static th_status backward_node(th_context *ctx, const th_node *node, bool keep_t
     for (int i = 0; i < node->n_inputs; i++)
         finish(&frame, &dest[i], i);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
-        if (passes(node, i) && th_input_gradient_wanted(ctx, node, i))
+        if (has_identity_gradient(node, i) && th_input_gradient_wanted(ctx, node, i))
             pass_on(&frame, node, i);
     if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
         th_trace_call(&frame, node, true);
@@ -303,7 +303,7 @@ static bool has_gradient(const th_node *node)
 /* A view that only renames its root's gradient: nothing to do backward. */
 static bool is_plain_view(const th_node *node)
 {
-    return (node->op->flags & TH_OP_VIEW) && !node->op->passes && !node->places;
+    return (node->op->flags & TH_OP_VIEW) && !node->op->identity_gradients && !node->places;
 }
 
 static th_status visit(th_context *ctx, th_node *node, bool keep_tape)

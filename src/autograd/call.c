@@ -1,5 +1,6 @@
 /* What shape rules call, and running a call that they have described. */
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "autograd/profile.h"
@@ -264,6 +265,23 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
     return block;
 }
 
+size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
+{
+    th_frame *frame = (th_frame *)(uintptr_t)call;
+    const size_t place = frame->scratch_bytes;
+    size_t bytes;
+    if (!th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
+        frame->scratch_bytes = SIZE_MAX; /* which no arena grants */
+    else
+        frame->scratch_bytes += bytes;
+    return place;
+}
+
+void *th_call_scratch(const th_call *call, size_t place)
+{
+    return ((const th_frame *)call)->scratch + place;
+}
+
 /* Copies of operands for an operation that wants contiguous memory. */
 typedef struct copies {
     th_block *fixed[TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS], **block;
@@ -311,14 +329,20 @@ static th_status run_kernel(th_frame *frame, bool backward)
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;
     th_block *scratch = NULL;
+    _Alignas(max_align_t) unsigned char plan[TH_MAX_PLAN];
     const bool bfloat16 = ctx->machine.bfloat16_products;
     if (frame->node)
         ctx->machine.bfloat16_products = frame->node->bfloat16;
     ctx->running = call->op;
-    const size_t bytes = call->op->scratch ? call->op->scratch(call, backward) : 0;
+    frame->scratch_bytes = 0;
+    if (call->op->plan) {
+        call->op->plan(call, backward, plan);
+        call->plan = plan;
+    }
+    const size_t bytes = call->op->scratch ? call->op->scratch(call, backward) : frame->scratch_bytes;
     if (bytes) {
         scratch = th_take_block(ctx, &ctx->step_arena, bytes, call->op->name);
-        call->scratch = scratch ? th_block_data(scratch) : NULL;
+        call->scratch = frame->scratch = scratch ? th_block_data(scratch) : NULL;
     }
     if (!ctx->error && !ctx->options.shapes_only) {
         if (backward)
@@ -329,6 +353,7 @@ static th_status run_kernel(th_frame *frame, bool backward)
     if (scratch)
         th_arena_give(&ctx->step_arena, scratch);
     call->scratch = NULL;
+    call->plan = NULL;
     ctx->running = NULL;
     ctx->machine.bfloat16_products = bfloat16;
     return ctx->error;

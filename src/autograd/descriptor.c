@@ -10,7 +10,7 @@ static const int64_t MOST_ELEMENTS = INT64_MAX / 16;
 
 enum {
     INPUT_BITS = (1u << TH_MAX_INPUTS) - 1,
-    FLAGS = TH_OP_BROADCASTS | TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_CHEAP | TH_OP_VIEW | TH_OP_IN_PLACE |
+    FLAGS = TH_OP_BROADCASTS | TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_RECOMPUTE | TH_OP_VIEW | TH_OP_IN_PLACE |
             TH_OP_ANY_LAYOUT | TH_OP_OVER_INPUT
 };
 
@@ -49,7 +49,7 @@ static th_status check_early(th_context *ctx, const th_op *op)
         return REFUSE("early gradients need a backward, for when forward cannot be offered their memory");
     if (op->differentiable_outputs > 1)
         return REFUSE("with early gradients output 0 is the one differentiable output");
-    if (op->early & op->passes)
+    if (op->early & op->identity_gradients)
         return REFUSE("an input's gradient is either early or passed on");
     return TH_OK;
 }
@@ -82,21 +82,23 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
                       saves & ~(inputs | outputs << TH_MAX_INPUTS));
     if (beyond)
         return REFUSE("saves_for has more entries than the %d that count", entries);
-    if ((op->optional | op->early | op->passes) & ~inputs)
+    if ((op->optional | op->early | op->identity_gradients) & ~inputs)
         return REFUSE("%s names an input that is not there (bits 0x%x)",
                       op->optional & ~inputs ? "optional"
                       : op->early & ~inputs  ? "early"
-                                             : "passes",
-                      (op->optional | op->early | op->passes) & ~inputs);
+                                             : "identity_gradients",
+                      (op->optional | op->early | op->identity_gradients) & ~inputs);
     if (op->differentiable_outputs & ~outputs)
         return REFUSE("differentiable_outputs names an output that is not there (bits 0x%x)",
                       op->differentiable_outputs & ~outputs);
-    if (op->not_differentiable && (op->backward || op->passes))
+    if (op->not_differentiable && (op->backward || op->identity_gradients))
         return REFUSE("there is both a gradient and a reason for having none");
     if (op->flags & TH_OP_VIEW)
         return check_view_descriptor(ctx, op);
     if (op->forward == NULL)
         return REFUSE("the operation has no forward");
+    if (op->plan_size > TH_MAX_PLAN)
+        return REFUSE("a plan has at most %d bytes, plan_size is %zu", TH_MAX_PLAN, op->plan_size);
     if (op->early && check_early(ctx, op) != TH_OK)
         return ctx->error;
     return check_flags(ctx, op);
@@ -237,14 +239,14 @@ static th_status check_broadcast(th_call *call)
     const th_array *output = &call->output[0];
     for (int i = 0; i < call->n_inputs; i++) {
         const th_array *input = &call->input[i];
-        const bool passes = th_op_names(op, op->passes, i);
-        if (!input->given || !(passes || (op->flags & TH_OP_BROADCASTS)))
+        const bool identity = th_op_names(op, op->identity_gradients, i);
+        if (!input->given || !(identity || (op->flags & TH_OP_BROADCASTS)))
             continue;
         if (!th_broadcasts_to(input->ndim, input->size, output->ndim, output->size))
             return th_call_fail(call, TH_ERROR_SHAPE,
                                 "input %d, %s, does not broadcast to the output that the shape rule declares, %s", i,
                                 TH_TEXT(input), TH_TEXT(output));
-        if (passes && input->dtype != output->dtype)
+        if (identity && input->dtype != output->dtype)
             return th_call_fail(call, TH_ERROR_TYPE, "the output's gradient passes to input %d, but the types differ",
                                 i);
     }
@@ -268,5 +270,5 @@ th_status th_frame_shape(th_frame *frame)
     for (int i = 0; i < call->n_outputs; i++)
         if ((frame->declared & 1u << i) && check_output(frame, i) != TH_OK)
             return ctx->error;
-    return (op->flags & TH_OP_BROADCASTS) || op->passes ? check_broadcast(call) : TH_OK;
+    return (op->flags & TH_OP_BROADCASTS) || op->identity_gradients ? check_broadcast(call) : TH_OK;
 }

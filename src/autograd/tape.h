@@ -96,8 +96,10 @@ typedef struct th_frame {
     th_call call;        /* first: shape rules get a pointer to it */
     const th_node *node; /* that the call comes from; NULL while it is being made */
     int64_t view_offset;
-    uint32_t declared; /* outputs that the shape rule declared */
-    bool drawn;        /* it has drawn its random numbers */
+    uint32_t declared;    /* outputs that the shape rule declared */
+    bool drawn;           /* it has drawn its random numbers */
+    size_t scratch_bytes; /* that its plan has reserved */
+    char *scratch;
     th_body **operand; /* [n_inputs] of a call being made */
     th_body *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],

@@ -40,16 +40,16 @@ static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
     return (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias});
 }
 
-th_tensor *(th_dense_onto)(th_module *dense, th_tensor *x, th_tensor *residual)
+th_tensor *(th_dense_residual)(th_module *dense, th_tensor *x, th_tensor *residual)
 {
     if (!th_module_begin(dense))
         return NULL;
     if (dense->forward != dense_layer_forward) {
-        th_fail(dense->ctx, TH_ERROR_ARGUMENT, "dense_onto", "%s is not a dense layer", dense->type);
+        th_fail(dense->ctx, TH_ERROR_ARGUMENT, "dense_residual", "%s is not a dense layer", dense->type);
         return th_module_end(dense, NULL);
     }
     const dense_layer *l = (const dense_layer *)dense;
-    if (!th_usable(residual, dense->ctx, "dense_onto", "the residual"))
+    if (!th_usable(residual, dense->ctx, "dense_residual", "the residual"))
         return th_module_end(dense, NULL);
     return th_module_end(dense, (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias, .residual = residual}));
 }

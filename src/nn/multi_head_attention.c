@@ -224,7 +224,7 @@ th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *k
                                                              .weights = given.weights ? &weights : NULL,
                                                          });
     th_tensor *merged = merge_heads(heads);
-    th_tensor *output = given.residual ? (th_dense_onto)(l->out_proj, merged, given.residual)
+    th_tensor *output = given.residual ? (th_dense_residual)(l->out_proj, merged, given.residual)
                                        : (th_module_forward)(l->out_proj, merged);
     if (output && th_ndim(output) == 3)
         th_set_axes(output, "BTE");

@@ -69,7 +69,7 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     th_tensor *h = (th_module_forward)(b->linear1, normed(norm, x));
     h = activate(th_scope_end(b->base.ctx, h), b->activation); /* (.., T, mlp_width) */
     h = (th_dropout)(h, b->mlp_dropout);
-    return residual ? (th_dense_onto)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
+    return residual ? (th_dense_residual)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
 }
 
 /* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped. */

@@ -23,7 +23,7 @@ const th_op th_op_add = {
     .gradient = "da = dy; db = dy",
     .n_inputs = 2,
     .flags = TH_OP_BROADCASTS | TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
-    .passes = 1u << 0 | 1u << 1,
+    .identity_gradients = 1u << 0 | 1u << 1,
     .shape = th_shape_elementwise,
     .forward = add_forward,
     .samples = add_samples,

@@ -1,7 +1,7 @@
 /* argmax: the index of the largest x along one axis: the first of equals; NaN wins. int64.
  * This file: shape rule, value, samples. It has no gradient. */
-#include "ops/letters.h"
-#include "ops/rows.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/rows.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 

@@ -1,7 +1,7 @@
 /* equal, not_equal, less, less_equal, greater, greater_equal: bool, broadcast, of two tensors of one type, any. Without
  * a gradient. This file: shape rule, values, samples. */
 #include "kernels/compare.h"
-#include "ops/broadcast.h"
+#include "ops/shared/broadcast.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 

@@ -1,7 +1,7 @@
 /* cross_entropy: the mean over counted targets of -log softmax(logits)[target], from logits, with label smoothing.
  * This file: shape rule, value, gradient, samples. The formulas, and what a row costs: ops/class_loss.h. */
-#include "ops/class_loss.h"
-#include "ops/scratch.h"
+#include "ops/shared/class_loss.h"
+#include "ops/shared/scratch.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 

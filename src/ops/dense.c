@@ -1,9 +1,9 @@
 /* dense: y = x Wᵀ + b + residual, a matrix product that starts each sum with the bias and the residual. The matrix
  * product's own work is in kernels/product.h. Rows that take no part in dW: ops/weight_gradient.h. */
-#include "ops/letters.h"
-#include "ops/product_call.h"
-#include "ops/scratch.h"
-#include "ops/weight_gradient.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/product_call.h"
+#include "ops/shared/scratch.h"
+#include "ops/shared/weight_gradient.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -223,7 +223,7 @@ const th_op th_op_dense = {
     .gradient = "dx = dy W, dW = dyᵀ x, db = column sums of dy, dresidual = dy",
     .n_inputs = 4,
     .optional = TH_SAVE_INPUT(BIAS) | TH_SAVE_INPUT(RESIDUAL),
-    .passes = TH_SAVE_INPUT(RESIDUAL),
+    .identity_gradients = TH_SAVE_INPUT(RESIDUAL),
     .flags = TH_OP_OVER_INPUT,
     .saves_for = {[X] = TH_SAVE_INPUT(WEIGHT), [WEIGHT] = TH_SAVE_INPUT(X)},
     .shape = dense_shape,

@@ -2,10 +2,10 @@
  * logits exists at a time: some rows are multiplied, turned into its loss, and while it is there into its gradient
  * and into what it adds to those of x and weight, so that the logits are computed once. The formulas of the loss are in
  * ops/class_loss.h, the rows that take no part in dW in ops/weight_gradient.h. */
-#include "ops/class_loss.h"
-#include "ops/product_call.h"
-#include "ops/scratch.h"
-#include "ops/weight_gradient.h"
+#include "ops/shared/class_loss.h"
+#include "ops/shared/product_call.h"
+#include "ops/shared/scratch.h"
+#include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"

@@ -86,7 +86,7 @@ const th_op th_op_dropout = {
     .gradient = "dx = dy * m",
     .n_inputs = 1,
     .attributes_size = sizeof(dropout_attributes),
-    .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_CHEAP | TH_OP_IN_PLACE,
+    .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_RECOMPUTE | TH_OP_IN_PLACE,
     .shape = dropout_shape,
     .forward = dropout_forward,
     .backward = dropout_backward,

@@ -2,10 +2,10 @@
  * the number of threads. */
 #include <string.h>
 
-#include "ops/indices.h"
-#include "ops/letters.h"
-#include "ops/scratch.h"
-#include "ops/walk.h"
+#include "ops/shared/indices.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/scratch.h"
+#include "ops/shared/walk.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"

@@ -1,6 +1,6 @@
 /* expand: sizes of 1, and new leading dimensions, repeated without a copy: a view with stride 0. The one view whose
  * gradient is not a view: elements that were repeated receive the sum, which the driver forms. */
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
@@ -55,7 +55,7 @@ const th_op th_op_expand = {
     .n_inputs = 1,
     .attributes_size = sizeof(expand_attributes),
     .flags = TH_OP_VIEW | TH_OP_BROADCASTS,
-    .passes = TH_SAVE_INPUT(0),
+    .identity_gradients = TH_SAVE_INPUT(0),
     .shape = expand_shape,
     .samples = expand_samples,
 };

@@ -28,7 +28,7 @@ const th_op th_op_gelu_tanh = {
     .value = "y = x / 2 * (1 + tanh(sqrt(2/π) (x + 0.044715 x³)))",
     .gradient = "dx = dy * (s + x * s * (1 - s) * 2u'), s = sigmoid(2u)",
     .n_inputs = 1,
-    .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_CHEAP,
+    .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_RECOMPUTE,
     .saves = TH_SAVE_INPUT(0),
     .shape = th_shape_elementwise,
     .forward = gelu_tanh_forward,

@@ -1,7 +1,7 @@
 /* log_sum_exp: y = log sum_j exp(x_j) over a set of axes, computed around the largest x_j; of nothing, or of -inf
  * alone: -inf. This file: value, gradient, samples; the shape rule is every reduction's. */
-#include "ops/reduction.h"
-#include "ops/rows.h"
+#include "ops/shared/reduction.h"
+#include "ops/shared/rows.h"
 #include "tensor/elementwise.h"
 
 static void forward_rows(const th_call *c, th_rows *rows)

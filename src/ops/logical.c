@@ -1,7 +1,7 @@
 /* logical_and, logical_or (broadcast), logical_not: of bool tensors. Without a gradient.
  * This file: shape rule, values, samples. */
 #include "kernels/compare.h"
-#include "ops/broadcast.h"
+#include "ops/shared/broadcast.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 

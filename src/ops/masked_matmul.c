@@ -4,10 +4,10 @@
  * parts. The left operand is copied with 0 in hidden places and the right one with 0 in place of what is not finite;
  * their product is what everything visible and finite adds up to, in the order of every other product. Then the few
  * elements that were left out of the right operand are added where they are visible. */
-#include "ops/letters.h"
-#include "ops/product_call.h"
-#include "ops/scratch.h"
-#include "ops/walk.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/product_call.h"
+#include "ops/shared/scratch.h"
+#include "ops/shared/walk.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"

@@ -1,9 +1,9 @@
 /* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is
  * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. This file:
  * shape rule, value, gradient, samples. What a mask means is in mask.h. */
-#include "ops/mask.h"
-#include "ops/rows.h"
-#include "ops/scratch.h"
+#include "ops/shared/mask.h"
+#include "ops/shared/rows.h"
+#include "ops/shared/scratch.h"
 #include "tensor/elementwise.h"
 
 enum { SCORES, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };

@@ -1,8 +1,8 @@
 /* matmul: matrix products over broadcast leading dimensions, read through strides: transposed views cost nothing.
  * One-dimensional operands are a row on the left and a column on the right, as NumPy has it. This file copies nothing.
  */
-#include "ops/letters.h"
-#include "ops/product_call.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/product_call.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"

@@ -1,7 +1,7 @@
 /* max: y = the largest x over a set of axes; NaN wins.
  * This file: shape rule, value, gradient, samples. */
-#include "ops/reduction.h"
-#include "ops/rows.h"
+#include "ops/shared/reduction.h"
+#include "ops/shared/rows.h"
 #include "tensor/elementwise.h"
 
 static th_status max_shape(th_call *c)

@@ -1,6 +1,6 @@
 /* mean: y = (sum of x over a set of axes) / n.
  * This file: value, gradient, samples; the shape rule is every reduction's. */
-#include "ops/reduction.h"
+#include "ops/shared/reduction.h"
 #include "tensor/elementwise.h"
 
 /* Of nothing: 0 / 0, NaN. */

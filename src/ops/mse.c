@@ -1,6 +1,6 @@
 /* mse: loss = mean((a - b)²), a and b broadcast together.
  * This file: shape rule, value, gradient, samples. */
-#include "ops/scratch.h"
+#include "ops/shared/scratch.h"
 #include "tapehead/ops.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"

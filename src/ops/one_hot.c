@@ -1,7 +1,7 @@
 /* one_hot: each index as a row of zeros with a single 1. Without a gradient: an index does not vary. */
-#include "ops/indices.h"
-#include "ops/letters.h"
-#include "ops/scratch.h"
+#include "ops/shared/indices.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/scratch.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"

@@ -1,7 +1,7 @@
 /* repeat: x tiled along its axes and along new leading ones, as numpy.tile. A copy; expand repeats axes of size 1
  * without one. */
-#include "ops/letters.h"
-#include "ops/walk.h"
+#include "ops/shared/letters.h"
+#include "ops/shared/walk.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"

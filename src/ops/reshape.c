@@ -1,6 +1,6 @@
 /* reshape: the same elements, in row-major order, under another shape. A view; where the strides allow none, th_reshape
  * makes the tensor contiguous first. This file moves no elements. */
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"

@@ -1,7 +1,7 @@
 /* rms_norm: y = x r weight over the last axis, r = 1 / sqrt(mean(x²) + eps) (Zhang & Sennrich 2019).
  * This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in
  * kernels/vector/norm.c. */
-#include "ops/norm.h"
+#include "ops/shared/norm.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 
@@ -53,7 +53,7 @@ const th_op th_op_rms_norm = {
     .optional = TH_SAVE_INPUT(TH_NORM_WEIGHT) | TH_SAVE_INPUT(TH_NORM_BIAS),
     .n_outputs = 2,
     .attributes_size = sizeof(th_norm_attributes),
-    .flags = TH_OP_CHEAP,
+    .flags = TH_OP_RECOMPUTE,
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = rms_norm_shape,

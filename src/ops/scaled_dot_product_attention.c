@@ -6,7 +6,7 @@
 
 #include "autograd/tape.h"
 #include "kernels/attention.h"
-#include "ops/mask.h"
+#include "ops/shared/mask.h"
 #include "tapehead/ops.h"
 #include "tensor/tensor.h"
 

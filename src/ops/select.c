@@ -1,5 +1,5 @@
 /* select: what stands at one index of an axis, without that axis. A view; this file moves no elements. */
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 

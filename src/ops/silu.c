@@ -27,7 +27,7 @@ const th_op th_op_silu = {
     .value = "y = x * sigmoid(x)",
     .gradient = "dx = dy * (s + x * s * (1 - s)), s = sigmoid(x)",
     .n_inputs = 1,
-    .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_CHEAP,
+    .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_RECOMPUTE,
     .saves = TH_SAVE_INPUT(0),
     .shape = th_shape_elementwise,
     .forward = silu_forward,

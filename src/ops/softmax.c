@@ -1,6 +1,6 @@
 /* softmax: y_i = exp(x_i) / sum_j exp(x_j) along one axis, computed relative to the largest x.
  * This file: shape rule, value, gradient, samples. It does not record, allocate, broadcast or check anything else. */
-#include "ops/rows.h"
+#include "ops/shared/rows.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 

@@ -1,5 +1,5 @@
 /* squeeze: an axis of size 1 removed. A view; this file moves no elements. */
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 

@@ -1,6 +1,6 @@
 /* stack: tensors of one shape as the members of a new axis. A copy of each into its place in the result, and of each
  * place back. */
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"

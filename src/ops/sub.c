@@ -29,7 +29,7 @@ const th_op th_op_sub = {
     .gradient = "da = dy; db = -dy",
     .n_inputs = 2,
     .flags = TH_OP_BROADCASTS | TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
-    .passes = 1u << 0,
+    .identity_gradients = 1u << 0,
     .shape = th_shape_elementwise,
     .forward = sub_forward,
     .backward = sub_backward,

@@ -1,6 +1,6 @@
 /* sum: y = sum of x over a set of axes.
  * This file: value, gradient, samples; the shape rule is every reduction's. */
-#include "ops/reduction.h"
+#include "ops/shared/reduction.h"
 #include "tensor/elementwise.h"
 
 static void sum_forward(const th_call *c)

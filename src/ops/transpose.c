@@ -1,5 +1,5 @@
 /* transpose: the axes in another order. A view; this file moves no elements. th_swap_axes is the case of two axes. */
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"

@@ -1,7 +1,7 @@
 /* variance: y = sum_j (x_j - m)² / (n - correction) over a set of axes, m the mean.
  * This file: value, gradient, samples; the shape rule is every reduction's. */
-#include "ops/reduction.h"
-#include "ops/rows.h"
+#include "ops/shared/reduction.h"
+#include "ops/shared/rows.h"
 #include "tensor/elementwise.h"
 
 static void forward_rows(const th_call *c, th_rows *rows)

@@ -1,6 +1,6 @@
 /* where: y = a where the condition holds, else b; all three broadcast.
  * This file: shape rule, value, gradient, samples. */
-#include "ops/broadcast.h"
+#include "ops/shared/broadcast.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 

@@ -1,5 +1,5 @@
 /* Matrix products of arrays: see product_call.h. */
-#include "ops/product_call.h"
+#include "ops/shared/product_call.h"
 
 #include "tensor/checked.h"
 

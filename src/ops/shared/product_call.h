@@ -1,7 +1,7 @@
 /* Matrix products of arrays: what turns the last two axes of th_arrays, and the broadcast axes before them, into runs
  * of kernels/product.h. For operations that multiply matrices; nothing here checks shapes. */
-#ifndef TH_OPS_PRODUCT_CALL_H
-#define TH_OPS_PRODUCT_CALL_H
+#ifndef TH_OPS_SHARED_PRODUCT_CALL_H
+#define TH_OPS_SHARED_PRODUCT_CALL_H
 
 #include "kernels/product.h"
 #include "tapehead/op.h"

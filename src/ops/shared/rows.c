@@ -1,5 +1,5 @@
 /* Rows along axes (rows.h): merging axes, gathering strided rows, scattering results. */
-#include "ops/rows.h"
+#include "ops/shared/rows.h"
 
 #include <string.h>
 

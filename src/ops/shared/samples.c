@@ -294,7 +294,7 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
         return ctx->error;
     if (op->not_differentiable)
         return th_check_descriptor(ctx, op) == TH_OK ? refuse(op, report, op->not_differentiable) : ctx->error;
-    if (op->backward == NULL && op->passes == 0 && !(op->flags & TH_OP_VIEW))
+    if (op->backward == NULL && op->identity_gradients == 0 && !(op->flags & TH_OP_VIEW))
         return refuse(op, report, "it has neither a backward nor a reason for not having one");
     if (op->samples == NULL || op->samples[0].name == NULL)
         return refuse(op, report, "it has no samples to check its gradient on");

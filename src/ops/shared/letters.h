@@ -1,6 +1,6 @@
 /* Axis letters in shape rules: every operation that moves axes moves their letters with them. */
-#ifndef TH_OPS_LETTERS_H
-#define TH_OPS_LETTERS_H
+#ifndef TH_OPS_SHARED_LETTERS_H
+#define TH_OPS_SHARED_LETTERS_H
 
 #include "tapehead/op.h"
 

@@ -3,8 +3,8 @@
  * The operations with a mask (masked_softmax, attention) keep its rules in th_mask_rules, part of their attributes, and
  * its tensors as three optional inputs in a row: valid_lens, keep, additive. Nothing here computes a softmax. Letters:
  * N the dimensions before the last two, the first of which is the batch B; T queries, S keys. */
-#ifndef TH_OPS_MASK_H
-#define TH_OPS_MASK_H
+#ifndef TH_OPS_SHARED_MASK_H
+#define TH_OPS_SHARED_MASK_H
 
 #include "tapehead/op.h"
 #include "tapehead/ops.h"

@@ -1,5 +1,5 @@
 /* What a th_mask means (mask.h), and the two functions that tell a user: th_mask_keep and th_mask_explain. */
-#include "ops/mask.h"
+#include "ops/shared/mask.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

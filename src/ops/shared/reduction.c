@@ -1,9 +1,9 @@
 /* What the reductions over axes share (reduction.h). */
-#include "ops/reduction.h"
+#include "ops/shared/reduction.h"
 
 #include <math.h>
 
-#include "ops/letters.h"
+#include "ops/shared/letters.h"
 #include "tensor/checked.h"
 
 th_reduction th_reduction_of(th_shape axes, const th_reduce_options *options)

@@ -1,7 +1,7 @@
 /* Counting through the index space of a few strided operands, last dimension fastest: for loops over whole rows,
  * products or tiles. Loops over single elements belong into kernels. */
-#ifndef TH_OPS_WALK_H
-#define TH_OPS_WALK_H
+#ifndef TH_OPS_SHARED_WALK_H
+#define TH_OPS_SHARED_WALK_H
 
 #include "tapehead/op.h"
 

@@ -3,8 +3,8 @@
  * A row is the set of elements that differ in the axes `along` only, in row-major order. A row kernel sees contiguous
  * rows, a block of them at a time. Operands whose rows lie contiguous are handed over where they are; rows that lie
  * strided pass through scratch memory, several at once. Nothing here computes. */
-#ifndef TH_OPS_ROWS_H
-#define TH_OPS_ROWS_H
+#ifndef TH_OPS_SHARED_ROWS_H
+#define TH_OPS_SHARED_ROWS_H
 
 #include "tapehead/op.h"
 #include "tensor/context.h"

@@ -1,11 +1,11 @@
 /* Cross entropy of rows of logits, and the count of targets: see class_loss.h. */
-#include "ops/class_loss.h"
+#include "ops/shared/class_loss.h"
 
 #include <math.h>
 
 #include "kernels/kernels.h"
-#include "ops/indices.h"
-#include "ops/rows.h"
+#include "ops/shared/indices.h"
+#include "ops/shared/rows.h"
 #include "tensor/tensor.h"
 
 bool th_class_loss_fits(const th_array *rows, const th_array *targets)

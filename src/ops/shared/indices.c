@@ -1,5 +1,5 @@
 /* Index operands: reading and checking. The only errors that a forward can find are here: they depend on data. */
-#include "ops/indices.h"
+#include "ops/shared/indices.h"
 
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"

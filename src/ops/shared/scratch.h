@@ -1,7 +1,7 @@
 /* Laying out the scratch memory of a call: the same sequence of takes in .scratch (which asks for the sum) and in
  * forward or backward. */
-#ifndef TH_OPS_SCRATCH_H
-#define TH_OPS_SCRATCH_H
+#ifndef TH_OPS_SHARED_SCRATCH_H
+#define TH_OPS_SHARED_SCRATCH_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Broadcasting in shape rules whose inputs are not all floating (th_shape_elementwise is for those that are). */
-#ifndef TH_OPS_BROADCAST_H
-#define TH_OPS_BROADCAST_H
+#ifndef TH_OPS_SHARED_BROADCAST_H
+#define TH_OPS_SHARED_BROADCAST_H
 
 #include "tapehead/op.h"
 

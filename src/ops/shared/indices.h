@@ -1,6 +1,6 @@
 /* Index operands, int32 or int64 of any layout, as plain int64: what gather, embedding and one_hot start with. */
-#ifndef TH_OPS_INDICES_H
-#define TH_OPS_INDICES_H
+#ifndef TH_OPS_SHARED_INDICES_H
+#define TH_OPS_SHARED_INDICES_H
 
 #include "tapehead/op.h"
 

@@ -5,8 +5,8 @@
  *   loss = (log sum_i exp(x_i) - (1 - s) x_t - s/V sum_i x_i) / n
  *   dL/dx_j = dL/dloss / n (p_j - (1 - s) 1[j=t] - s/V),   p = softmax(x) = exp(x_j - m) / sum_i exp(x_i - m)
  * Rows that do not count have loss 0 and gradient exactly 0, whatever their logits are. */
-#ifndef TH_OPS_CLASS_LOSS_H
-#define TH_OPS_CLASS_LOSS_H
+#ifndef TH_OPS_SHARED_CLASS_LOSS_H
+#define TH_OPS_SHARED_CLASS_LOSS_H
 
 #include "tapehead/op.h"
 #include "tapehead/ops.h"

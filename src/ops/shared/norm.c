@@ -1,11 +1,11 @@
 /* What layer_norm and rms_norm share (norm.h). */
-#include "ops/norm.h"
+#include "ops/shared/norm.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "ops/rows.h"
-#include "ops/scratch.h"
+#include "ops/shared/rows.h"
+#include "ops/shared/scratch.h"
 #include "tensor/elementwise.h"
 
 enum {

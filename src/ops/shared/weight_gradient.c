@@ -1,7 +1,7 @@
 /* The gradient of a dense layer's weight: see weight_gradient.h. */
-#include "ops/weight_gradient.h"
+#include "ops/shared/weight_gradient.h"
 
-#include "ops/scratch.h"
+#include "ops/shared/scratch.h"
 
 /* The block of rows from `first` on of one term of dW, as a product of its own. */
 static th_product block_at(const th_product *term, int64_t first, size_t element)

@@ -1,7 +1,7 @@
 /* What the reductions over axes share: their attributes, their shape rule, and an output seen with the reduced axes of
  * size 1. */
-#ifndef TH_OPS_REDUCTION_H
-#define TH_OPS_REDUCTION_H
+#ifndef TH_OPS_SHARED_REDUCTION_H
+#define TH_OPS_SHARED_REDUCTION_H
 
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
