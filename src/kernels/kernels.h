@@ -1,4 +1,5 @@
-/* The table of vector kernels: one per element type and instruction set, all with the same entries (kernels.def).
+/* The table of vector kernels: one per element type and instruction set, all with the same entries: the functions
+ * that are defined as `void TH_KERNEL(name)(...)` in src/kernels/vector, from which the build makes kernels.def.
  * Operations never branch on an element type or an instruction set: they call th_kernels_for(machine,
  * dtype)->name(...). */
 #ifndef TH_KERNELS_KERNELS_H
@@ -7,12 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct th_philox; /* philox.h */
-struct th_dropout_mask;
-struct th_adam_update; /* optimizer_kernels.h */
-struct th_sgd_update;
-struct th_product_block;  /* product_block.h */
-struct th_attention_rows; /* attention_rows.h */
+/* What kernels work on, besides arrays; each is described in the header named. */
+typedef struct th_philox th_philox; /* philox.h */
+typedef struct th_dropout_mask th_dropout_mask;
+typedef struct th_adam_update th_adam_update; /* optimizer_kernels.h */
+typedef struct th_sgd_update th_sgd_update;
+typedef struct th_product_block th_product_block;   /* product_block.h */
+typedef struct th_attention_rows th_attention_rows; /* attention_rows.h */
 
 /* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as
  * another operand but not overlap it otherwise. parameters is a kernel's own struct, or NULL. A map always overwrites.
@@ -20,10 +22,8 @@ struct th_attention_rows; /* attention_rows.h */
 typedef void th_map_kernel(int64_t n, void *const *operands, const void *parameters);
 
 typedef struct th_kernels {
-#define MAP(name) th_map_kernel *name;
 #define KERNEL(name, ...) void (*name)(__VA_ARGS__);
-#include "kernels/kernels.def"
-#undef MAP
+#include "kernels.def"
 #undef KERNEL
 } th_kernels;
 

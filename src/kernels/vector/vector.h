@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
+
 #if TH_REAL_BITS == 32
 typedef float real;
 typedef int32_t real_int; /* an integer as wide as an element: comparison masks, exponent arithmetic */
@@ -37,17 +39,8 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 /* The name of this instance's `name`: th_exp_f32_avx2 for TH_KERNEL(exp). */
 #define TH_KERNEL(name) TH_PASTE(th_##name, TH_INSTANCE)
 
-struct th_philox; /* kernels/philox.h */
-struct th_dropout_mask;
-struct th_adam_update; /* kernels/optimizer_kernels.h */
-struct th_sgd_update;
-struct th_product_block;  /* kernels/product_block.h */
-struct th_attention_rows; /* kernels/attention_rows.h */
-
-#define MAP(name) void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters);
 #define KERNEL(name, ...) void TH_KERNEL(name)(__VA_ARGS__);
-#include "kernels/kernels.def"
-#undef MAP
+#include "kernels.def"
 #undef KERNEL
 
 #endif

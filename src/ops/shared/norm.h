@@ -12,7 +12,7 @@ typedef struct th_norm_attributes {
     double eps; /* 0: 1e-5; completed by the shape rule */
 } th_norm_attributes;
 
-/* The kernels of kernels.def that normalise rows and form their gradients. */
+/* The kernels that normalise rows and form their gradients. */
 typedef void th_norm_kernel(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight,
                             const void *bias, void *y, int64_t y_row, void *kept);
 typedef void th_norm_backward_kernel(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept,

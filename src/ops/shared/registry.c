@@ -1,16 +1,16 @@
-/* The built-in operations, from the one list. */
+/* The built-in operations: every `const th_op th_op_name = {` in src/ops, from which the build makes operations.def. */
 #include <string.h>
 
 #include "tapehead/op.h"
 
-#define OP(name) extern const th_op th_op_##name;
-#include "ops/ops.def"
-#undef OP
+#define OPERATION(name) extern const th_op th_op_##name;
+#include "operations.def"
+#undef OPERATION
 
 static const th_op *const operations[] = {
-#define OP(name) &th_op_##name,
-#include "ops/ops.def"
-#undef OP
+#define OPERATION(name) &th_op_##name,
+#include "operations.def"
+#undef OPERATION
 };
 
 int th_op_count(void)
