@@ -1,10 +1,10 @@
 /* Memory that runs out: every allocation of a training step, and of all that a program does around it, made to fail,
  * once and for good; and no allocation at all after the first step. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 /* -- malloc, watched: what the whole process asks the C library for while `watching` -- */
@@ -428,17 +428,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("allocation");
-    TCase *tcase = tcase_create("allocation");
+    TCase *tcase = new_suite("allocation", NULL, NULL);
     tcase_add_loop_test(tcase, a_step_survives_the_failure_of_any_allocation, 0, 4);
     tcase_add_loop_test(tcase, making_a_model_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_loop_test(tcase, a_program_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_test(tcase, a_program_survives_any_limit);
     tcase_add_loop_test(tcase, no_step_after_the_first_allocates, 1, 3);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* The attention kernels against their definition in plain loops, and what their header promises besides: the same bits
  * for every team, batch and instruction set with fused multiply-add, and no bit that depends on a hidden pair. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/kernels.h"
+#include "suite.h"
 
 /* -- machines -- */
 
@@ -948,8 +948,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("attention kernels");
-    TCase *tests = tcase_create("attention");
+    TCase *tests = new_suite("attention kernels", NULL, NULL);
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_instruction_set, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_batch, 0, CASES);
@@ -959,10 +958,5 @@ int main(void)
     tcase_add_test(tests, kinds_of_mask_agree_bit_for_bit);
     tcase_add_test(tests, each_gradient_alone);
     tcase_add_test(tests, long_sequences_need_little_memory);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,7 +1,6 @@
 /* Products with operands rounded to bfloat16: the rounding itself, every layout against plain loops over rounded
  * numbers, the same bits whatever the team or the batch, on the processor's own dot products and emulated; then the
  * context's switch and what it leaves alone. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "kernels/product.h"
 #include "kernels/product_block.h"
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
@@ -688,8 +688,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("bfloat16");
-    TCase *products = tcase_create("products");
+    TCase *products = new_suite("bfloat16: products", NULL, NULL);
     tcase_add_loop_test(products, test_rounding, 0, PATHS);
     tcase_add_loop_test(products, test_random_products, 0, PATHS);
     tcase_add_loop_test(products, test_large_products, 0, PATHS);
@@ -697,17 +696,11 @@ int main(void)
     tcase_add_test(products, test_emulations_agree);
     tcase_add_loop_test(products, test_not_finite, 0, PATHS);
     tcase_add_loop_test(products, test_exact, AVX2, PATHS);
-    suite_add_tcase(suite, products);
-    TCase *context = tcase_create("context");
+    TCase *context = new_suite("bfloat16: context", NULL, NULL);
     tcase_add_test(context, test_switch);
     tcase_add_test(context, test_what_it_changes);
     tcase_add_loop_test(context, test_backward_rounds_as_its_forward_did, 0, 4);
     tcase_add_test(context, test_hidden_rows);
     tcase_add_test(context, test_training);
-    suite_add_tcase(suite, context);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suites();
 }

@@ -1,7 +1,6 @@
 /* The elementary functions of float64: their error over the whole range, beside libm's long double (11 bits more) and
  * beside numbers computed with 2400 bits; special values; and their bits, which are the same on every processor with
  * fused multiply-add, with every compiler, at every place of an array. */
-#include <check.h>
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "instances.h"
+#include "suite.h"
 
 #define ENTRY(name) #name, offsetof(th_kernels, name)
 
@@ -554,8 +554,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("elementary_f64");
-    TCase *tests = tcase_create("elementary_f64");
+    TCase *tests = new_suite("elementary_f64", NULL, NULL);
     tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
     tcase_add_test(tests, test_pow_accuracy);
     tcase_add_test(tests, test_exact_values);
@@ -564,10 +563,5 @@ int main(void)
     tcase_add_test(tests, test_pow_special_values);
     tcase_add_test(tests, test_exceptions);
     tcase_add_loop_test(tests, test_bits, 0, sizeof all_bits / sizeof *all_bits);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

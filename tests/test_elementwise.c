@@ -1,11 +1,11 @@
 /* The loops over strided arrays, on random layouts, against one element at a time: maps, copies, conversions, fills,
  * sums over axes, rows. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "instances.h"
+#include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
@@ -544,9 +544,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("elementwise");
-    TCase *tests = tcase_create("loops");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("elementwise", open_context, close_context);
     tcase_add_test(tests, test_maps_on_any_layout);
     tcase_add_test(tests, test_maps_in_place);
     tcase_add_test(tests, test_copies_and_fills);
@@ -560,10 +558,5 @@ int main(void)
     tcase_add_test(tests, test_sums_return_their_scratch_memory);
     tcase_add_test(tests, test_sums_without_memory);
     tcase_add_test(tests, test_every_row_once);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,11 +1,11 @@
 /* The elementwise operations through the public API: values in both types, contiguous and strided, against libm;
  * comparisons and logic for every element type; dropout; errors. (Gradients are checked through the registry, special
  * values in test_vector_math.c.) */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
@@ -387,9 +387,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("elementwise_ops");
-    TCase *tests = tcase_create("elementwise_ops");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("elementwise_ops", open_context, close_context);
     tcase_add_loop_test(tests, test_unary, 0, sizeof unaries / sizeof *unaries);
     tcase_add_loop_test(tests, test_binary, 0, sizeof binaries / sizeof *binaries);
     tcase_add_test(tests, test_where);
@@ -398,10 +396,5 @@ int main(void)
     tcase_add_test(tests, test_dropout);
     tcase_add_test(tests, test_dropout_layouts);
     tcase_add_test(tests, test_clamp_range);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

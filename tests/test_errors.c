@@ -1,10 +1,10 @@
 /* Every misuse gives its sentence and code, leaks nothing, and leaves a context that works again once it is cleared.
  * (Wrong files: test_npy; wrong options of layers and optimisers: test_layers, test_optimizer.) */
-#include <check.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx, *other;
@@ -692,17 +692,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("errors");
-    TCase *tcase = tcase_create("errors");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("errors", setup, teardown);
     tcase_add_loop_test(tcase, a_misuse_gives_its_sentence_and_code, 0, (int)(sizeof misuses / sizeof misuses[0]));
     tcase_add_test(tcase, the_memory_limit_is_an_error_and_not_the_end);
     tcase_add_test(tcase, wrong_options_of_a_context_are_its_first_error);
     tcase_add_test(tcase, functions_that_end_a_chain_return_non_zero_for_null);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,10 +1,10 @@
 /* The gradient checker on functions that make it hard: what they make, free, leave open or read late; derivatives that
  * bend, vanish, drown in rounding or do not exist; options without sense. Nothing of it may show afterwards. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
@@ -1203,9 +1203,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gradient check");
-    TCase *tcase = tcase_create("gradient check");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("gradient check", setup, teardown);
     tcase_add_test(tcase, a_parameter_behind_a_branch_is_found);
     tcase_add_test(tcase, a_branch_that_flips_at_the_point_cannot_be_told);
     tcase_add_test(tcase, a_layer_made_in_the_first_run_is_a_parameter);
@@ -1245,10 +1243,5 @@ int main(void)
     tcase_add_test(tcase, given_tolerances_and_steps_decide);
     tcase_add_test(tcase, float32_alone_is_checked_too);
     tcase_add_test(tcase, every_allocation_may_fail);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

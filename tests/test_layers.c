@@ -1,10 +1,10 @@
 /* The layers around one operation each, their initialisation, and a layer of a user's own: a pre-norm transformer block
  * that trains. Attention has a test of its own. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -335,11 +335,9 @@ START_TEST(gradients_of_layers)
 }
 END_TEST
 
-static Suite *layers_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("layers");
-    TCase *layers = tcase_create("layers");
-    tcase_add_checked_fixture(layers, setup, teardown);
+    TCase *layers = new_suite("layers", setup, teardown);
     tcase_add_test(layers, dense);
     tcase_add_test(layers, the_same_seed_draws_the_same_layer);
     tcase_add_test(layers, embedding);
@@ -349,15 +347,5 @@ static Suite *layers_suite(void)
     tcase_add_test(layers, two_blocks_train_composed);
     tcase_add_test(layers, names_are_pytorchs);
     tcase_add_test(layers, gradients_of_layers);
-    suite_add_tcase(suite, layers);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(layers_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

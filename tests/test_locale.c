@@ -1,7 +1,6 @@
 /* What the library writes does not depend on the locale of the program: pictures, tables, progress lines, traces and
  * sentences have decimal points where the program's own numbers have commas. The locale is made here, since a machine
  * may have none with a comma. */
-#include <check.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static char directory[] = "/tmp/th_locale_XXXXXX";
@@ -189,18 +189,12 @@ int main(void)
         puts("skipped: this C library reads no locale that is made by hand");
         return 77;
     }
-    TCase *writers = tcase_create("writers");
-    tcase_add_checked_fixture(writers, setup, teardown);
+    TCase *writers = new_suite("locale", setup, teardown);
     tcase_add_test(writers, pictures);
     tcase_add_test(writers, sentences_and_reports);
     tcase_add_test(writers, progress_and_profiles);
     tcase_add_test(writers, tapes_and_arrays);
-    Suite *suite = suite_create("locale");
-    suite_add_tcase(suite, writers);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int status = run_suites();
     remove_comma_locale();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return status;
 }

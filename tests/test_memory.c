@@ -1,10 +1,10 @@
 /* What th_memory counts: a run of shapes only counts what a run with data takes, chunk by chunk, so that its
  * reservation is enough as a memory_limit; a limit is never passed; what was in use before a step is in use after its
  * clear. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 /* -- an allocator that knows what is out -- */
@@ -233,16 +233,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory");
-    TCase *tcase = tcase_create("memory");
+    TCase *tcase = new_suite("memory", NULL, NULL);
     tcase_add_loop_test(tcase, the_forecast_is_exact_and_enough, 0, PROGRAMS);
     tcase_add_test(tcase, a_limit_holds_in_the_forecast_as_well);
     tcase_add_test(tcase, the_forecast_counts_what_sums_and_copies_need);
     tcase_add_test(tcase, a_clear_gives_back_what_the_step_used);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,12 +1,12 @@
 /* What is used at the wrong time, in the wrong order or twice: an error with its sentence, never a crash, never another
  * tensor's numbers, and afterwards everything is as if it had not happened. (Wrong operands: test_errors.) */
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx;
@@ -944,9 +944,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("misuse");
-    TCase *tcase = tcase_create("misuse");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("misuse", setup, teardown);
     tcase_add_test(tcase, an_allocator_that_does_not_align);
     tcase_add_test(tcase, half_an_allocator);
     tcase_add_test(tcase, numbers_that_are_no_step);
@@ -978,10 +976,5 @@ int main(void)
     tcase_add_test(tcase, optimisers_and_modules_end_in_any_order);
     tcase_add_test(tcase, another_thread_frees_the_context_that_was_used_last);
     tcase_add_test(tcase, a_context_is_freed_while_an_error_is_stored_in_it);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return run_suites();
 }

@@ -1,10 +1,10 @@
 /* Modules: names, visiting, scopes, modes, conversion, freeing. Also the blocks that parameters lie in
  * (src/tensor/parameter.c). */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tensor/parameter.h"
 
@@ -480,11 +480,9 @@ START_TEST(shapes_only)
 }
 END_TEST
 
-static Suite *module_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("module");
-    TCase *tree = tcase_create("tree");
-    tcase_add_checked_fixture(tree, setup, teardown);
+    TCase *tree = new_suite("module", setup, teardown);
     tcase_add_test(tree, names_and_order);
     tcase_add_test(tree, errors_of_the_tree);
     tcase_add_test(tree, scopes_carry_the_names);
@@ -500,15 +498,5 @@ static Suite *module_suite(void)
     tcase_add_test(tree, parameters_lie_in_blocks_that_never_move);
     tcase_add_test(tree, checksums);
     tcase_add_test(tree, shapes_only);
-    suite_add_tcase(suite, tree);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(module_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

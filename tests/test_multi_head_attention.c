@@ -1,10 +1,10 @@
 /* Multi-head attention layers: the rows of the acceptance list by name, every construction against plain loops, fused
  * and composed. B batch, T query length, S key length, H heads, E width. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -881,11 +881,9 @@ START_TEST(errors)
 }
 END_TEST
 
-static Suite *attention_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("multi_head_attention");
-    TCase *rows = tcase_create("rows");
-    tcase_add_checked_fixture(rows, setup, teardown);
+    TCase *rows = new_suite("multi_head_attention", setup, teardown);
     tcase_add_loop_test(rows, row_lens, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query_one_to_T_is_causal, 0, 2);
@@ -906,15 +904,5 @@ static Suite *attention_suite(void)
     tcase_add_test(rows, any_leading_dimensions);
     tcase_add_test(rows, axes_have_letters);
     tcase_add_test(rows, errors);
-    suite_add_tcase(suite, rows);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(attention_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,10 +1,10 @@
 /* The backward driver broken on purpose: where it should add, it overwrites. The gradient checker must notice each
  * time. The driver is compiled into this test with two of its calls replaced; linked here, it takes the place of the
  * library's. */
-#include <check.h>
 #include <stdbool.h>
 
 #include "autograd/gradient.h"
+#include "suite.h"
 #include "tensor/elementwise.h"
 
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
@@ -133,16 +133,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("mutated driver");
-    TCase *tcase = tcase_create("mutated driver");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("mutated driver", setup, teardown);
     tcase_add_loop_test(tcase, the_driver_as_it_is_passes, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_that_overwrites_is_rejected, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_whose_sums_overwrite_is_rejected, 0, FUNCTIONS);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* .npy files: bytes as numpy.save writes them, round trips, Fortran order, and damaged or hostile files, each of which
  * gives a sentence and takes no memory. */
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx;
@@ -388,9 +388,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("npy");
-    TCase *tests = tcase_create("files");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("npy", open_context, close_context);
     tcase_add_test(tests, test_as_numpy_writes);
     tcase_add_test(tests, test_round_trips);
     tcase_add_test(tests, test_views_are_written_row_major);
@@ -402,10 +400,5 @@ int main(void)
     tcase_add_test(tests, test_arguments);
     tcase_add_test(tests, test_full_disk);
     tcase_add_test(tests, test_out_of_memory);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

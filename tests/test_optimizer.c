@@ -1,10 +1,10 @@
 /* Optimisers against their formulas in float64, on gradients that the test makes up: every rule and option, groups,
  * clipping, refusal, memory. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx;
@@ -667,11 +667,9 @@ START_TEST(shapes_only)
 }
 END_TEST
 
-static Suite *optimizer_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("optimizer");
-    TCase *steps = tcase_create("steps");
-    tcase_add_checked_fixture(steps, setup, teardown);
+    TCase *steps = new_suite("optimizer", setup, teardown);
     tcase_add_loop_test(steps, a_thousand_steps_agree_with_float64, 0, RULES);
     tcase_add_test(steps, a_moment_without_memory_forgets_a_large_gradient);
     tcase_add_test(steps, moments_follow_a_conversion);
@@ -691,15 +689,5 @@ static Suite *optimizer_suite(void)
     tcase_add_test(steps, no_memory_for_moments_changes_nothing);
     tcase_add_test(steps, the_same_bits_at_any_thread_count);
     tcase_add_test(steps, shapes_only);
-    suite_add_tcase(suite, steps);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(optimizer_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

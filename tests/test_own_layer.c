@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -149,17 +150,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("own layer");
-    TCase *tcase = tcase_create("own layer");
+    TCase *tcase = new_suite("own layer", NULL, NULL);
     tcase_add_test(tcase, two_blocks_train);
     tcase_add_test(tcase, its_parameters_are_named_as_one_expects);
     tcase_add_test(tcase, its_gradient_is_right_with_dropout_replayed);
     tcase_add_loop_test(tcase, any_number_of_threads_gives_the_same_bits, 0, 2);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_its_memory);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

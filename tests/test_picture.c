@@ -1,6 +1,5 @@
 /* Pictures: well-formed SVG whatever the numbers and names are, and a sentence for every file that cannot be written.
  */
-#include <check.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx;
@@ -384,11 +384,10 @@ START_TEST(errors)
 }
 END_TEST
 
-static Suite *picture_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("picture");
-    TCase *pictures = tcase_create("pictures");
-    tcase_add_checked_fixture(pictures, setup, teardown);
+    setlocale(LC_ALL, ""); /* coordinates have points, whatever the user's locale */
+    TCase *pictures = new_suite("picture", setup, teardown);
     tcase_add_test(pictures, curves);
     tcase_add_test(pictures, curves_of_any_numbers);
     tcase_add_test(pictures, curves_near_the_ends_of_the_numbers);
@@ -397,16 +396,5 @@ static Suite *picture_suite(void)
     tcase_add_test(pictures, heat_maps);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
     tcase_add_test(pictures, errors);
-    suite_add_tcase(suite, pictures);
-    return suite;
-}
-
-int main(void)
-{
-    setlocale(LC_ALL, ""); /* coordinates have points, whatever the user's locale */
-    SRunner *runner = srunner_create(picture_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

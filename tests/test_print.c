@@ -1,10 +1,10 @@
 /* Printing: the expected texts are NumPy's own (2.4, str() under numpy.printoptions(precision=4) unless options say
  * otherwise). */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 typedef struct print_case {
@@ -491,18 +491,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("print");
-    TCase *tests = tcase_create("text");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("print", open_context, close_context);
     tcase_add_loop_test(tests, test_as_numpy, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tests, test_to_a_file);
     tcase_add_test(tests, test_into_too_little_memory);
     tcase_add_test(tests, test_views);
     tcase_add_test(tests, test_errors);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

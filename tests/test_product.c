@@ -1,6 +1,5 @@
 /* Matrix products against their definition: every element is one sequence of fused multiply-adds over k, in blocks of
  * TH_PRODUCT_BLOCK, and must come out with the same bits from every driver, layout, batch, team and instruction set. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
 #include "kernels/product.h"
+#include "suite.h"
 
 extern const th_kernels th_kernels_f32_avx2, th_kernels_f64_avx2, th_kernels_f32_avx512, th_kernels_f64_avx512;
 
@@ -626,10 +626,9 @@ START_TEST(test_openblas_does_not_depend_on_the_team)
 }
 END_TEST
 
-Suite *product_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("product");
-    TCase *bits = tcase_create("bits");
+    TCase *bits = new_suite("product: bits", NULL, NULL);
     tcase_add_test(bits, test_random_float32);
     tcase_add_test(bits, test_random_float64);
     tcase_add_loop_test(bits, test_every_edge, 0, 2);
@@ -638,19 +637,8 @@ Suite *product_suite(void)
     tcase_add_loop_test(bits, test_batches, 0, 2);
     tcase_add_test(bits, test_row_does_not_depend_on_its_batch);
     tcase_add_test(bits, test_not_finite);
-    suite_add_tcase(suite, bits);
-    TCase *openblas = tcase_create("openblas");
+    TCase *openblas = new_suite("product: openblas", NULL, NULL);
     tcase_add_loop_test(openblas, test_openblas, 0, 2);
     tcase_add_loop_test(openblas, test_openblas_does_not_depend_on_the_team, 0, 3);
-    suite_add_tcase(suite, openblas);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(product_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

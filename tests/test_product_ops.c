@@ -1,10 +1,10 @@
 /* matmul, dense and masked_matmul against plain loops over their definitions: layouts, broadcasting, zero sizes,
  * accumulation, errors, and the promise that no bit depends on what is hidden. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -741,9 +741,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("products");
-    TCase *tests = tcase_create("products");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("products", open_context, close_context);
     tcase_add_loop_test(tests, test_matmul, 0, (int)(sizeof product_shapes / sizeof *product_shapes));
     tcase_add_test(tests, test_matmul_expanded);
     tcase_add_test(tests, test_matmul_shapes);
@@ -756,10 +754,5 @@ int main(void)
     tcase_add_test(tests, test_masked_matmul_shapes);
     tcase_add_test(tests, test_bits_do_not_depend_on_the_team);
     tcase_add_test(tests, test_multiply_adds);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

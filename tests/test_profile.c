@@ -1,10 +1,10 @@
 /* The profile: what it counts, its table, its trace as JSON, and that it neither allocates for ever nor ends a
  * training.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 /* -- an allocator that can be told to fail -- */
@@ -478,9 +478,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("profile");
-    TCase *tcase = tcase_create("profile");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("profile", setup, teardown);
     tcase_add_test(tcase, calls_times_and_work_are_counted);
     tcase_add_test(tcase, the_table_names_operations_and_the_rest);
     tcase_add_test(tcase, the_trace_is_json_whatever_the_names);
@@ -492,10 +490,5 @@ int main(void)
     tcase_add_test(tcase, shapes_alone_are_counted_without_time);
     tcase_add_test(tcase, work_without_bounds_stays_at_the_largest_number);
     tcase_add_test(tcase, errors);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,11 +1,11 @@
 /* The progress line: plain lines into a file, one line rewritten on a terminal (a pseudo-terminal here), errors of
  * writing at the end. */
-#include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx;
@@ -139,24 +139,12 @@ START_TEST(errors)
 }
 END_TEST
 
-static Suite *progress_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("progress");
-    TCase *lines = tcase_create("lines");
-    tcase_add_checked_fixture(lines, setup, teardown);
+    TCase *lines = new_suite("progress", setup, teardown);
     tcase_add_test(lines, plain_lines);
     tcase_add_test(lines, on_a_terminal);
     tcase_add_test(lines, odd_steps_and_names);
     tcase_add_test(lines, errors);
-    suite_add_tcase(suite, lines);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(progress_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

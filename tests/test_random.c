@@ -1,11 +1,11 @@
 /* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the
  * initialisers' scales. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/philox.h"
+#include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 
@@ -273,9 +273,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("random");
-    TCase *tests = tcase_create("numbers");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("random", open_context, close_context);
     tcase_add_test(tests, test_repeatable);
     tcase_add_test(tests, test_streams_do_not_move_each_other);
     tcase_add_test(tests, test_numbers_of_the_counter);
@@ -286,10 +284,5 @@ int main(void)
     tcase_add_test(tests, test_initialisers);
     tcase_add_test(tests, test_errors);
     tcase_add_test(tests, test_shapes_only);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

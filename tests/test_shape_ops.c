@@ -3,10 +3,10 @@
  *
  * The elements of a leaf are numbered; what an operation makes of the numbers says where every element of the result
  * comes from, and so what the gradient of a cotangent has to be, exactly: the cotangents are small integers. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -803,9 +803,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shape operations");
-    TCase *tests = tcase_create("shape operations");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("shape operations", open_context, close_context);
     tcase_add_test(tests, test_reshape);
     tcase_add_test(tests, test_reshape_gradient);
     tcase_add_test(tests, test_transpose);
@@ -835,10 +833,5 @@ int main(void)
     tcase_add_test(tests, test_embedding_gradient_has_one_order);
     tcase_add_test(tests, test_one_hot);
     tcase_add_test(tests, test_registry);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

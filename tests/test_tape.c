@@ -1,9 +1,9 @@
 /* The tape: recording, backward in all its forms, views, scopes, memory, errors. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
@@ -779,9 +779,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tape");
-    TCase *tcase = tcase_create("tape");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("tape", setup, teardown);
     tcase_add_test(tcase, backward_of_a_square_is_twice_the_value);
     tcase_add_test(tcase, gradients_accumulate_until_emptied);
     tcase_add_test(tcase, a_consumed_tape_refuses_a_second_backward_unless_kept);
@@ -823,10 +821,5 @@ int main(void)
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
     tcase_add_test(tcase, the_forecast_counts_copies_of_operands);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

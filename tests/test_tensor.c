@@ -1,10 +1,10 @@
 /* Tensors outside the tape: creation, shape queries, access to elements, copies, axis letters, and the sentence of
  * every misuse. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -442,9 +442,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tensor");
-    TCase *tests = tcase_create("tensors");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("tensor", open_context, close_context);
     tcase_add_test(tests, test_element_types);
     tcase_add_test(tests, test_creation);
     tcase_add_test(tests, test_arange);
@@ -461,10 +459,5 @@ int main(void)
     tcase_add_test(tests, test_keep);
     tcase_add_test(tests, test_ownership);
     tcase_add_test(tests, test_shapes_only);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

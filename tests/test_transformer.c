@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -761,9 +762,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("transformer");
-    TCase *tcase = tcase_create("transformer");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("transformer", setup, teardown);
     tcase_add_loop_test(tcase, blocks_are_pytorchs, 0, 2 * (int)(sizeof torch_blocks / sizeof *torch_blocks));
     tcase_add_loop_test(tcase, the_language_model_is_pytorchs, 0, 2);
     tcase_add_test(tcase, parameters_are_named_as_in_pytorch);
@@ -783,10 +782,5 @@ int main(void)
     tcase_add_test(tcase, any_leading_dimensions);
     tcase_add_test(tcase, errors_of_blocks);
     tcase_add_test(tcase, errors_of_the_language_model);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,10 +1,10 @@
 /* A user's own operations, through the public headers alone: of every kind, each checked on its samples; and what the
  * engine says of descriptors, shape rules and calls that make no sense. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -1365,9 +1365,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("a user's operations");
-    TCase *kinds = tcase_create("every kind");
-    tcase_add_checked_fixture(kinds, setup, teardown);
+    TCase *kinds = new_suite("a user's operations: every kind", setup, teardown);
     tcase_add_test(kinds, views_have_the_right_gradient);
     tcase_add_test(kinds, views_of_views_have_the_right_gradient);
     tcase_add_test(kinds, any_view_has_the_right_gradient_or_is_refused);
@@ -1379,9 +1377,7 @@ int main(void)
     tcase_add_test(kinds, the_forecast_counts_every_copy);
     tcase_add_test(kinds, any_number_of_inputs_passes_and_may_be_left_out);
     tcase_add_test(kinds, a_fused_operation_equals_its_composition);
-    suite_add_tcase(suite, kinds);
-    TCase *misuse = tcase_create("misuse");
-    tcase_add_checked_fixture(misuse, setup, teardown);
+    TCase *misuse = new_suite("a user's operations: misuse", setup, teardown);
     tcase_add_loop_test(misuse, a_descriptor_that_makes_no_sense_is_refused, 0,
                         (int)(sizeof descriptors / sizeof *descriptors));
     tcase_add_test(misuse, a_call_that_makes_no_sense_is_refused);
@@ -1393,10 +1389,5 @@ int main(void)
     tcase_add_test(misuse, backward_finds_nothing_that_was_not_saved);
     tcase_add_test(misuse, samples_without_sense_are_refused);
     tcase_add_test(misuse, huge_sizes_in_another_order_are_refused);
-    suite_add_tcase(suite, misuse);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }
