@@ -60,6 +60,11 @@ static void transpose_twice(void)
 {
     th_transpose(x, TH_AXES(1, 1));
 }
+static void axes_letters(void)
+{
+    th_set_axes(x, "BTE");
+}
+
 static void transpose_axis(void)
 {
     th_transpose(x, TH_AXES(0, 2));
@@ -506,6 +511,7 @@ static const misuse misuses[] = {
     {reshape_not_divisible, TH_ERROR_SHAPE, "reshape"},
     {transpose_count, TH_ERROR_SHAPE, "transpose"},
     {transpose_twice, TH_ERROR_SHAPE, "transpose"},
+    {axes_letters, TH_ERROR_ARGUMENT, "test_errors.c:|set_axes|3 letters for 2 dimensions"},
     {transpose_axis, TH_ERROR_SHAPE, "transpose|2"},
     {swap_axis, TH_ERROR_SHAPE, "5"},
     {slice_axis, TH_ERROR_SHAPE, "slice|axis 2"},
