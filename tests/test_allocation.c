@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
@@ -52,31 +53,6 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 }
 #endif
 
-/* -- an allocator that fails when told to -- */
-
-typedef struct failing {
-    int64_t calls, fail_at; /* call number fail_at fails; 0: none */
-    bool forever;           /* and all after it */
-    int64_t bytes;          /* outstanding */
-} failing;
-
-static void *failing_allocate(void *user, size_t bytes)
-{
-    failing *f = user;
-    f->calls++;
-    if (f->fail_at && (f->calls == f->fail_at || (f->forever && f->calls > f->fail_at)))
-        return NULL;
-    f->bytes += (int64_t)bytes;
-    return aligned_alloc(64, bytes);
-}
-
-static void failing_release(void *user, void *memory, size_t bytes)
-{
-    failing *f = user;
-    f->bytes -= (int64_t)bytes;
-    free(memory);
-}
-
 /* -- a small model that uses most of what there is -- */
 
 enum { VOCABULARY = 11, WIDTH = 16, BATCH = 3, LENGTH = 5 };
@@ -96,7 +72,7 @@ static th_tensor *toy_forward(th_module *m, th_tensor *tokens)
 }
 
 typedef struct training {
-    failing memory;
+    test_memory memory;
     size_t limit; /* 0: none */
     th_context *ctx;
     th_module *model;
@@ -108,10 +84,8 @@ typedef struct training {
 /* Everything before the first step; entries are NULL where memory ran out. */
 static void start(training *t, int threads)
 {
-    t->ctx = th_context_new(&(th_context_options){.seed = 5,
-                                                  .threads = threads,
-                                                  .memory_limit = t->limit,
-                                                  .allocator = {failing_allocate, failing_release, &t->memory}});
+    t->ctx = th_context_new(&(th_context_options){
+        .seed = 5, .threads = threads, .memory_limit = t->limit, .allocator = allocator_of(&t->memory)});
     if (t->ctx == NULL)
         return;
     toy *model = th_module_new(t->ctx, sizeof *model, "toy", toy_forward);
@@ -147,7 +121,7 @@ static uint32_t bits_after_one_good_step(void)
     ck_assert_int_eq(step(&t), TH_OK);
     const uint32_t crc = th_module_crc32c(t.model);
     th_context_free(t.ctx);
-    ck_assert_int_eq(t.memory.bytes, 0);
+    ck_assert_uint_eq(t.memory.bytes, 0);
     return crc;
 }
 
@@ -183,7 +157,7 @@ START_TEST(a_step_survives_the_failure_of_any_allocation)
                           (long long)n);
         }
         th_context_free(t.ctx);
-        ck_assert_int_eq(t.memory.bytes, 0);
+        ck_assert_uint_eq(t.memory.bytes, 0);
     }
 }
 END_TEST
@@ -200,7 +174,7 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
             th_error_clear(t.ctx);
         }
         th_context_free(t.ctx);
-        ck_assert_int_eq(t.memory.bytes, 0);
+        ck_assert_uint_eq(t.memory.bytes, 0);
         if (!reached)
             return;
     }
@@ -357,7 +331,7 @@ static uint32_t program(training *t, int64_t fail_at, bool forever, bool *reache
     *reached = fail_at && t->memory.calls >= before + fail_at;
     const uint32_t bits = th_module_crc32c(t->model);
     th_context_free(t->ctx);
-    ck_assert_int_eq(t->memory.bytes, 0);
+    ck_assert_uint_eq(t->memory.bytes, 0);
     return bits;
 }
 
@@ -394,7 +368,7 @@ START_TEST(a_program_survives_any_limit)
             trained_to_the_end++;
         }
         th_context_free(t.ctx);
-        ck_assert_int_eq(t.memory.bytes, 0);
+        ck_assert_uint_eq(t.memory.bytes, 0);
     }
 }
 END_TEST

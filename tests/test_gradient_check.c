@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
@@ -1160,38 +1161,21 @@ END_TEST
 
 /* -- memory that runs out -- */
 
-typedef struct failing_memory {
-    int64_t left; /* allocations until one fails */
-} failing_memory;
-
-static void *allocate(void *user, size_t bytes)
-{
-    failing_memory *memory = user;
-    return memory->left-- == 0 ? NULL : aligned_alloc(64, bytes);
-}
-
-static void release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 START_TEST(every_allocation_may_fail)
 {
     bool done = false;
-    for (int64_t after = 0; !done; after++) {
-        failing_memory memory = {.left = -1};
-        th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = {allocate, release, &memory}});
+    for (int64_t after = 1; !done; after++) {
+        test_memory memory = {0};
+        th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
         lazy l = {.layer = th_dense_new(c, 3, 2, NULL)};
         th_tensor *x = th_randn(c, TH_FLOAT32, TH_SHAPE(4, 3));
         const uint32_t bits = th_module_crc32c(l.layer);
-        memory.left = after;
+        memory.fail_at = memory.calls + after;
         const th_status status = th_check_gradient_of(with_lazy_layer, &l, x, NULL, &report);
         ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
         ck_assert_int_eq(report.ok, status == TH_OK);
         done = status == TH_OK;
-        memory.left = -1;
+        memory.fail_at = 0;
         th_error_clear(c);
         ck_assert_uint_eq(th_module_crc32c(l.layer), bits);
         ck_assert_int_eq(th_check_gradient_of(with_lazy_layer, &l, x, NULL, &report), TH_OK);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
@@ -604,36 +605,22 @@ START_TEST(an_error_that_was_overcome_changes_no_numbers)
 }
 END_TEST
 
-static bool refusing;
-
-static void *allocate_unless_refusing(void *user, size_t bytes)
-{
-    (void)user;
-    return refusing ? NULL : aligned_alloc(64, bytes);
-}
-
-static void release_memory(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 START_TEST(an_operation_that_fails_draws_nothing)
 {
     enum { N = 1 << 20 }; /* more than the step's memory has room for */
     float drawn[2][64];
     for (int fails = 0; fails < 2; fails++) {
-        th_context *c = th_context_new(&(th_context_options){
-            .seed = 1, .threads = 1, .allocator = {allocate_unless_refusing, release_memory, NULL}});
+        test_memory memory = {0};
+        th_context *c =
+            th_context_new(&(th_context_options){.seed = 1, .threads = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(N));
         ck_assert_ptr_nonnull(th_scale(th_slice(x, 0, 0, 1, 1), 1)); /* there is a tape */
-        refusing = fails;
         if (fails) {
+            run_out(&memory);
             ck_assert_ptr_null(th_dropout(x, 0.5));
             assert_error_of(c, TH_ERROR_MEMORY, "dropout: out of memory");
         }
-        refusing = false;
+        memory.fail_at = 0;
         th_tensor *y = th_slice(th_dropout(x, 0.5), 0, 0, 64, 1);
         ck_assert_int_eq(th_copy_out(y, drawn[fails], sizeof drawn[fails]), TH_OK);
         th_context_free(c);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
@@ -585,36 +586,22 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-/* An allocator that can be told to refuse. */
-static void *refusing_allocate(void *refuse, size_t bytes)
-{
-    return *(bool *)refuse ? NULL : aligned_alloc(64, bytes);
-}
-
-static void refusing_release(void *refuse, void *memory, size_t bytes)
-{
-    (void)refuse;
-    (void)bytes;
-    free(memory);
-}
-
 START_TEST(no_memory_for_moments_changes_nothing)
 {
-    bool refuse = false;
-    th_context *small = th_context_new(
-        &(th_context_options){.threads = 1, .allocator = {refusing_allocate, refusing_release, &refuse}});
+    test_memory memory = {0};
+    th_context *small = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
     th_module *m = th_dense_new(small, 64, 64, NULL);
     th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
     th_tensor *x = th_ones(small, TH_FLOAT32, TH_SHAPE(1, 64));
     ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
     const uint32_t crc = th_module_crc32c(m);
     const size_t live = th_memory(small).live;
-    refuse = true;
+    run_out(&memory);
     ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_MEMORY);
     ck_assert_uint_eq(th_module_crc32c(m), crc);
     ck_assert_int_eq(th_step(small), 0);
     ck_assert_uint_eq(th_memory(small).live, live);
-    refuse = false;
+    memory.fail_at = 0;
     th_error_clear(small);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK); /* the gradients were still there */
     ck_assert_uint_ne(th_module_crc32c(m), crc);

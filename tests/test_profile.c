@@ -4,37 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
-/* -- an allocator that can be told to fail -- */
-
-static bool failing;
-
-static void *allocate(void *user, size_t bytes)
-{
-    (void)user;
-    return failing ? NULL : aligned_alloc(64, bytes);
-}
-
-static void release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
+static test_memory memory;
 static th_context *ctx;
 
 static void setup(void)
 {
-    failing = false;
-    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = {allocate, release, NULL}});
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
 }
 
 static void teardown(void)
 {
-    failing = false;
     th_context_free(ctx);
 }
 
@@ -374,15 +358,15 @@ START_TEST(without_memory_training_goes_on)
     const training t = start();
     step(&t);
     step(&t);
-    failing = true;
+    run_out(&memory);
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_ERROR_MEMORY);
     th_error_clear(ctx);
-    failing = false;
+    memory.fail_at = 0;
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
-    failing = true;
+    run_out(&memory);
     step(&t);
     ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_MEMORY);
-    failing = false;
+    memory.fail_at = 0;
     ck_assert_int_gt(th_profile_sum(ctx).dropped, 0);
     ck_assert_int_eq(th_profile_count(ctx), 0);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/gradient_check.h"
@@ -497,39 +498,23 @@ START_TEST(a_chosen_gradient_is_zero_where_nothing_was_used)
 }
 END_TEST
 
-/* An allocator that refuses the call that refused_call counts down to. */
-static int refused_call;
-
-static void *refusing_allocate(void *user, size_t bytes)
-{
-    (void)user;
-    return refused_call > 0 && --refused_call == 0 ? NULL : aligned_alloc(64, bytes);
-}
-
-static void refusing_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 /* Every allocation of a backward with recomputation fails once; the tape was kept, so the next backward must be right.
  */
 START_TEST(a_recomputation_that_fails_is_repeated)
 {
     bool failed = true;
     for (int call = 1; failed; call++) {
-        th_context *c =
-            th_context_new(&(th_context_options){.seed = 1, .allocator = {refusing_allocate, refusing_release, NULL}});
+        test_memory memory = {0};
+        th_context *c = th_context_new(&(th_context_options){.seed = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(400, 300)), true);
         th_scope_begin(c, NULL);
         th_tensor *y = th_dropout(th_swap_axes(x, 0, 1), 0.5); /* copies x to make it contiguous: memory of its own */
         th_tensor *expected = th_keep(y);
         th_tensor *loss = th_scope_end(c, total(th_mul(y, w)));
-        refused_call = call;
+        memory.fail_at = memory.calls + call;
         failed = th_backward_with(loss, &(th_backward_options){.keep_tape = true}) != TH_OK;
-        refused_call = 0;
+        memory.fail_at = 0;
         th_error_clear(c);
         th_empty_gradient(x);
         th_empty_gradient(w);
@@ -546,16 +531,16 @@ START_TEST(a_backward_that_fails_uses_its_node_up)
 {
     bool failed = true;
     for (int call = 1; failed; call++) {
-        th_context *c =
-            th_context_new(&(th_context_options){.seed = 1, .allocator = {refusing_allocate, refusing_release, NULL}});
+        test_memory memory = {0};
+        th_context *c = th_context_new(&(th_context_options){.seed = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_scope_begin(c, NULL);
         th_tensor *y = th_scope_end(c, th_dense(th_scale(x, 2), w, NULL));
         const th_backward_options options = {.cotangent = th_ones(c, TH_FLOAT32, TH_SHAPE(300, 300))};
-        refused_call = call;
+        memory.fail_at = memory.calls + call;
         failed = th_backward_with(y, &options) != TH_OK;
-        refused_call = 0;
+        memory.fail_at = 0;
         th_error_clear(c);
         const th_status again = th_backward_with(y, &options);
         ck_assert_msg(again == TH_ERROR_STATE || (failed && again == TH_OK), "call %d: %s", call, th_error_message(c));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
@@ -605,33 +606,11 @@ START_TEST(a_warm_step_allocates_nothing)
 }
 END_TEST
 
-/* An allocator whose call number fail_at fails. */
-typedef struct failing {
-    int64_t calls, fail_at, outstanding;
-} failing;
-
-static void *failing_allocate(void *user, size_t bytes)
-{
-    failing *f = user;
-    if (++f->calls == f->fail_at)
-        return NULL;
-    f->outstanding++;
-    return aligned_alloc(64, bytes);
-}
-
-static void failing_release(void *user, void *memory, size_t bytes)
-{
-    (void)bytes;
-    ((failing *)user)->outstanding--;
-    free(memory);
-}
-
 START_TEST(making_a_model_survives_the_failure_of_any_allocation)
 {
-    failing f = {.fail_at = 1};
+    test_memory f = {.fail_at = 1};
     for (bool reached = true; reached; f.calls = 0, f.fail_at++) {
-        th_context *fresh =
-            th_context_new(&(th_context_options){.threads = 1, .allocator = {failing_allocate, failing_release, &f}});
+        th_context *fresh = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&f)});
         const th_module *model = fresh ? th_language_model_new(fresh, &tiny) : NULL;
         reached = f.calls >= f.fail_at;
         if (model == NULL && fresh && th_error_code(fresh) != TH_ERROR_MEMORY)
@@ -639,8 +618,8 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
         if (!reached && model == NULL)
             ck_abort_msg("no model: %s", th_error_message(fresh));
         th_context_free(fresh);
-        if (f.outstanding != 0)
-            ck_abort_msg("allocation %lld: %lld blocks left", (long long)f.fail_at, (long long)f.outstanding);
+        if (f.bytes != 0)
+            ck_abort_msg("allocation %lld: %zu bytes left", (long long)f.fail_at, f.bytes);
     }
     ck_assert_int_gt(f.fail_at, 20);
 }
