@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
+
+#include "context.h"
 
 /* What must not be ignored is looked at elsewhere. */
 #define RUN(status) (void)((status) == TH_OK)
@@ -13,7 +14,6 @@
 enum { TENSORS = 64, MODULES = 8, OPTIMIZERS = 4, CALLS = 1000, RUNS = 10 };
 
 static uint64_t state;
-static th_context *ctx;
 static FILE *nowhere;
 static th_tensor *tensor[TENSORS]; /* of any age */
 static th_module *module[MODULES];

@@ -3,12 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
+
+#include "context.h"
 
 enum { ROWS = 1300, WIDTH = 12, CLASSES = 17 }; /* three chunks */
 
-static th_context *ctx;
 static th_tensor *x, *weight, *targets;
 
 static void setup(void)
@@ -17,12 +17,6 @@ static void setup(void)
     x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(ROWS, WIDTH)), true);
     weight = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(CLASSES, WIDTH)), true);
     targets = th_random_integers(ctx, TH_INT32, TH_SHAPE(ROWS), 0, CLASSES);
-}
-
-static void teardown(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-    th_context_free(ctx);
 }
 
 static th_tensor *classify(bool fused, th_tensor *of, const th_cross_entropy_options *options)
@@ -314,7 +308,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = new_suite("dense_cross_entropy", setup, teardown);
+    TCase *tests = new_suite("dense_cross_entropy", setup, close_context);
     tcase_add_loop_test(tests, every_way_gives_the_gradients_of_the_composition, 0,
                         (int)(sizeof scenarios / sizeof *scenarios));
     tcase_add_test(tests, only_what_is_wanted);

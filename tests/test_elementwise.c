@@ -5,29 +5,22 @@
 #include <string.h>
 
 #include "instances.h"
-#include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
+
+#include "context.h"
 
 enum {
     GUARD = 32, /* bytes around every array that must stay as they are */
     GUARD_BYTE = 0xa5
 };
 
-static th_context *ctx;
-
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void close_context(void)
-{
-    ck_assert_str_eq(th_error_message(ctx), "");
-    th_context_free(ctx);
 }
 
 static uint64_t state = 1;
@@ -544,7 +537,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = new_suite("elementwise", open_context, close_context);
+    TCase *tests = new_suite("elementwise", setup, close_context);
     tcase_add_test(tests, test_maps_on_any_layout);
     tcase_add_test(tests, test_maps_in_place);
     tcase_add_test(tests, test_copies_and_fills);

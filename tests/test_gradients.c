@@ -3,23 +3,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 START_TEST(every_operation_has_the_right_gradient)
@@ -434,7 +428,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("gradients", setup, teardown);
+    TCase *tcase = new_suite("gradients", setup, close_context);
     const int count = th_op_count();
     tcase_add_loop_test(tcase, every_operation_has_the_right_gradient, 0, count);
     tcase_add_loop_test(tcase, every_operation_says_what_it_computes, 0, count);

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
+
+#include "context.h"
 
 enum { FEW = 2000, MANY = 40000, TIMES = 100 };
 
-static th_context *ctx;
 static th_tensor *x;    /* (16), a leaf */
 static th_tensor *rows; /* (n, 16), a leaf */
 

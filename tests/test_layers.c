@@ -4,43 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
-}
-
-static void assert_shape(const th_tensor *t, th_shape shape)
-{
-    no_error();
-    const th_shape actual = th_shape_of(t);
-    ck_assert_int_eq(actual.ndim, shape.ndim);
-    for (int i = 0; i < shape.ndim; i++)
-        ck_assert_int_eq(actual.size[i], shape.size[i]);
 }
 
 /* Mean, standard deviation and extremes of a parameter. */
@@ -337,7 +309,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *layers = new_suite("layers", setup, teardown);
+    TCase *layers = new_suite("layers", setup, close_context);
     tcase_add_test(layers, dense);
     tcase_add_test(layers, the_same_seed_draws_the_same_layer);
     tcase_add_test(layers, embedding);

@@ -9,8 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
+
+#include "context.h"
 
 static char directory[] = "/tmp/th_locale_XXXXXX";
 static char file_name[128];
@@ -48,8 +49,6 @@ static void remove_comma_locale(void)
     rmdir(directory);
 }
 
-static th_context *ctx;
-
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
@@ -63,7 +62,7 @@ static void teardown(void)
     char half[8];
     snprintf(half, sizeof half, "%.1f", 0.5);
     ck_assert_str_eq(half, "0,5"); /* the program's own numbers stay as they were */
-    th_context_free(ctx);
+    close_context();
 }
 
 /* No comma between digits, but for indices as in x[0,2], and some number that has a point. */

@@ -4,35 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tensor/parameter.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 7, .threads = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-/* The pending error has this code and its sentence holds these words; then it is cleared. */
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
 }
 
 /* A model as a user writes it: an embedding, a list of dense layers, an output tied to the embedding. */
@@ -482,7 +462,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tree = new_suite("module", setup, teardown);
+    TCase *tree = new_suite("module", setup, close_context);
     tcase_add_test(tree, names_and_order);
     tcase_add_test(tree, errors_of_the_tree);
     tcase_add_test(tree, scopes_carry_the_names);

@@ -4,44 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 21, .threads = 2});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
-}
-
-static void assert_shape(const th_tensor *t, th_shape shape)
-{
-    no_error();
-    ck_assert_ptr_nonnull(t);
-    const th_shape actual = th_shape_of(t);
-    ck_assert_int_eq(actual.ndim, shape.ndim);
-    for (int i = 0; i < shape.ndim; i++)
-        ck_assert_int_eq(actual.size[i], shape.size[i]);
 }
 
 /* The bytes of a tensor, to compare bits; free. */
@@ -883,7 +854,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *rows = new_suite("multi_head_attention", setup, teardown);
+    TCase *rows = new_suite("multi_head_attention", setup, close_context);
     tcase_add_loop_test(rows, row_lens, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query_one_to_T_is_causal, 0, 2);

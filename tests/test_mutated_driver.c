@@ -4,7 +4,6 @@
 #include <stdbool.h>
 
 #include "autograd/gradient.h"
-#include "suite.h"
 #include "tensor/elementwise.h"
 
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
@@ -32,17 +31,12 @@ static void broken_sum(th_context *ctx, const th_array *target, const th_array *
 #include "tapehead/gradient_check.h"
 #include "tapehead/ops.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     broken = NOTHING;
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 1});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 static th_tensor *square(void *user, th_tensor *x)
@@ -133,7 +127,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("mutated driver", setup, teardown);
+    TCase *tcase = new_suite("mutated driver", setup, close_context);
     tcase_add_loop_test(tcase, the_driver_as_it_is_passes, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_that_overwrites_is_rejected, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_whose_sums_overwrite_is_rejected, 0, FUNCTIONS);

@@ -5,33 +5,14 @@
 #include <string.h>
 
 #include "memory.h"
-#include "suite.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 2});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
 }
 
 /* Repeatable numbers in [-1, 1). */
@@ -656,7 +637,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *steps = new_suite("optimizer", setup, teardown);
+    TCase *steps = new_suite("optimizer", setup, close_context);
     tcase_add_loop_test(steps, a_thousand_steps_agree_with_float64, 0, RULES);
     tcase_add_test(steps, a_moment_without_memory_forgets_a_large_gradient);
     tcase_add_test(steps, moments_follow_a_conversion);

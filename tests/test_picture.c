@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
+
 static char path[64];
 
 static void setup(void)
@@ -25,15 +25,7 @@ static void setup(void)
 static void teardown(void)
 {
     unlink(path);
-    th_context_free(ctx);
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
+    close_context();
 }
 
 /* Behind a run of characters of a set. */

@@ -4,25 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 7});
     ck_assert_ptr_nonnull(ctx);
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void close_context(void)
-{
-    th_context_free(ctx);
 }
 
 #define GOOD(tensor) ck_assert_msg((tensor) != NULL, "%s", th_error_message(ctx))
@@ -268,17 +262,6 @@ static void check_layouts(const shapes *s, const th_shape *keep_shape, th_mask_s
 }
 
 /* The error pending is this one; it is cleared. */
-static void assert_error(const th_tensor *result, th_status code, const char *sentence)
-{
-    ck_assert_ptr_null(result);
-    ck_assert_msg(th_error_code(ctx) == code, "code %d, not %d: %s", th_error_code(ctx), code, th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  sentence);
-    ck_assert_msg(strstr(th_error_message(ctx), "test_product_ops.c:") != NULL, "no line in \"%s\"",
-                  th_error_message(ctx));
-    th_error_clear(ctx);
-}
-
 static th_tensor *filled(th_shape shape)
 {
     return th_ones(ctx, TH_FLOAT32, shape);
@@ -741,7 +724,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = new_suite("products", open_context, close_context);
+    TCase *tests = new_suite("products", setup, close_context);
     tcase_add_loop_test(tests, test_matmul, 0, (int)(sizeof product_shapes / sizeof *product_shapes));
     tcase_add_test(tests, test_matmul_expanded);
     tcase_add_test(tests, test_matmul_shapes);

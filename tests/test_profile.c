@@ -5,21 +5,16 @@
 #include <string.h>
 
 #include "memory.h"
-#include "suite.h"
 #include "tapehead/tapehead.h"
 
+#include "context.h"
+
 static test_memory memory;
-static th_context *ctx;
 
 static void setup(void)
 {
     memory = (test_memory){0};
     ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 /* -- what is profiled: a small model whose layer norm backward computes again -- */
@@ -289,7 +284,7 @@ START_TEST(a_profile_of_nothing)
     free(text);
     free(events);
     th_profile_entry entry;
-    ck_assert_int_eq(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_INDEX);
+    expect_status(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_INDEX, "entry 0 of 0");
 }
 END_TEST
 
@@ -346,8 +341,7 @@ START_TEST(its_memory_is_given_back)
     th_profile_free(ctx); /* while it runs */
     ck_assert_uint_eq(th_memory(ctx).live, live);
     step(&t);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE);
-    th_error_clear(ctx);
+    expect_status(th_profile_end(ctx), TH_ERROR_STATE, "profile_end");
     th_profile_free(ctx);
     th_profile_free(NULL);
 }
@@ -359,13 +353,12 @@ START_TEST(without_memory_training_goes_on)
     step(&t);
     step(&t);
     run_out(&memory);
-    ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_ERROR_MEMORY);
-    th_error_clear(ctx);
+    expect_status(th_profile_begin(ctx, NULL), TH_ERROR_MEMORY, "profile_begin");
     memory.fail_at = 0;
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
     run_out(&memory);
     step(&t);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_MEMORY);
+    expect_status(th_profile_end(ctx), TH_ERROR_MEMORY, "the profile's table is not complete");
     memory.fail_at = 0;
     ck_assert_int_gt(th_profile_sum(ctx).dropped, 0);
     ck_assert_int_eq(th_profile_count(ctx), 0);
@@ -414,46 +407,33 @@ END_TEST
 START_TEST(errors)
 {
     th_profile_entry entry;
-    ck_assert_int_eq(th_profile_print(ctx, stderr), TH_ERROR_STATE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, "/tmp/none"), TH_ERROR_STATE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_STATE);
-    th_error_clear(ctx);
+    expect_status(th_profile_print(ctx, stderr), TH_ERROR_STATE, "profile_print");
+    expect_status(th_profile_write_trace(ctx, "/tmp/none"), TH_ERROR_STATE, "profile_write_trace");
+    expect_status(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_STATE, "profile_entry_at");
     ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE);
     ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "profile_end: no profile is running; at test_profile.c:"));
     th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_begin(ctx, &(th_profile_options){.max_events = -2}), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
+    expect_status(th_profile_begin(ctx, &(th_profile_options){.max_events = -2}), TH_ERROR_ARGUMENT, "profile_begin");
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_ERROR_STATE);
     ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE); /* the pending one; and it has ended */
     th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE);
-    th_error_clear(ctx);
+    expect_status(th_profile_end(ctx), TH_ERROR_STATE, "profile_end");
 
-    ck_assert_int_eq(th_profile_print(ctx, NULL), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, NULL), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace_to(ctx, NULL), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, "/nowhere/at/all.json"), TH_ERROR_FILE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, "/dev/full"), TH_ERROR_FILE);
-    ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "/dev/full could not be written in full: No space"));
-    th_error_clear(ctx);
+    expect_status(th_profile_print(ctx, NULL), TH_ERROR_ARGUMENT, "profile_print");
+    expect_status(th_profile_write_trace(ctx, NULL), TH_ERROR_ARGUMENT, "profile_write_trace");
+    expect_status(th_profile_write_trace_to(ctx, NULL), TH_ERROR_ARGUMENT, "profile_write_trace");
+    expect_status(th_profile_write_trace(ctx, "/nowhere/at/all.json"), TH_ERROR_FILE, "profile_write_trace");
+    expect_status(th_profile_write_trace(ctx, "/dev/full"), TH_ERROR_FILE,
+                  "/dev/full could not be written in full: No space");
     FILE *full = fopen("/dev/full", "w");
-    ck_assert_int_eq(th_profile_print(ctx, full), TH_ERROR_FILE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace_to(ctx, full), TH_ERROR_FILE);
-    th_error_clear(ctx);
+    expect_status(th_profile_print(ctx, full), TH_ERROR_FILE, "profile_print");
+    expect_status(th_profile_write_trace_to(ctx, full), TH_ERROR_FILE, "profile_write_trace");
     fclose(full);
-    ck_assert_int_eq(th_profile_entry_at(ctx, -1, &entry), TH_ERROR_INDEX);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_begin(NULL, NULL), TH_ERROR_ARGUMENT);
-    ck_assert_int_eq(th_profile_end(NULL), TH_ERROR_ARGUMENT);
-    ck_assert_int_eq(th_profile_print(NULL, stderr), TH_ERROR_ARGUMENT);
+    expect_status(th_profile_entry_at(ctx, -1, &entry), TH_ERROR_INDEX, "profile_entry_at");
+    expect_status(th_profile_begin(NULL, NULL), TH_ERROR_ARGUMENT, "profile_begin: the context is NULL");
+    expect_status(th_profile_end(NULL), TH_ERROR_ARGUMENT, "profile_end: the context is NULL");
+    expect_status(th_profile_print(NULL, stderr), TH_ERROR_ARGUMENT, "profile_print: the context is NULL");
     ck_assert_int_eq(th_profile_count(NULL), 0);
     ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_STEP), "step");
     ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_PHASE_COUNT), "?");
@@ -462,7 +442,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("profile", setup, teardown);
+    TCase *tcase = new_suite("profile", setup, close_context);
     tcase_add_test(tcase, calls_times_and_work_are_counted);
     tcase_add_test(tcase, the_table_names_operations_and_the_rest);
     tcase_add_test(tcase, the_trace_is_json_whatever_the_names);

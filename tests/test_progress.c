@@ -5,19 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.threads = 1});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 static int count(const char *text, const char *part)
@@ -141,7 +135,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *lines = new_suite("progress", setup, teardown);
+    TCase *lines = new_suite("progress", setup, close_context);
     tcase_add_test(lines, plain_lines);
     tcase_add_test(lines, on_a_terminal);
     tcase_add_test(lines, odd_steps_and_names);

@@ -4,20 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "suite.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 7});
-}
-
-static void teardown(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-    th_context_free(ctx);
 }
 
 static const double keys[4][3] = {{10, 0, 0}, {0, 10, 0}, {0, 0, 10}, {0, 0, 10}};
@@ -168,7 +161,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("scaled dot-product attention", setup, teardown);
+    TCase *tcase = new_suite("scaled dot-product attention", setup, close_context);
     tcase_add_loop_test(tcase, row_exact_values, 0, 2);
     tcase_add_loop_test(tcase, row_gradient_of_the_sum_of_squares, 0, 2);
     tcase_add_test(tcase, row_why_the_scale);

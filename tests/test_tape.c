@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "memory.h"
-#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
@@ -12,18 +11,12 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-    th_context_free(ctx);
 }
 
 /* A leaf (n) that requires a gradient, with values 1, 2, ... n. */
@@ -39,13 +32,6 @@ static th_tensor *counting_leaf(th_shape shape)
 static th_tensor *total(th_tensor *x)
 {
     return th_sum(x, TH_ALL_AXES, NULL);
-}
-
-static void expect_error(th_status code, const char *part)
-{
-    ck_assert_msg(th_error_code(ctx) == code, "code %d: %s", (int)th_error_code(ctx), th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), part) != NULL, "\"%s\" is not in \"%s\"", part, th_error_message(ctx));
-    th_error_clear(ctx);
 }
 
 START_TEST(backward_of_a_square_is_twice_the_value)
@@ -764,7 +750,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("tape", setup, teardown);
+    TCase *tcase = new_suite("tape", setup, close_context);
     tcase_add_test(tcase, backward_of_a_square_is_twice_the_value);
     tcase_add_test(tcase, gradients_accumulate_until_emptied);
     tcase_add_test(tcase, a_consumed_tape_refuses_a_second_backward_unless_kept);

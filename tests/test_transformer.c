@@ -7,35 +7,15 @@
 #include <string.h>
 
 #include "memory.h"
-#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2, .default_dtype = TH_FLOAT64});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
-    th_tape_clear(ctx);
 }
 
 /* OpenBLAS's bits depend on the shape of a product; ours do not (contract 6). */
@@ -741,7 +721,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("transformer", setup, teardown);
+    TCase *tcase = new_suite("transformer", setup, close_context);
     tcase_add_loop_test(tcase, blocks_are_pytorchs, 0, 2 * (int)(sizeof torch_blocks / sizeof *torch_blocks));
     tcase_add_loop_test(tcase, the_language_model_is_pytorchs, 0, 2);
     tcase_add_test(tcase, parameters_are_named_as_in_pytorch);

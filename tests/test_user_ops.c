@@ -4,29 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_msg(th_error_code(ctx) == code && strstr(th_error_message(ctx), words),
-                  "code %d \"%s\" is not %d with \"%s\"", (int)th_error_code(ctx), th_error_message(ctx), (int)code,
-                  words);
-    th_error_clear(ctx);
-    th_tape_clear(ctx);
 }
 
 /* Element i in row-major order, wherever it lies. */
@@ -1365,7 +1350,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *kinds = new_suite("a user's operations: every kind", setup, teardown);
+    TCase *kinds = new_suite("a user's operations: every kind", setup, close_context);
     tcase_add_test(kinds, views_have_the_right_gradient);
     tcase_add_test(kinds, views_of_views_have_the_right_gradient);
     tcase_add_test(kinds, any_view_has_the_right_gradient_or_is_refused);
@@ -1377,7 +1362,7 @@ int main(void)
     tcase_add_test(kinds, the_forecast_counts_every_copy);
     tcase_add_test(kinds, any_number_of_inputs_passes_and_may_be_left_out);
     tcase_add_test(kinds, a_fused_operation_equals_its_composition);
-    TCase *misuse = new_suite("a user's operations: misuse", setup, teardown);
+    TCase *misuse = new_suite("a user's operations: misuse", setup, close_context);
     tcase_add_loop_test(misuse, a_descriptor_that_makes_no_sense_is_refused, 0,
                         (int)(sizeof descriptors / sizeof *descriptors));
     tcase_add_test(misuse, a_call_that_makes_no_sense_is_refused);
