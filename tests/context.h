@@ -55,9 +55,19 @@ static inline void assert_error(const void *result, th_status code, const char *
 static inline void assert_shape(const th_tensor *t, th_shape shape)
 {
     no_error();
+    ck_assert_ptr_nonnull(t);
     ck_assert_int_eq(th_ndim(t), shape.ndim);
     for (int i = 0; i < shape.ndim; i++)
         ck_assert_int_eq(th_size(t, i), shape.size[i]);
+}
+
+/* How often a part stands in a text. */
+static inline int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
+        found++;
+    return found;
 }
 
 #endif

@@ -5,36 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instances.h"
 #include "kernels/attention.h"
 #include "kernels/kernels.h"
 #include "suite.h"
 
 /* -- machines -- */
 
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f64_baseline, th_kernels_f32_avx2, th_kernels_f64_avx2,
-    th_kernels_f32_avx512, th_kernels_f64_avx512;
-
-enum { MOST_MACHINES = 3 };
-
 /* One for every instruction set that this processor has, the baseline first. */
 static int machines(th_machine *list)
 {
     int count = 0;
-    list[count++] = (th_machine){.isa = TH_ISA_BASELINE,
-                                 .gemm = TH_GEMM_OPENBLAS,
-                                 .threads = 1,
-                                 .kernels = {&th_kernels_f32_baseline, &th_kernels_f64_baseline}};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        list[count++] = (th_machine){.isa = TH_ISA_AVX2,
-                                     .gemm = TH_GEMM_NATIVE,
-                                     .threads = 1,
-                                     .kernels = {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
-    if (count > 1 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        list[count++] = (th_machine){.isa = TH_ISA_AVX512,
-                                     .gemm = TH_GEMM_NATIVE,
-                                     .threads = 1,
-                                     .kernels = {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
+    for (int isa = BASELINE; isa < ISAS && supported(isa); isa++)
+        list[count++] = machine_of(isa, 1);
     return count;
 }
 
@@ -538,7 +521,7 @@ static void free_expected(const problem *p, expected *e)
 START_TEST(values_and_gradients_are_as_defined)
 {
     static const char *const isas[] = {"baseline", "avx2", "avx512"};
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int dtype = 0; dtype < 2; dtype++)
         for (int m = 0; m < count; m++) {
@@ -566,7 +549,7 @@ static void assert_same_bits(const problem *a, const problem *b, const char *wha
 
 START_TEST(bits_depend_on_no_team_and_no_instruction_set)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int dtype = 0; dtype < 2; dtype++) {
         problem *first = NULL; /* with fused multiply-add */
@@ -603,7 +586,7 @@ START_TEST(bits_depend_on_no_batch)
     const attention_case *c = &cases[_i];
     if (c->dropout > 0 || c->additive)
         return;
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         problem *all = make_problem(c, TH_FLOAT32), *each = make_problem(c, TH_FLOAT32);
@@ -743,7 +726,7 @@ START_TEST(hidden_numbers_change_no_bit)
         return;
     static const double junk[] = {NAN, INFINITY, -INFINITY, -NAN};
     static const int operands[] = {Q, K, V, DO};
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     random_state = 99;
     for (int i = 0; i < 12; i++) {
@@ -765,7 +748,7 @@ END_TEST
 /* A NaN that is seen does show. */
 START_TEST(visible_nan_spreads)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         problem *p = make_problem(&cases[6], TH_FLOAT32); /* causal */
@@ -820,7 +803,7 @@ static int64_t check_queries_without_keys(const problem *p)
 
 START_TEST(queries_without_keys_are_exactly_0)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         int64_t found = 0;
@@ -841,7 +824,7 @@ END_TEST
 START_TEST(kinds_of_mask_agree_bit_for_bit)
 {
     static const attention_case base = {"kinds", SIZES(1, 2, 1, 60, 60, 16, 16)};
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         attention_case c = base;
@@ -877,7 +860,7 @@ END_TEST
 /* Gradients that are not wanted change nothing in the others. */
 START_TEST(each_gradient_alone)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     static const attention_case c = {"alone",
                                      SIZES(1, 2, 2, 60, 300, 16, 12),
@@ -918,7 +901,7 @@ END_TEST
 
 START_TEST(long_sequences_need_little_memory)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     char memory[1];
     const th_attention_array given = {.data = memory};

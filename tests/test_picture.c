@@ -120,14 +120,6 @@ static char *read_picture(void)
     return text;
 }
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
-        found++;
-    return found;
-}
-
 START_TEST(curves)
 {
     double y[50], x[50];

@@ -261,7 +261,6 @@ static void check_layouts(const shapes *s, const th_shape *keep_shape, th_mask_s
         }
 }
 
-/* The error pending is this one; it is cleared. */
 static th_tensor *filled(th_shape shape)
 {
     return th_ones(ctx, TH_FLOAT32, shape);

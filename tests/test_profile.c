@@ -135,14 +135,6 @@ static const char *value(const char *c)
     return literal(c, "\"") ? string(c) : number(c);
 }
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
-        found++;
-    return found;
-}
-
 /* The trace as text, to be freed; it is JSON. */
 static char *trace(void)
 {

@@ -14,14 +14,6 @@ static void setup(void)
     ctx = th_context_new(&(th_context_options){.threads = 1});
 }
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
-        found++;
-    return found;
-}
-
 START_TEST(plain_lines)
 {
     char *text = NULL;

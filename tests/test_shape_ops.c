@@ -109,7 +109,6 @@ static void check_gradients(movement *move, th_shape shape)
     check_gradient(move, TH_FLOAT64, shape);
 }
 
-/* The error pending is this one; it is cleared. */
 /* -- views -- */
 
 START_TEST(test_reshape)

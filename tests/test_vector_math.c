@@ -26,15 +26,6 @@ typedef struct accuracy {
     double relative, absolute; /* |error| <= relative |value| + absolute */
 } accuracy;
 
-#define ENTRY(name) #name, offsetof(th_kernels, name)
-
-static th_map_kernel *map_at(const th_kernels *kernels, size_t entry)
-{
-    th_map_kernel *map;
-    memcpy(&map, (const char *)kernels + entry, sizeof map);
-    return map;
-}
-
 static double reference_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
@@ -215,11 +206,6 @@ static const special specials[] = {
     {ENTRY(silu), NAN, NAN},
     {ENTRY(neg), 0.0f, -0.0f},
 };
-
-static bool same(double a, double b)
-{
-    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
-}
 
 START_TEST(test_special_values)
 {
