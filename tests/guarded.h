@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kernels/product.h"
+
 static uint64_t random_state;
 
 static inline int64_t draw(int64_t below)
@@ -38,6 +40,23 @@ static inline void *memory_end(int purpose, size_t bytes)
         memories[purpose].bytes = room;
     }
     return memories[purpose].pages + memories[purpose].bytes - bytes;
+}
+
+/* c = a b, of matrices whose elements lie row by row. */
+static inline th_product row_major_product(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
+{
+    return (th_product){.m = m,
+                        .n = n,
+                        .k = k,
+                        .a = a,
+                        .a_row = k,
+                        .a_col = 1,
+                        .b = b,
+                        .b_row = n,
+                        .b_col = 1,
+                        .c = c,
+                        .c_row = n,
+                        .c_col = 1};
 }
 
 #endif

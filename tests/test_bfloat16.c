@@ -314,29 +314,17 @@ START_TEST(test_same_bits_for_any_team_and_layout)
         run(&machine, &p, 1 + way % 4);
         ck_assert_mem_eq(p.c, first, sizeof first);
     }
-    th_product row = {
-        .m = 1, .n = N, .k = K, .a_col = 1, .b = b, .b_row = N, .b_col = 1, .c = c, .c_row = N, .c_col = 1};
+    th_product row = row_major_product(1, N, K, a, b, c);
     for (int i = 0; i < M; i += 13) { /* alone */
         row.a = a + i * K;
         run(&machine, &row, 1);
         ck_assert_mem_eq(c, first + i * N, N * sizeof *c);
     }
-    const th_product batch = {.m = 20,
-                              .n = N,
-                              .k = K,
-                              .a = a,
-                              .a_row = K,
-                              .a_col = 1,
-                              .b = b,
-                              .b_row = N,
-                              .b_col = 1,
-                              .c = c,
-                              .c_row = N,
-                              .c_col = 1,
-                              .batch_dims = 1,
-                              .batch = {M / 20},
-                              .a_batch = {20 * K},
-                              .c_batch = {20 * N}};
+    th_product batch = row_major_product(20, N, K, a, b, c);
+    batch.batch_dims = 1;
+    batch.batch[0] = M / 20;
+    batch.a_batch[0] = 20 * K;
+    batch.c_batch[0] = 20 * N;
     memset(c, 0, sizeof c);
     run(&machine, &batch, 3);
     ck_assert_mem_eq(c, first, sizeof first);
@@ -411,9 +399,7 @@ START_TEST(test_exact)
         a[i] = (float)draw(1 << 24) / (1 << 22);
         b[i] = (float)draw(1 << 24) / (1 << 22);
     }
-    th_product p = {.m = SIZE, .n = SIZE, .k = SIZE, .a = a, .b = b, .c = c[0]};
-    p.a_row = p.b_row = p.c_row = SIZE;
-    p.a_col = p.b_col = p.c_col = 1;
+    th_product p = row_major_product(SIZE, SIZE, SIZE, a, b, c[0]);
     run(&plain, &p, 1);
     p.c = c[1];
     run(&machine, &p, 1);

@@ -295,6 +295,19 @@ static const int64_t some_rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 23, 24, 
 static const int64_t some_columns[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 97, 129};
 static const int64_t some_steps[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67, 127};
 
+static recipe random_recipe(th_dtype dtype)
+{
+    return (recipe){.dtype = dtype,
+                    .m = PICK(some_rows),
+                    .n = PICK(some_columns),
+                    .k = PICK(some_steps),
+                    .a = (arrangement)draw(ARRANGEMENTS),
+                    .b = (arrangement)draw(ARRANGEMENTS),
+                    .c = (arrangement)draw(SAME_ROW),
+                    .add = draw(3) == 0,
+                    .bias = draw(3) == 0};
+}
+
 /* Everything at random: sizes, layouts, adding or not, special numbers, teams. */
 static void check_random(th_dtype dtype, int cases)
 {
@@ -302,16 +315,8 @@ static void check_random(th_dtype dtype, int cases)
     const int count = machines(list);
     random_state = 1;
     for (int i = 0; i < cases && count > 0; i++) {
-        const recipe r = {.dtype = dtype,
-                          .m = PICK(some_rows),
-                          .n = PICK(some_columns),
-                          .k = PICK(some_steps),
-                          .a = (arrangement)draw(ARRANGEMENTS),
-                          .b = (arrangement)draw(ARRANGEMENTS),
-                          .c = (arrangement)draw(SAME_ROW),
-                          .add = draw(3) == 0,
-                          .bias = draw(3) == 0,
-                          .kind = draw(4) == 0 ? SPECIAL : ORDINARY};
+        recipe r = random_recipe(dtype);
+        r.kind = draw(4) == 0 ? SPECIAL : ORDINARY;
         for (int m = 0; m < count; m++)
             check_case(&r, &list[m], 1 + (int)draw(4), 0, 0);
     }
@@ -456,18 +461,7 @@ START_TEST(test_row_does_not_depend_on_its_batch)
     fill(TH_FLOAT32, b, K * N, ORDINARY);
     void *workspace = aligned_alloc(64, 32 << 20);
     for (int m = 0; m < count; m++) {
-        th_product p = {.m = ROWS_ALL,
-                        .n = N,
-                        .k = K,
-                        .a = a,
-                        .a_row = K,
-                        .a_col = 1,
-                        .b = b,
-                        .b_row = N,
-                        .b_col = 1,
-                        .c = all,
-                        .c_row = N,
-                        .c_col = 1};
+        th_product p = row_major_product(ROWS_ALL, N, K, a, b, all);
         ck_assert(th_product_workspace(&list[m], TH_FLOAT32, &p, 2) <= 32 << 20);
         th_product_run(&list[m], TH_FLOAT32, &p, 2, workspace);
         for (int row = 0; row < ROWS_ALL; row += 7) {
@@ -532,15 +526,7 @@ START_TEST(test_openblas)
     const th_dtype dtype = _i ? TH_FLOAT64 : TH_FLOAT32;
     random_state = 6;
     for (int i = 0; i < 300; i++) {
-        const recipe r = {.dtype = dtype,
-                          .m = PICK(some_rows),
-                          .n = PICK(some_columns),
-                          .k = PICK(some_steps),
-                          .a = (arrangement)draw(ARRANGEMENTS),
-                          .b = (arrangement)draw(ARRANGEMENTS),
-                          .c = (arrangement)draw(SAME_ROW),
-                          .add = draw(3) == 0,
-                          .bias = draw(3) == 0};
+        const recipe r = random_recipe(dtype);
         check_case(&r, &machine, 1 + (int)draw(4), 4, 0);
     }
     check_batches(dtype, &machine, 4, 100);

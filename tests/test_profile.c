@@ -135,14 +135,21 @@ static const char *value(const char *c)
     return literal(c, "\"") ? string(c) : number(c);
 }
 
-/* The trace as text, to be freed; it is JSON. */
-static char *trace(void)
+/* What a function writes, to be freed. */
+static char *written(th_status (*write)(th_context *, FILE *))
 {
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
-    ck_assert_int_eq(th_profile_write_trace_to(ctx, file), TH_OK);
+    ck_assert_int_eq(write(ctx, file), TH_OK);
     fclose(file);
+    return text;
+}
+
+/* The trace as text, to be freed; it is JSON. */
+static char *trace(void)
+{
+    char *text = written(th_profile_write_trace_to);
     const char *end = space(value(text));
     ck_assert_msg(end && *end == 0, "no JSON: %s", text);
     return text;
@@ -150,12 +157,7 @@ static char *trace(void)
 
 static char *table(void)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    ck_assert_int_eq(th_profile_print(ctx, file), TH_OK);
-    fclose(file);
-    return text;
+    return written(th_profile_print);
 }
 
 /* -- the tests -- */
