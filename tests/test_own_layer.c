@@ -3,41 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "own_block.h"
 #include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
-
-/* x + drop(attention(norm1(x))), then x + drop(linear2(gelu(linear1(norm2(x))))): (B, T, E) -> (B, T, E) */
-typedef struct {
-    th_module base;
-    th_module *norm1, *self_attn, *norm2, *linear1, *linear2, *dropout;
-} block;
-
-static th_tensor *block_forward(th_module *m, th_tensor *x)
-{
-    block *b = (block *)m;
-    th_tensor *h = th_module_forward(b->norm1, x);
-    h = th_attend(b->self_attn, h, h, h, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
-    x = th_add(x, th_module_forward(b->dropout, h));
-    h = th_gelu_tanh(th_module_forward(b->linear1, th_module_forward(b->norm2, x)));
-    return th_add(x, th_module_forward(b->dropout, th_module_forward(b->linear2, h)));
-}
-
-static th_module *block_new(th_context *ctx, int64_t width, int64_t heads, double dropout)
-{
-    block *b = th_module_new(ctx, sizeof *b, "block", block_forward);
-    if (b == NULL)
-        return NULL;
-    b->norm1 = th_module_add(&b->base, "norm1", th_layer_norm_new(ctx, width, NULL));
-    b->self_attn = th_module_add(&b->base, "self_attn", th_multi_head_attention_new(ctx, width, heads, NULL));
-    b->norm2 = th_module_add(&b->base, "norm2", th_layer_norm_new(ctx, width, NULL));
-    b->linear1 = th_module_add(&b->base, "linear1", th_dense_new(ctx, width, 4 * width, NULL));
-    b->linear2 = th_module_add(&b->base, "linear2", th_dense_new(ctx, 4 * width, width, NULL));
-    b->dropout = th_module_add(&b->base, "dropout", th_dropout_new(ctx, dropout));
-    return &b->base;
-}
-
-/* -- what it is tested in -- */
 
 static th_module *two_blocks(th_context *ctx, int64_t width)
 {
