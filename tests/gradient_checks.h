@@ -1,5 +1,5 @@
-/* What the tests of the gradient checker share: two parameters, a point, two functions, and a look at all that a check must
- * leave as it was. */
+/* What the tests of the gradient checker share: two parameters, a point, two functions, and a look at all that a check
+ * must leave as it was. */
 #ifndef TESTS_GRADIENT_CHECKS_H
 #define TESTS_GRADIENT_CHECKS_H
 

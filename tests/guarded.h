@@ -21,8 +21,8 @@ static inline int64_t draw(int64_t below)
 
 enum { IN_A, IN_B, IN_C, IN_BIAS, IN_WORKSPACE, PURPOSES };
 
-/* Memory after whose last byte there is none, so that reading or writing beyond it is a crash. There is one of these for
- * every purpose, as large as the largest so far. */
+/* Memory after whose last byte there is none, so that reading or writing beyond it is a crash. There is one of these
+ * for every purpose, as large as the largest so far. */
 static inline void *memory_end(int purpose, size_t bytes)
 {
     static struct {

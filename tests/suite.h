@@ -7,7 +7,8 @@
 
 static SRunner *runner;
 
-/* A suite of this program, whose tests run between setup and teardown, each in a process of its own; either may be NULL. */
+/* A suite of this program, whose tests run between setup and teardown, each in a process of its own. Either may
+ * be NULL. */
 static inline TCase *new_suite(const char *name, SFun setup, SFun teardown)
 {
     Suite *suite = suite_create(name);

@@ -2,7 +2,6 @@
  * once and for good; and no allocation at all after the first step. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "memory.h"
 #include "suite.h"

@@ -1,7 +1,6 @@
 /* The attention kernels against their definition in plain loops, and what their header promises besides: the same bits
  * for every team, batch and instruction set with fused multiply-add, and no bit that depends on a hidden pair. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

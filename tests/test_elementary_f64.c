@@ -4,7 +4,6 @@
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "instances.h"

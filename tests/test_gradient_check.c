@@ -1,5 +1,5 @@
-/* The gradient checker on functions that make it hard by what they do: what they make, free, leave open or read late. Nothing
- * of it may show afterwards. */
+/* The gradient checker on functions that make it hard by what they do: what they make, free, leave open or read late.
+ * Nothing of it may show afterwards. */
 #include "memory.h"
 
 #include "gradient_checks.h"

@@ -1,5 +1,5 @@
-/* What the gradient checker says of derivatives that make it hard: that bend, vanish, drown in rounding or do not exist; and
- * what its options change. */
+/* What the gradient checker says of derivatives that make it hard: that bend, vanish, drown in rounding or do not
+ * exist; and what its options change. */
 #include <math.h>
 
 #include "gradient_checks.h"

@@ -1,8 +1,6 @@
 /* The layers around one operation each, their initialisation, and a layer of a user's own: a pre-norm transformer block
  * that trains. Attention has a test of its own. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"

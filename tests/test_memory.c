@@ -2,7 +2,6 @@
  * reservation is enough as a memory_limit; a limit is never passed; what was in use before a step is in use after its
  * clear. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "memory.h"
 #include "suite.h"

@@ -1,7 +1,6 @@
 /* Modules: names, visiting, scopes, modes, conversion, freeing. Also the blocks that parameters lie in
  * (src/tensor/parameter.c). */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tapehead/tapehead.h"

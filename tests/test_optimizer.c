@@ -1,7 +1,6 @@
 /* Optimisers against their formulas in float64, on gradients that the test makes up: every rule and option, groups,
  * clipping, refusal, memory. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "memory.h"

@@ -1,6 +1,5 @@
 /* The optimisers' kernels against plain float64 arithmetic over 1,000 steps, and the same bits on AVX2 and AVX-512. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "instances.h"

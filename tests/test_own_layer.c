@@ -1,7 +1,5 @@
 /* A layer written by a user, in a program of theirs: a pre-norm transformer block with an MLP and dropout. Two of them
  * stacked train, have PyTorch's names and the right gradient, and give the same bits with any number of threads. */
-#include <math.h>
-#include <string.h>
 
 #include "own_block.h"
 #include "suite.h"

@@ -1,6 +1,5 @@
 /* Teams: every task once, in the team that was asked for, never nested, and none in a forked process. */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

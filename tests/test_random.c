@@ -1,7 +1,6 @@
 /* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the
  * initialisers' scales. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/philox.h"

@@ -1,6 +1,5 @@
 /* Learning-rate schedules: their formulas, their corners, their ends. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "suite.h"
 #include "tapehead/tapehead.h"

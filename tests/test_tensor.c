@@ -1,7 +1,6 @@
 /* Tensors outside the tape: creation, shape queries, access to elements, copies, axis letters, and the sentence of
  * every misuse. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tapehead/tapehead.h"

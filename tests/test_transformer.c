@@ -3,7 +3,6 @@
  * vocabulary.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "memory.h"

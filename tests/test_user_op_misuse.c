@@ -1,7 +1,6 @@
-/* What the engine says of a user's operations that make no sense: descriptors, shape rules, calls, samples, and functions that do
- * what they must not. */
+/* What the engine says of a user's operations that make no sense: descriptors, shape rules, calls, samples, and
+ * functions that do what they must not. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "user_ops.h"
 

@@ -1,6 +1,5 @@
-/* A user's own operations, each checked on its samples: one that is computed again, early gradients, any number of inputs, a
- * fused one. */
-#include <stdlib.h>
+/* A user's own operations, each checked on its samples: one that is computed again, early gradients, any number of
+ * inputs, a fused one. */
 
 #include "user_ops.h"
 

@@ -1,7 +1,6 @@
-/* A user's own views: overlapping, backwards, with strides of 0 and beyond what there is; and every operation on inputs that lie
- * backwards. */
+/* A user's own views: overlapping, backwards, with strides of 0 and beyond what there is; and every operation on inputs
+ * that lie backwards. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "user_ops.h"
 

@@ -1,5 +1,5 @@
-/* Operations as a user writes them, through the public headers alone: one of every kind, for the suites that check them, take
- * views with them and misuse them. */
+/* Operations as a user writes them, through the public headers alone: one of every kind, for the suites that
+ * check them, take views with them and misuse them. */
 #ifndef TESTS_USER_OPS_H
 #define TESTS_USER_OPS_H
 
