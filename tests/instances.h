@@ -2,9 +2,13 @@
 #ifndef TESTS_INSTANCES_H
 #define TESTS_INSTANCES_H
 
+#include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/machine.h"
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
@@ -20,6 +24,32 @@ static inline bool supported(int isa)
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return isa == BASELINE || (isa == AVX2 ? avx2 : avx512);
+}
+
+/* The machine that runs it. */
+static inline th_machine machine_of(int isa, int threads)
+{
+    static const th_isa names[ISAS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512};
+    return (th_machine){.isa = names[isa],
+                        .gemm = isa == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,
+                        .threads = threads,
+                        .kernels = {f32[isa], f64[isa]}};
+}
+
+/* A map by its name, and where a table has it. */
+#define ENTRY(name) #name, offsetof(th_kernels, name)
+
+static inline th_map_kernel *map_at(const th_kernels *kernels, size_t entry)
+{
+    th_map_kernel *map;
+    memcpy(&map, (const char *)kernels + entry, sizeof map);
+    return map;
+}
+
+/* Equal, with the signs of zeros; any NaN is like another. */
+static inline bool same(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
 #endif

@@ -1,10 +1,10 @@
 /* Memory that runs out: every allocation of a training step, and of all that a program does around it, made to fail,
  * once and for good; and no allocation at all after the first step. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "memory.h"
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 /* -- malloc, watched: what the whole process asks the C library for while `watching` -- */
@@ -52,31 +52,6 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 }
 #endif
 
-/* -- an allocator that fails when told to -- */
-
-typedef struct failing {
-    int64_t calls, fail_at; /* call number fail_at fails; 0: none */
-    bool forever;           /* and all after it */
-    int64_t bytes;          /* outstanding */
-} failing;
-
-static void *failing_allocate(void *user, size_t bytes)
-{
-    failing *f = user;
-    f->calls++;
-    if (f->fail_at && (f->calls == f->fail_at || (f->forever && f->calls > f->fail_at)))
-        return NULL;
-    f->bytes += (int64_t)bytes;
-    return aligned_alloc(64, bytes);
-}
-
-static void failing_release(void *user, void *memory, size_t bytes)
-{
-    failing *f = user;
-    f->bytes -= (int64_t)bytes;
-    free(memory);
-}
-
 /* -- a small model that uses most of what there is -- */
 
 enum { VOCABULARY = 11, WIDTH = 16, BATCH = 3, LENGTH = 5 };
@@ -96,7 +71,7 @@ static th_tensor *toy_forward(th_module *m, th_tensor *tokens)
 }
 
 typedef struct training {
-    failing memory;
+    test_memory memory;
     size_t limit; /* 0: none */
     th_context *ctx;
     th_module *model;
@@ -108,10 +83,8 @@ typedef struct training {
 /* Everything before the first step; entries are NULL where memory ran out. */
 static void start(training *t, int threads)
 {
-    t->ctx = th_context_new(&(th_context_options){.seed = 5,
-                                                  .threads = threads,
-                                                  .memory_limit = t->limit,
-                                                  .allocator = {failing_allocate, failing_release, &t->memory}});
+    t->ctx = th_context_new(&(th_context_options){
+        .seed = 5, .threads = threads, .memory_limit = t->limit, .allocator = allocator_of(&t->memory)});
     if (t->ctx == NULL)
         return;
     toy *model = th_module_new(t->ctx, sizeof *model, "toy", toy_forward);
@@ -147,7 +120,7 @@ static uint32_t bits_after_one_good_step(void)
     ck_assert_int_eq(step(&t), TH_OK);
     const uint32_t crc = th_module_crc32c(t.model);
     th_context_free(t.ctx);
-    ck_assert_int_eq(t.memory.bytes, 0);
+    ck_assert_uint_eq(t.memory.bytes, 0);
     return crc;
 }
 
@@ -183,7 +156,7 @@ START_TEST(a_step_survives_the_failure_of_any_allocation)
                           (long long)n);
         }
         th_context_free(t.ctx);
-        ck_assert_int_eq(t.memory.bytes, 0);
+        ck_assert_uint_eq(t.memory.bytes, 0);
     }
 }
 END_TEST
@@ -200,7 +173,7 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
             th_error_clear(t.ctx);
         }
         th_context_free(t.ctx);
-        ck_assert_int_eq(t.memory.bytes, 0);
+        ck_assert_uint_eq(t.memory.bytes, 0);
         if (!reached)
             return;
     }
@@ -357,7 +330,7 @@ static uint32_t program(training *t, int64_t fail_at, bool forever, bool *reache
     *reached = fail_at && t->memory.calls >= before + fail_at;
     const uint32_t bits = th_module_crc32c(t->model);
     th_context_free(t->ctx);
-    ck_assert_int_eq(t->memory.bytes, 0);
+    ck_assert_uint_eq(t->memory.bytes, 0);
     return bits;
 }
 
@@ -394,7 +367,7 @@ START_TEST(a_program_survives_any_limit)
             trained_to_the_end++;
         }
         th_context_free(t.ctx);
-        ck_assert_int_eq(t.memory.bytes, 0);
+        ck_assert_uint_eq(t.memory.bytes, 0);
     }
 }
 END_TEST
@@ -428,17 +401,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("allocation");
-    TCase *tcase = tcase_create("allocation");
+    TCase *tcase = new_suite("allocation", NULL, NULL);
     tcase_add_loop_test(tcase, a_step_survives_the_failure_of_any_allocation, 0, 4);
     tcase_add_loop_test(tcase, making_a_model_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_loop_test(tcase, a_program_survives_the_failure_of_any_allocation, 0, 2);
     tcase_add_test(tcase, a_program_survives_any_limit);
     tcase_add_loop_test(tcase, no_step_after_the_first_allocates, 1, 3);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,7 +1,6 @@
 /* The arena: first fit, the same places for the same requests, joining what is given back, empty blocks, a source that
  * refuses, chunks without memory, time that grows with the number of blocks; and, in a build with AddressSanitizer,
  * that a read or write past a block is caught. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
@@ -441,9 +441,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("arena");
-    TCase *tcase = tcase_create("arena");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("arena", setup, teardown);
     tcase_add_test(tcase, blocks_are_aligned_and_apart);
     tcase_add_test(tcase, the_first_hole_that_fits_is_taken);
     tcase_add_test(tcase, what_is_given_back_joins);
@@ -458,10 +456,5 @@ int main(void)
         tcase_add_test(tcase, trespassing_is_caught);
     else
         printf("skipped: trespassing_is_caught (this build is without AddressSanitizer)\n");
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,40 +1,22 @@
 /* The attention kernels against their definition in plain loops, and what their header promises besides: the same bits
  * for every team, batch and instruction set with fused multiply-add, and no bit that depends on a hidden pair. */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "instances.h"
 #include "kernels/attention.h"
 #include "kernels/kernels.h"
+#include "suite.h"
 
 /* -- machines -- */
-
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f64_baseline, th_kernels_f32_avx2, th_kernels_f64_avx2,
-    th_kernels_f32_avx512, th_kernels_f64_avx512;
-
-enum { MOST_MACHINES = 3 };
 
 /* One for every instruction set that this processor has, the baseline first. */
 static int machines(th_machine *list)
 {
     int count = 0;
-    list[count++] = (th_machine){.isa = TH_ISA_BASELINE,
-                                 .gemm = TH_GEMM_OPENBLAS,
-                                 .threads = 1,
-                                 .kernels = {&th_kernels_f32_baseline, &th_kernels_f64_baseline}};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        list[count++] = (th_machine){.isa = TH_ISA_AVX2,
-                                     .gemm = TH_GEMM_NATIVE,
-                                     .threads = 1,
-                                     .kernels = {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
-    if (count > 1 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        list[count++] = (th_machine){.isa = TH_ISA_AVX512,
-                                     .gemm = TH_GEMM_NATIVE,
-                                     .threads = 1,
-                                     .kernels = {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
+    for (int isa = BASELINE; isa < ISAS && supported(isa); isa++)
+        list[count++] = machine_of(isa, 1);
     return count;
 }
 
@@ -538,7 +520,7 @@ static void free_expected(const problem *p, expected *e)
 START_TEST(values_and_gradients_are_as_defined)
 {
     static const char *const isas[] = {"baseline", "avx2", "avx512"};
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int dtype = 0; dtype < 2; dtype++)
         for (int m = 0; m < count; m++) {
@@ -566,7 +548,7 @@ static void assert_same_bits(const problem *a, const problem *b, const char *wha
 
 START_TEST(bits_depend_on_no_team_and_no_instruction_set)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int dtype = 0; dtype < 2; dtype++) {
         problem *first = NULL; /* with fused multiply-add */
@@ -603,7 +585,7 @@ START_TEST(bits_depend_on_no_batch)
     const attention_case *c = &cases[_i];
     if (c->dropout > 0 || c->additive)
         return;
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         problem *all = make_problem(c, TH_FLOAT32), *each = make_problem(c, TH_FLOAT32);
@@ -743,7 +725,7 @@ START_TEST(hidden_numbers_change_no_bit)
         return;
     static const double junk[] = {NAN, INFINITY, -INFINITY, -NAN};
     static const int operands[] = {Q, K, V, DO};
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     random_state = 99;
     for (int i = 0; i < 12; i++) {
@@ -765,7 +747,7 @@ END_TEST
 /* A NaN that is seen does show. */
 START_TEST(visible_nan_spreads)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         problem *p = make_problem(&cases[6], TH_FLOAT32); /* causal */
@@ -820,7 +802,7 @@ static int64_t check_queries_without_keys(const problem *p)
 
 START_TEST(queries_without_keys_are_exactly_0)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         int64_t found = 0;
@@ -841,7 +823,7 @@ END_TEST
 START_TEST(kinds_of_mask_agree_bit_for_bit)
 {
     static const attention_case base = {"kinds", SIZES(1, 2, 1, 60, 60, 16, 16)};
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         attention_case c = base;
@@ -877,7 +859,7 @@ END_TEST
 /* Gradients that are not wanted change nothing in the others. */
 START_TEST(each_gradient_alone)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     static const attention_case c = {"alone",
                                      SIZES(1, 2, 2, 60, 300, 16, 12),
@@ -918,7 +900,7 @@ END_TEST
 
 START_TEST(long_sequences_need_little_memory)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     char memory[1];
     const th_attention_array given = {.data = memory};
@@ -948,8 +930,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("attention kernels");
-    TCase *tests = tcase_create("attention");
+    TCase *tests = new_suite("attention kernels", NULL, NULL);
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_instruction_set, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_batch, 0, CASES);
@@ -959,10 +940,5 @@ int main(void)
     tcase_add_test(tests, kinds_of_mask_agree_bit_for_bit);
     tcase_add_test(tests, each_gradient_alone);
     tcase_add_test(tests, long_sequences_need_little_memory);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

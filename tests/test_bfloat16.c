@@ -1,91 +1,48 @@
 /* Products with operands rounded to bfloat16: the rounding itself, every layout against plain loops over rounded
  * numbers, the same bits whatever the team or the batch, on the processor's own dot products and emulated; then the
  * context's switch and what it leaves alone. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "guarded.h"
+#include "instances.h"
 #include "kernels/kernels.h"
 #include "kernels/product.h"
 #include "kernels/product_block.h"
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
 extern const th_product_kernels th_bfloat16_kernels_f32_baseline, th_bfloat16_kernels_f32_avx2,
     th_bfloat16_kernels_f32_avx512, th_bfloat16_kernels_f32_avx512bf16;
 
 /* -- the paths that this processor can run -- */
 
-typedef enum path { BASELINE, AVX2, AVX512, HARDWARE, PATHS } path;
+enum { HARDWARE = ISAS, PATHS };
 
-static bool has_path(path which)
+static bool has_path(int path)
 {
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl");
-    const bool has[PATHS] = {true, avx2, avx512, avx512 && __builtin_cpu_supports("avx512bf16")};
-    return has[which];
+    return path == HARDWARE ? supported(AVX512) && __builtin_cpu_supports("avx512bf16") : supported(path);
 }
 
 /* The machine that takes this path; false, with a word, where this processor does not have it. */
-static bool machine_of(path which, th_machine *machine)
+static bool machine_on(int path, th_machine *machine)
 {
-    static const th_isa isas[PATHS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512, TH_ISA_AVX512};
-    static const th_kernels *const kernels[PATHS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2,
-                                                     &th_kernels_f32_avx512, &th_kernels_f32_avx512};
     static const th_product_kernels *const bfloat16[PATHS] = {
         &th_bfloat16_kernels_f32_baseline, &th_bfloat16_kernels_f32_avx2, &th_bfloat16_kernels_f32_avx512,
         &th_bfloat16_kernels_f32_avx512bf16};
     static const char *const names[PATHS] = {"baseline", "avx2", "avx512", "avx512 with bfloat16 dot products"};
-    *machine = (th_machine){.isa = isas[which],
-                            .gemm = which == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,
-                            .threads = 1,
-                            .kernels = {kernels[which]},
-                            .bfloat16 = bfloat16[which],
-                            .bfloat16_products = true};
-    if (!has_path(which))
-        printf("skipped: this processor has no %s\n", names[which]);
-    return has_path(which);
+    *machine = machine_of(path == HARDWARE ? AVX512 : path, 1);
+    machine->bfloat16 = bfloat16[path];
+    machine->bfloat16_products = true;
+    if (!has_path(path))
+        printf("skipped: this processor has no %s\n", names[path]);
+    return has_path(path);
 }
 
-/* -- repeatable numbers, guarded memory -- */
-
-static uint64_t random_state;
-
-static int64_t draw(int64_t below)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((random_state >> 33) % (uint64_t)below);
-}
-
-#define PICK(list) (list)[draw((int64_t)(sizeof(list) / sizeof *(list)))]
-
-enum { IN_A, IN_B, IN_C, IN_BIAS, IN_WORKSPACE, PURPOSES };
-
-/* Memory whose last byte is followed by none. One for every purpose, as large as the largest so far. */
-static void *memory_end(int purpose, size_t bytes)
-{
-    static struct {
-        char *pages;
-        size_t bytes; /* without the page that cannot be read */
-    } memories[PURPOSES];
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes / page + 1) * page;
-    if (memories[purpose].bytes < room) {
-        if (memories[purpose].pages)
-            munmap(memories[purpose].pages, memories[purpose].bytes + page);
-        char *pages = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        ck_assert(pages != MAP_FAILED);
-        ck_assert_int_eq(mprotect(pages + room, page, PROT_NONE), 0);
-        memories[purpose].pages = pages;
-        memories[purpose].bytes = room;
-    }
-    return memories[purpose].pages + memories[purpose].bytes - bytes;
-}
+/* -- a product by itself -- */
 
 static void run(const th_machine *machine, const th_product *product, int threads)
 {
@@ -136,7 +93,7 @@ static float from_bits(uint32_t bits)
 START_TEST(test_rounding)
 {
     th_machine machine;
-    if (!machine_of((path)_i, &machine))
+    if (!machine_on(_i, &machine))
         return;
     static const struct {
         uint32_t from, to;
@@ -297,7 +254,7 @@ static void check_case(const recipe *r, const th_machine *machine, int threads, 
 START_TEST(test_random_products)
 {
     th_machine machine;
-    if (!machine_of((path)_i, &machine))
+    if (!machine_on(_i, &machine))
         return;
     random_state = 2;
     for (int i = 0; i < 300; i++) {
@@ -317,7 +274,7 @@ START_TEST(test_large_products)
         {.m = 97, .n = 3200, .k = 71, .a = SPREAD, .b = SPREAD},     {.m = 500, .n = 1, .k = 900},
     };
     th_machine machine;
-    if (!machine_of((path)_i, &machine))
+    if (!machine_on(_i, &machine))
         return;
     random_state = 3;
     for (int i = 0; i < (int)(sizeof large / sizeof *large); i++)
@@ -330,7 +287,7 @@ START_TEST(test_same_bits_for_any_team_and_layout)
 {
     enum { M = 200, N = 130, K = 601 };
     th_machine machine;
-    if (!machine_of((path)_i, &machine))
+    if (!machine_on(_i, &machine))
         return;
     static float a[M * K], at[M * K], b[K * N], bt[K * N], first[M * N], c[M * N];
     random_state = 4;
@@ -357,29 +314,17 @@ START_TEST(test_same_bits_for_any_team_and_layout)
         run(&machine, &p, 1 + way % 4);
         ck_assert_mem_eq(p.c, first, sizeof first);
     }
-    th_product row = {
-        .m = 1, .n = N, .k = K, .a_col = 1, .b = b, .b_row = N, .b_col = 1, .c = c, .c_row = N, .c_col = 1};
+    th_product row = row_major_product(1, N, K, a, b, c);
     for (int i = 0; i < M; i += 13) { /* alone */
         row.a = a + i * K;
         run(&machine, &row, 1);
         ck_assert_mem_eq(c, first + i * N, N * sizeof *c);
     }
-    const th_product batch = {.m = 20,
-                              .n = N,
-                              .k = K,
-                              .a = a,
-                              .a_row = K,
-                              .a_col = 1,
-                              .b = b,
-                              .b_row = N,
-                              .b_col = 1,
-                              .c = c,
-                              .c_row = N,
-                              .c_col = 1,
-                              .batch_dims = 1,
-                              .batch = {M / 20},
-                              .a_batch = {20 * K},
-                              .c_batch = {20 * N}};
+    th_product batch = row_major_product(20, N, K, a, b, c);
+    batch.batch_dims = 1;
+    batch.batch[0] = M / 20;
+    batch.a_batch[0] = 20 * K;
+    batch.c_batch[0] = 20 * N;
     memset(c, 0, sizeof c);
     run(&machine, &batch, 3);
     ck_assert_mem_eq(c, first, sizeof first);
@@ -390,7 +335,7 @@ END_TEST
 START_TEST(test_emulations_agree)
 {
     th_machine avx2, avx512;
-    if (!machine_of(AVX2, &avx2) || !machine_of(AVX512, &avx512))
+    if (!machine_on(AVX2, &avx2) || !machine_on(AVX512, &avx512))
         return;
     random_state = 5;
     for (int i = 0; i < 50; i++) {
@@ -413,7 +358,7 @@ END_TEST
 START_TEST(test_not_finite)
 {
     th_machine machine;
-    if (!machine_of((path)_i, &machine))
+    if (!machine_on(_i, &machine))
         return;
     random_state = 6;
     for (int i = 0; i < 40; i++) {
@@ -444,7 +389,7 @@ START_TEST(test_exact)
 {
     enum { SIZE = 33 };
     th_machine machine;
-    if (!machine_of((path)_i, &machine))
+    if (!machine_on(_i, &machine))
         return;
     th_machine plain = machine;
     plain.bfloat16_products = false;
@@ -454,9 +399,7 @@ START_TEST(test_exact)
         a[i] = (float)draw(1 << 24) / (1 << 22);
         b[i] = (float)draw(1 << 24) / (1 << 22);
     }
-    th_product p = {.m = SIZE, .n = SIZE, .k = SIZE, .a = a, .b = b, .c = c[0]};
-    p.a_row = p.b_row = p.c_row = SIZE;
-    p.a_col = p.b_col = p.c_col = 1;
+    th_product p = row_major_product(SIZE, SIZE, SIZE, a, b, c[0]);
     run(&plain, &p, 1);
     p.c = c[1];
     run(&machine, &p, 1);
@@ -688,8 +631,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("bfloat16");
-    TCase *products = tcase_create("products");
+    TCase *products = new_suite("bfloat16: products", NULL, NULL);
     tcase_add_loop_test(products, test_rounding, 0, PATHS);
     tcase_add_loop_test(products, test_random_products, 0, PATHS);
     tcase_add_loop_test(products, test_large_products, 0, PATHS);
@@ -697,17 +639,11 @@ int main(void)
     tcase_add_test(products, test_emulations_agree);
     tcase_add_loop_test(products, test_not_finite, 0, PATHS);
     tcase_add_loop_test(products, test_exact, AVX2, PATHS);
-    suite_add_tcase(suite, products);
-    TCase *context = tcase_create("context");
+    TCase *context = new_suite("bfloat16: context", NULL, NULL);
     tcase_add_test(context, test_switch);
     tcase_add_test(context, test_what_it_changes);
     tcase_add_loop_test(context, test_backward_rounds_as_its_forward_did, 0, 4);
     tcase_add_test(context, test_hidden_rows);
     tcase_add_test(context, test_training);
-    suite_add_tcase(suite, context);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suites();
 }

@@ -5,9 +5,10 @@
 #include "../examples/copy_task.c"
 #undef main
 
-#include <check.h>
 #include <string.h>
 #include <sys/wait.h>
+
+#include "suite.h"
 
 typedef struct {
     int status;
@@ -156,23 +157,12 @@ START_TEST(attention_is_the_diagonal)
 }
 END_TEST
 
-static Suite *copy_task_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("copy_task");
-    TCase *runs = tcase_create("runs");
+    TCase *runs = new_suite("copy_task", NULL, NULL);
     tcase_add_test(runs, what_is_shown_changes_nothing);
     tcase_add_test(runs, nonsense_is_refused);
     tcase_add_test(runs, help_lists_the_options);
     tcase_add_test(runs, attention_is_the_diagonal);
-    suite_add_tcase(suite, runs);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(copy_task_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

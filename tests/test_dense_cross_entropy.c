@@ -1,14 +1,14 @@
 /* The classifier with its loss: the gradients that its forward computes, and every way in which their memory can be
  * taken before backward wants them, held to the composition. (Gradients on samples: test_gradients.) */
-#include <check.h>
 #include <math.h>
 #include <string.h>
 
 #include "tapehead/tapehead.h"
 
+#include "context.h"
+
 enum { ROWS = 1300, WIDTH = 12, CLASSES = 17 }; /* three chunks */
 
-static th_context *ctx;
 static th_tensor *x, *weight, *targets;
 
 static void setup(void)
@@ -17,12 +17,6 @@ static void setup(void)
     x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(ROWS, WIDTH)), true);
     weight = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(CLASSES, WIDTH)), true);
     targets = th_random_integers(ctx, TH_INT32, TH_SHAPE(ROWS), 0, CLASSES);
-}
-
-static void teardown(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-    th_context_free(ctx);
 }
 
 static th_tensor *classify(bool fused, th_tensor *of, const th_cross_entropy_options *options)
@@ -314,9 +308,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("dense_cross_entropy");
-    TCase *tests = tcase_create("dense_cross_entropy");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    TCase *tests = new_suite("dense_cross_entropy", setup, close_context);
     tcase_add_loop_test(tests, every_way_gives_the_gradients_of_the_composition, 0,
                         (int)(sizeof scenarios / sizeof *scenarios));
     tcase_add_test(tests, only_what_is_wanted);
@@ -325,10 +317,5 @@ int main(void)
     tcase_add_test(tests, the_same_bits_on_any_team);
     tcase_add_test(tests, a_weight_changed_before_backward_is_an_error);
     tcase_add_test(tests, mistakes_are_named);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return run_suites();
 }

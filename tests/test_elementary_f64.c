@@ -1,23 +1,13 @@
 /* The elementary functions of float64: their error over the whole range, beside libm's long double (11 bits more) and
  * beside numbers computed with 2400 bits; special values; and their bits, which are the same on every processor with
  * fused multiply-add, with every compiler, at every place of an array. */
-#include <check.h>
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "instances.h"
-
-#define ENTRY(name) #name, offsetof(th_kernels, name)
-
-static th_map_kernel *map_at(int isa, size_t entry)
-{
-    th_map_kernel *map;
-    memcpy(&map, (const char *)f64[isa] + entry, sizeof map);
-    return map;
-}
+#include "suite.h"
 
 /* -- numbers for tests -- */
 
@@ -145,7 +135,7 @@ START_TEST(test_accuracy)
     for (int i = 0; i < SWEEP; i++)
         x[i] = sample(a, i);
     for (int isa = 0; isa < ISAS && supported(isa); isa++)
-        map_at(isa, a->entry)(SWEEP, (void *const[]){y[isa], x}, NULL);
+        map_at(f64[isa], a->entry)(SWEEP, (void *const[]){y[isa], x}, NULL);
     for (int i = 0; i < SWEEP; i++) {
         const long double value = a->reference((long double)x[i]);
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
@@ -334,7 +324,7 @@ START_TEST(test_exact_values)
         const double places = strcmp(e->name, "gelu") == 0 ? 2 : 1;
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
             double x = e->x, p = e->p, y;
-            map_at(isa, e->entry)(1, (void *const[]){&y, &x, &p}, NULL);
+            map_at(f64[isa], e->entry)(1, (void *const[]){&y, &x, &p}, NULL);
             ck_assert_msg(places_off(y, (long double)e->value) <= places,
                           "%s(%a, %a) = %a, not %a, on instruction set %d", e->name, x, p, y, e->value, isa);
         }
@@ -343,11 +333,6 @@ START_TEST(test_exact_values)
 END_TEST
 
 /* -- special values: exactly these, signs of zeros included -- */
-
-static bool same(double a, double b)
-{
-    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
-}
 
 static const exact specials[] = {
     {ENTRY(exp), 0.0, 0, 1},
@@ -417,7 +402,7 @@ START_TEST(test_special_values)
         const exact *s = &specials[i];
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
             double x = s->x, y;
-            map_at(isa, s->entry)(1, (void *const[]){&y, &x}, NULL);
+            map_at(f64[isa], s->entry)(1, (void *const[]){&y, &x}, NULL);
             ck_assert_msg(same(y, s->value), "%s(%a) = %a, not %a", s->name, x, y, s->value);
         }
     }
@@ -486,7 +471,7 @@ START_TEST(test_exceptions)
         for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
             double *from = entries[e] == offsetof(th_kernels, pow) ? base : x;
             feclearexcept(FE_ALL_EXCEPT);
-            map_at(isa, entries[e])(SWEEP - 1, (void *const[]){y, from, p}, NULL);
+            map_at(f64[isa], entries[e])(SWEEP - 1, (void *const[]){y, from, p}, NULL);
             ck_assert_int_eq(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), 0);
         }
 }
@@ -533,7 +518,7 @@ START_TEST(test_bits)
         p[i] = i % 4 == 0 ? any_number() : uniform(-3, 3);
     }
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-        th_map_kernel *map = map_at(isa, b->entry);
+        th_map_kernel *map = map_at(f64[isa], b->entry);
         map(SWEEP, (void *const[]){y, x, p}, NULL);
         const uint64_t wanted = isa == BASELINE ? b->baseline : b->fused, got = digest(SWEEP, y);
         ck_assert_msg(got == wanted, "%s on instruction set %d: 0x%016llx, not 0x%016llx", b->name, isa,
@@ -554,8 +539,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("elementary_f64");
-    TCase *tests = tcase_create("elementary_f64");
+    TCase *tests = new_suite("elementary_f64", NULL, NULL);
     tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
     tcase_add_test(tests, test_pow_accuracy);
     tcase_add_test(tests, test_exact_values);
@@ -564,10 +548,5 @@ int main(void)
     tcase_add_test(tests, test_pow_special_values);
     tcase_add_test(tests, test_exceptions);
     tcase_add_loop_test(tests, test_bits, 0, sizeof all_bits / sizeof *all_bits);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* The loops over strided arrays, on random layouts, against one element at a time: maps, copies, conversions, fills,
  * sums over axes, rows. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +10,17 @@
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
+#include "context.h"
+
 enum {
     GUARD = 32, /* bytes around every array that must stay as they are */
     GUARD_BYTE = 0xa5
 };
 
-static th_context *ctx;
-
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void close_context(void)
-{
-    ck_assert_str_eq(th_error_message(ctx), "");
-    th_context_free(ctx);
 }
 
 static uint64_t state = 1;
@@ -544,9 +537,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("elementwise");
-    TCase *tests = tcase_create("loops");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("elementwise", setup, close_context);
     tcase_add_test(tests, test_maps_on_any_layout);
     tcase_add_test(tests, test_maps_in_place);
     tcase_add_test(tests, test_copies_and_fills);
@@ -560,10 +551,5 @@ int main(void)
     tcase_add_test(tests, test_sums_return_their_scratch_memory);
     tcase_add_test(tests, test_sums_without_memory);
     tcase_add_test(tests, test_every_row_once);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

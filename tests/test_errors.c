@@ -1,10 +1,10 @@
 /* Every misuse gives its sentence and code, leaks nothing, and leaves a context that works again once it is cleared.
  * (Wrong files: test_npy; wrong options of layers and optimisers: test_layers, test_optimizer.) */
-#include <check.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 static th_context *ctx, *other;
@@ -60,6 +60,11 @@ static void transpose_twice(void)
 {
     th_transpose(x, TH_AXES(1, 1));
 }
+static void axes_letters(void)
+{
+    th_set_axes(x, "BTE");
+}
+
 static void transpose_axis(void)
 {
     th_transpose(x, TH_AXES(0, 2));
@@ -506,6 +511,7 @@ static const misuse misuses[] = {
     {reshape_not_divisible, TH_ERROR_SHAPE, "reshape"},
     {transpose_count, TH_ERROR_SHAPE, "transpose"},
     {transpose_twice, TH_ERROR_SHAPE, "transpose"},
+    {axes_letters, TH_ERROR_ARGUMENT, "test_errors.c:|set_axes|3 letters for 2 dimensions"},
     {transpose_axis, TH_ERROR_SHAPE, "transpose|2"},
     {swap_axis, TH_ERROR_SHAPE, "5"},
     {slice_axis, TH_ERROR_SHAPE, "slice|axis 2"},
@@ -692,17 +698,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("errors");
-    TCase *tcase = tcase_create("errors");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("errors", setup, teardown);
     tcase_add_loop_test(tcase, a_misuse_gives_its_sentence_and_code, 0, (int)(sizeof misuses / sizeof misuses[0]));
     tcase_add_test(tcase, the_memory_limit_is_an_error_and_not_the_end);
     tcase_add_test(tcase, wrong_options_of_a_context_are_its_first_error);
     tcase_add_test(tcase, functions_that_end_a_chain_return_non_zero_for_null);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

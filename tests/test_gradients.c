@@ -1,6 +1,5 @@
 /* Every operation of the registry: its gradient on its samples, fused against composed, and the checker itself against
  * gradients broken on purpose. */
-#include <check.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,17 +8,12 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 START_TEST(every_operation_has_the_right_gradient)
@@ -434,9 +428,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gradients");
-    TCase *tcase = tcase_create("gradients");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("gradients", setup, close_context);
     const int count = th_op_count();
     tcase_add_loop_test(tcase, every_operation_has_the_right_gradient, 0, count);
     tcase_add_loop_test(tcase, every_operation_says_what_it_computes, 0, count);
@@ -447,10 +439,5 @@ int main(void)
     tcase_add_test(tcase, functions_are_checked_in_both_modes);
     tcase_add_test(tcase, parameters_are_checked_and_come_back_bit_for_bit);
     tcase_add_test(tcase, what_cannot_be_checked_says_so);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

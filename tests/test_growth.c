@@ -1,15 +1,15 @@
 /* Long tapes: the time for a step grows with its length, whatever its form. Twenty times as many nodes may take a
  * hundred times as long here, which a busy machine does not reach and a square, four hundred times, does not stay
  * below. */
-#include <check.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "tapehead/tapehead.h"
 
+#include "context.h"
+
 enum { FEW = 2000, MANY = 40000, TIMES = 100 };
 
-static th_context *ctx;
 static th_tensor *x;    /* (16), a leaf */
 static th_tensor *rows; /* (n, 16), a leaf */
 
@@ -212,14 +212,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("growth");
-    TCase *tcase = tcase_create("growth");
+    TCase *tcase = new_suite("growth", NULL, NULL);
     tcase_add_loop_test(tcase, time_grows_with_the_length_of_the_tape, 0, FORMS);
     tcase_add_test(tcase, time_grows_with_the_number_of_parameters);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

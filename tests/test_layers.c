@@ -1,46 +1,17 @@
 /* The layers around one operation each, their initialisation, and a layer of a user's own: a pre-norm transformer block
  * that trains. Attention has a test of its own. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
+#include "own_block.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
-}
-
-static void assert_shape(const th_tensor *t, th_shape shape)
-{
-    no_error();
-    const th_shape actual = th_shape_of(t);
-    ck_assert_int_eq(actual.ndim, shape.ndim);
-    for (int i = 0; i < shape.ndim; i++)
-        ck_assert_int_eq(actual.size[i], shape.size[i]);
 }
 
 /* Mean, standard deviation and extremes of a parameter. */
@@ -188,42 +159,7 @@ START_TEST(dropout)
 }
 END_TEST
 
-/* -- a layer of one's own -- */
-
-/* Pre-norm transformer block: x + attention(norm(x)), then x + MLP(norm(x)), dropout on both branches. (B, T, E) -> (B,
- * T, E) */
-typedef struct {
-    th_module base;
-    th_module *norm1, *self_attn, *norm2, *linear1, *linear2, *dropout;
-} block;
-
-static th_tensor *block_forward(th_module *m, th_tensor *x)
-{
-    const block *b = (const block *)m;
-    th_tensor *h = th_module_forward(b->norm1, x);
-    h = th_attend(b->self_attn, h, h, h, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
-    x = th_add(x, th_module_forward(b->dropout, h));
-    h = th_gelu(th_module_forward(b->linear1, th_module_forward(b->norm2, x)));
-    return th_add(x, th_module_forward(b->dropout, th_module_forward(b->linear2, h)));
-}
-
-static th_module *block_new(th_context *c, int64_t width, int64_t heads, double p)
-{
-    block *b = th_module_new(c, sizeof *b, "block", block_forward);
-    if (b == NULL)
-        return NULL;
-    b->norm1 = th_module_add(&b->base, "norm1", th_layer_norm_new(c, width, NULL));
-    b->self_attn =
-        th_module_add(&b->base, "self_attn",
-                      th_multi_head_attention_new(c, width, heads, &(th_multi_head_attention_options){.dropout = p}));
-    b->norm2 = th_module_add(&b->base, "norm2", th_layer_norm_new(c, width, NULL));
-    b->linear1 = th_module_add(&b->base, "linear1", th_dense_new(c, width, 4 * width, NULL));
-    b->linear2 = th_module_add(&b->base, "linear2", th_dense_new(c, 4 * width, width, NULL));
-    b->dropout = th_module_add(&b->base, "dropout", th_dropout_new(c, p));
-    return &b->base;
-}
-
-/* -- two of them in a model that predicts the next of tokens that count upwards -- */
+/* -- two blocks of one's own in a model that predicts the next of tokens that count upwards -- */
 
 typedef struct {
     th_module base;
@@ -335,11 +271,9 @@ START_TEST(gradients_of_layers)
 }
 END_TEST
 
-static Suite *layers_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("layers");
-    TCase *layers = tcase_create("layers");
-    tcase_add_checked_fixture(layers, setup, teardown);
+    TCase *layers = new_suite("layers", setup, close_context);
     tcase_add_test(layers, dense);
     tcase_add_test(layers, the_same_seed_draws_the_same_layer);
     tcase_add_test(layers, embedding);
@@ -349,15 +283,5 @@ static Suite *layers_suite(void)
     tcase_add_test(layers, two_blocks_train_composed);
     tcase_add_test(layers, names_are_pytorchs);
     tcase_add_test(layers, gradients_of_layers);
-    suite_add_tcase(suite, layers);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(layers_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,7 +1,6 @@
 /* What the library writes does not depend on the locale of the program: pictures, tables, progress lines, traces and
  * sentences have decimal points where the program's own numbers have commas. The locale is made here, since a machine
  * may have none with a comma. */
-#include <check.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -11,6 +10,8 @@
 #include <unistd.h>
 
 #include "tapehead/tapehead.h"
+
+#include "context.h"
 
 static char directory[] = "/tmp/th_locale_XXXXXX";
 static char file_name[128];
@@ -48,8 +49,6 @@ static void remove_comma_locale(void)
     rmdir(directory);
 }
 
-static th_context *ctx;
-
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
@@ -63,7 +62,7 @@ static void teardown(void)
     char half[8];
     snprintf(half, sizeof half, "%.1f", 0.5);
     ck_assert_str_eq(half, "0,5"); /* the program's own numbers stay as they were */
-    th_context_free(ctx);
+    close_context();
 }
 
 /* No comma between digits, but for indices as in x[0,2], and some number that has a point. */
@@ -189,18 +188,12 @@ int main(void)
         puts("skipped: this C library reads no locale that is made by hand");
         return 77;
     }
-    TCase *writers = tcase_create("writers");
-    tcase_add_checked_fixture(writers, setup, teardown);
+    TCase *writers = new_suite("locale", setup, teardown);
     tcase_add_test(writers, pictures);
     tcase_add_test(writers, sentences_and_reports);
     tcase_add_test(writers, progress_and_profiles);
     tcase_add_test(writers, tapes_and_arrays);
-    Suite *suite = suite_create("locale");
-    suite_add_tcase(suite, writers);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int status = run_suites();
     remove_comma_locale();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return status;
 }

@@ -1,5 +1,4 @@
 /* What the environment can ask of the machine, and what it answers. */
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "kernels/machine.h"
 #include "kernels/openblas.h"
 #include "kernels/processors.h"
+#include "suite.h"
 
 static void set(const char *isa, const char *gemm)
 {
@@ -145,10 +145,9 @@ START_TEST(test_detection_from_several_threads)
 }
 END_TEST
 
-Suite *machine_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("machine");
-    TCase *detection = tcase_create("detection");
+    TCase *detection = new_suite("machine", NULL, NULL);
     tcase_add_test(detection, test_automatic);
     tcase_add_test(detection, test_every_instruction_set);
     tcase_add_test(detection, test_sentences);
@@ -156,15 +155,5 @@ Suite *machine_suite(void)
     tcase_add_test(detection, test_threads_are_the_default_team);
     tcase_add_test(detection, test_detection_is_cheap);
     tcase_add_test(detection, test_detection_from_several_threads);
-    suite_add_tcase(suite, detection);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(machine_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

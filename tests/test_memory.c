@@ -1,33 +1,11 @@
 /* What th_memory counts: a run of shapes only counts what a run with data takes, chunk by chunk, so that its
  * reservation is enough as a memory_limit; a limit is never passed; what was in use before a step is in use after its
  * clear. */
-#include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "memory.h"
+#include "suite.h"
 #include "tapehead/tapehead.h"
-
-/* -- an allocator that knows what is out -- */
-
-typedef struct counting {
-    size_t bytes, most;
-    size_t calls;
-} counting;
-
-static void *counting_allocate(void *user, size_t bytes)
-{
-    counting *c = user;
-    c->calls++;
-    c->bytes += bytes;
-    c->most = c->bytes > c->most ? c->bytes : c->most;
-    return aligned_alloc(64, bytes);
-}
-
-static void counting_release(void *user, void *memory, size_t bytes)
-{
-    ((counting *)user)->bytes -= bytes;
-    free(memory);
-}
 
 /* -- programs to forecast -- */
 
@@ -112,10 +90,10 @@ static th_memory_usage memory_after(const program *p, const th_context_options *
 START_TEST(the_forecast_is_exact_and_enough)
 {
     const program *p = &programs[_i];
-    counting none = {0}, all = {0};
+    test_memory none = {0}, all = {0};
     th_context_options options = {.seed = 3, .threads = _i == 0 ? 2 : 1, .default_dtype = p->dtype};
     options.shapes_only = true;
-    options.allocator = (th_allocator){counting_allocate, counting_release, &none};
+    options.allocator = allocator_of(&none);
     const th_memory_usage forecast = memory_after(p, &options, 2);
     options.shapes_only = false;
     options.allocator.user = &all;
@@ -126,7 +104,7 @@ START_TEST(the_forecast_is_exact_and_enough)
     ck_assert_uint_eq(forecast.reserved_peak, real.reserved_peak);
     ck_assert_uint_eq(forecast.allocations, real.allocations);
     ck_assert_uint_eq(real.reserved_peak, all.most);
-    ck_assert_uint_eq(real.allocations, all.calls);
+    ck_assert_uint_eq(real.allocations, (size_t)all.calls);
     ck_assert_uint_lt(none.most, real.reserved_peak / 2); /* handles and records; no numbers */
     ck_assert_uint_ge(real.reserved_peak, real.peak);
 
@@ -148,11 +126,11 @@ START_TEST(a_limit_holds_in_the_forecast_as_well)
         char message[2][1024];
         th_memory_usage memory[2];
         for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
-            counting c = {0};
+            test_memory c = {0};
             const th_context_options options = {.threads = 1,
                                                 .shapes_only = shapes_only,
                                                 .memory_limit = enough * part / 10,
-                                                .allocator = {counting_allocate, counting_release, &c}};
+                                                .allocator = allocator_of(&c)};
             th_context *ctx = th_context_new(&options);
             run(ctx, p, 2);
             memory[shapes_only] = th_memory(ctx);
@@ -233,16 +211,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory");
-    TCase *tcase = tcase_create("memory");
+    TCase *tcase = new_suite("memory", NULL, NULL);
     tcase_add_loop_test(tcase, the_forecast_is_exact_and_enough, 0, PROGRAMS);
     tcase_add_test(tcase, a_limit_holds_in_the_forecast_as_well);
     tcase_add_test(tcase, the_forecast_counts_what_sums_and_copies_need);
     tcase_add_test(tcase, a_clear_gives_back_what_the_step_used);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,24 +1,19 @@
 /* What is used at the wrong time, in the wrong order or twice: an error with its sentence, never a crash, never another
  * tensor's numbers, and afterwards everything is as if it had not happened. (Wrong operands: test_errors.) */
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 /* The pending error has this code and these words in it; it is cleared. */
@@ -29,16 +24,6 @@ static void assert_error_of(th_context *c, th_status code, const char *words)
     th_error_clear(c);
 }
 
-static void assert_error(th_status code, const char *words)
-{
-    assert_error_of(ctx, code, words);
-}
-
-static void assert_no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
 /* What is made now is the user's. */
 static void assert_outside(void)
 {
@@ -46,7 +31,7 @@ static void assert_outside(void)
     th_tape_clear(ctx);
     ck_assert_double_eq(th_item(t), 1);
     th_tensor_free(t);
-    assert_no_error();
+    no_error();
 }
 
 /* -- wrong options -- */
@@ -97,7 +82,7 @@ START_TEST(numbers_that_are_no_step)
     const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX};
     for (int i = 0; i < 3; i++) {
         th_set_step(ctx, wrong[i]);
-        assert_error(TH_ERROR_ARGUMENT, "is no number of steps");
+        expect_error(TH_ERROR_ARGUMENT, "is no number of steps");
         ck_assert_int_eq(th_step(ctx), 5);
     }
 }
@@ -119,7 +104,7 @@ static void assert_refused(th_tensor *gone, th_tensor *alive, const char *words)
 #define ASSERT_REFUSED(...)                                                                                            \
     do {                                                                                                               \
         ck_assert(__VA_ARGS__);                                                                                        \
-        assert_error(TH_ERROR_STATE, words);                                                                           \
+        expect_error(TH_ERROR_STATE, words);                                                                           \
     } while (0)
     ASSERT_REFUSED(isnan(th_item(gone)));
     ASSERT_REFUSED(isnan(th_get(gone, TH_INDEX(0))));
@@ -161,7 +146,7 @@ static void assert_refused(th_tensor *gone, th_tensor *alive, const char *words)
     ASSERT_REFUSED(th_check_gradient_of(itself, NULL, gone, NULL, NULL) == TH_ERROR_STATE);
 #undef ASSERT_REFUSED
     th_tensor_free(gone);
-    assert_no_error();
+    no_error();
 }
 
 START_TEST(a_handle_of_a_step_is_stale_ever_after)
@@ -174,7 +159,7 @@ START_TEST(a_handle_of_a_step_is_stale_ever_after)
         th_tensor *now = th_scale(x, step);
         ck_assert_ptr_ne(now, first);
         ck_assert(isnan(th_item(first)));
-        assert_error(TH_ERROR_STATE, "t belongs to a step that th_tape_clear ended");
+        expect_error(TH_ERROR_STATE, "t belongs to a step that th_tape_clear ended");
         ck_assert_double_eq(th_item(now), step);
         if (step < 3) {
             assert_refused(first, x, "belongs to a step that th_tape_clear ended");
@@ -183,7 +168,7 @@ START_TEST(a_handle_of_a_step_is_stale_ever_after)
         for (int i = 0; i < step % 7; i++) /* steps of different lengths */
             now = th_scale(now, 1);
     }
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -201,7 +186,7 @@ START_TEST(a_handle_of_a_freed_tensor_is_stale_ever_after)
             ck_assert_int_eq(th_fill(other, i), TH_OK);
             th_tensor_free(freed);
             ck_assert(isnan(th_item(freed)));
-            assert_error(TH_ERROR_STATE, "t has been freed");
+            expect_error(TH_ERROR_STATE, "t has been freed");
             ck_assert_double_eq(th_item(other), i);
         }
         th_tensor_free(other);
@@ -230,10 +215,10 @@ START_TEST(the_handle_of_a_gradient_ends_with_its_tensor)
     th_tape_clear(ctx);
     ck_assert_double_eq(th_item(of_leaf), 2);
     ck_assert(isnan(th_item(of_result)));
-    assert_error(TH_ERROR_STATE, "ended");
+    expect_error(TH_ERROR_STATE, "ended");
     th_tensor_free(x);
     ck_assert(isnan(th_item(of_leaf)));
-    assert_error(TH_ERROR_STATE, "freed");
+    expect_error(TH_ERROR_STATE, "freed");
 }
 END_TEST
 
@@ -247,15 +232,15 @@ START_TEST(a_handle_of_a_freed_context_is_no_tensor)
         th_context_free(other);
         ck_assert_ptr_null(th_context_of(gone));
         ck_assert(isnan(th_item(gone))); /* the context used last is no more */
-        assert_no_error();
+        no_error();
         ck_assert_ptr_null(th_add(alive, gone));
-        assert_error(TH_ERROR_STATE, "input 1 is no tensor of a context that lives");
+        expect_error(TH_ERROR_STATE, "input 1 is no tensor of a context that lives");
         ck_assert(isnan(th_item(gone)));
-        assert_error(TH_ERROR_STATE, "t is no tensor of a context that lives");
+        expect_error(TH_ERROR_STATE, "t is no tensor of a context that lives");
     }
     int number = 0;
     ck_assert(isnan(th_item((th_tensor *)(void *)&number)));
-    assert_error(TH_ERROR_STATE, "t is no tensor");
+    expect_error(TH_ERROR_STATE, "t is no tensor");
 }
 END_TEST
 
@@ -297,17 +282,17 @@ START_TEST(every_operation_refuses_what_is_gone)
             th_tensor *const right = inputs[i];
             inputs[i] = cleared;
             ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
-            assert_error(TH_ERROR_STATE, "belongs to a step that th_tape_clear ended");
+            expect_error(TH_ERROR_STATE, "belongs to a step that th_tape_clear ended");
             inputs[i] = freed;
             ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
-            assert_error(TH_ERROR_STATE, "has been freed");
+            expect_error(TH_ERROR_STATE, "has been freed");
             inputs[i] = foreign; /* as the only operand it is right, in its own context */
             ck_assert(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL) == NULL ||
                       sample->n_inputs == 1);
             if (i > 0 && inputs[0])
-                assert_error(TH_ERROR_ARGUMENT, "is a tensor of another context");
+                expect_error(TH_ERROR_ARGUMENT, "is a tensor of another context");
             else
-                assert_no_error();
+                no_error();
             th_error_clear(other);
             inputs[i] = right;
         }
@@ -316,7 +301,7 @@ START_TEST(every_operation_refuses_what_is_gone)
     }
     th_tape_clear(ctx);
     th_context_free(other);
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -366,7 +351,7 @@ START_TEST(a_clear_closes_what_a_forward_left_open)
         }
         ck_assert_ptr_null(careless_function(c, x, wrong));
         if (i % 4 < 2) {
-            assert_error(TH_ERROR_SHAPE, i % 2 ? "; in more.inner" : "; in inner");
+            expect_error(TH_ERROR_SHAPE, i % 2 ? "; in more.inner" : "; in inner");
             th_tape_clear(ctx);
         } else {
             th_tape_clear(ctx);
@@ -409,7 +394,7 @@ START_TEST(an_end_too_many_does_not_close_the_forward_around_it)
     th_tensor *inside = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
     ck_assert_ptr_null(th_module_end(&c->base, NULL));
     ck_assert(isnan(th_item(inside)));
-    assert_error(TH_ERROR_STATE, "given up");
+    expect_error(TH_ERROR_STATE, "given up");
     assert_outside();
 }
 END_TEST
@@ -438,11 +423,11 @@ START_TEST(a_forward_cannot_end_what_is_around_it)
         ck_assert_ptr_eq(th_module_end(&outer->base, y), y);
         ck_assert_double_eq(th_get(y, TH_INDEX(0)), 3);
         ck_assert(isnan(th_item(inside)));
-        assert_error(TH_ERROR_STATE, "given up");
+        expect_error(TH_ERROR_STATE, "given up");
         assert_outside();
     }
     th_module_free(&outer->base);
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -462,7 +447,7 @@ START_TEST(a_clear_inside_a_forward_takes_its_operand_away)
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
     ck_assert_double_eq(th_item(th_module_forward(&c->base, x)), 2); /* an owned operand outlives it */
     ck_assert_ptr_null(th_module_forward(&c->base, th_scale(x, 1)));
-    assert_error(TH_ERROR_STATE, "scale: input 0 belongs to a step that th_tape_clear ended");
+    expect_error(TH_ERROR_STATE, "scale: input 0 belongs to a step that th_tape_clear ended");
     ck_assert_double_eq(th_item(th_module_evaluate(&c->base, x)), 2);
     ck_assert(th_is_recording(ctx) && th_is_training(ctx));
     assert_outside();
@@ -520,13 +505,13 @@ START_TEST(a_module_that_returned_early_can_be_freed)
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
     ck_assert_ptr_null(careless_function(c, x, wrong));
     th_module_free(&c->base); /* with the error pending */
-    assert_error(TH_ERROR_SHAPE, "add");
+    expect_error(TH_ERROR_SHAPE, "add");
     assert_outside();
     c = new_careless();
     ck_assert_ptr_null(careless_function(c, x, wrong));
     th_error_clear(ctx);
     th_module_free(&c->base);
-    assert_error(TH_ERROR_STATE, "careless cannot be freed while its forward runs (one that returned before");
+    expect_error(TH_ERROR_STATE, "careless cannot be freed while its forward runs (one that returned before");
     th_tape_clear(ctx);
     th_module_free(&c->base);
     assert_outside();
@@ -589,7 +574,7 @@ START_TEST(an_error_that_was_overcome_changes_no_numbers)
             th_tensor *h = th_dropout(x, 0.5);
             if (fails) {
                 ck_assert_ptr_null(th_dropout(th_reshape(h, TH_SHAPE(5)), 0.5));
-                assert_error(TH_ERROR_SHAPE, "reshape");
+                expect_error(TH_ERROR_SHAPE, "reshape");
                 ck_assert_ptr_null(th_dropout(h, 2));
                 th_error_clear(ctx);
             }
@@ -604,36 +589,22 @@ START_TEST(an_error_that_was_overcome_changes_no_numbers)
 }
 END_TEST
 
-static bool refusing;
-
-static void *allocate_unless_refusing(void *user, size_t bytes)
-{
-    (void)user;
-    return refusing ? NULL : aligned_alloc(64, bytes);
-}
-
-static void release_memory(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 START_TEST(an_operation_that_fails_draws_nothing)
 {
     enum { N = 1 << 20 }; /* more than the step's memory has room for */
     float drawn[2][64];
     for (int fails = 0; fails < 2; fails++) {
-        th_context *c = th_context_new(&(th_context_options){
-            .seed = 1, .threads = 1, .allocator = {allocate_unless_refusing, release_memory, NULL}});
+        test_memory memory = {0};
+        th_context *c =
+            th_context_new(&(th_context_options){.seed = 1, .threads = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(N));
         ck_assert_ptr_nonnull(th_scale(th_slice(x, 0, 0, 1, 1), 1)); /* there is a tape */
-        refusing = fails;
         if (fails) {
+            run_out(&memory);
             ck_assert_ptr_null(th_dropout(x, 0.5));
             assert_error_of(c, TH_ERROR_MEMORY, "dropout: out of memory");
         }
-        refusing = false;
+        memory.fail_at = 0;
         th_tensor *y = th_slice(th_dropout(x, 0.5), 0, 0, 64, 1);
         ck_assert_int_eq(th_copy_out(y, drawn[fails], sizeof drawn[fails]), TH_OK);
         th_context_free(c);
@@ -661,7 +632,7 @@ START_TEST(what_required_no_gradient_when_it_was_recorded_gets_none)
         th_tape_clear(ctx);
         th_module_free(m);
     }
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -672,25 +643,25 @@ START_TEST(backwards_at_the_wrong_time)
     th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(2));
     th_tensor *h = th_mul(x, x), *loss = th_sum(h, TH_ALL_AXES, NULL);
     ck_assert_int_ne(th_backward_with(h, &(th_backward_options){.cotangent = foreign}), TH_OK);
-    assert_error(TH_ERROR_ARGUMENT, "the cotangent is a tensor of another context");
+    expect_error(TH_ERROR_ARGUMENT, "the cotangent is a tensor of another context");
     ck_assert_int_ne(th_backward_with(loss, &(th_backward_options){.wrt = &foreign, .n_wrt = 1}), TH_OK);
-    assert_error(TH_ERROR_ARGUMENT, "a tensor of wrt is a tensor of another context");
+    expect_error(TH_ERROR_ARGUMENT, "a tensor of wrt is a tensor of another context");
     ck_assert_int_eq(th_backward(loss), TH_OK);
     ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
-    assert_error(TH_ERROR_STATE, "was consumed by an earlier backward");
+    expect_error(TH_ERROR_STATE, "was consumed by an earlier backward");
     th_tape_clear(ctx);
     ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
-    assert_error(TH_ERROR_STATE, "ended");
+    expect_error(TH_ERROR_STATE, "ended");
     /* A leaf that is freed meanwhile stays until the clear, and so does a module. */
     th_module *m = th_dense_new(ctx, 2, 2, NULL);
     loss = th_sum(th_module_forward(m, th_mul(x, x)), TH_ALL_AXES, NULL);
     th_module_free(m);
     th_tensor_free(x);
     ck_assert_ptr_null(th_scale(x, 1));
-    assert_error(TH_ERROR_STATE, "input 0 has been freed");
+    expect_error(TH_ERROR_STATE, "input 0 has been freed");
     ck_assert_int_eq(th_backward(loss), TH_OK);
     th_tape_clear(ctx);
-    assert_no_error();
+    no_error();
     ck_assert_int_eq(th_error_code(other), TH_OK);
     th_context_free(other);
 }
@@ -721,14 +692,14 @@ START_TEST(freeing_while_it_is_in_use)
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
     th_module *m = th_module_new(ctx, sizeof *m, "freeing", freeing_forward);
     ck_assert_ptr_null(th_module_forward(m, x));
-    assert_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a module's forward runs");
+    expect_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a module's forward runs");
     ck_assert_int_eq(th_check_gradient_of(freeing_function, NULL, x, NULL, NULL), TH_ERROR_STATE);
-    assert_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a gradient is being checked");
+    expect_error(TH_ERROR_STATE, "context_free: the context cannot be freed while a gradient is being checked");
     th_module *list = th_module_list_new(ctx);
     ck_assert_ptr_nonnull(th_module_list_add(list, m));
     m->destroy = free_again;
     th_module_free(m);
-    assert_error(TH_ERROR_STATE, "freeing has been freed before");
+    expect_error(TH_ERROR_STATE, "freeing has been freed before");
     ck_assert_int_eq(th_module_list_length(list), 0);
 }
 END_TEST
@@ -738,9 +709,9 @@ START_TEST(more_scopes_than_there_can_be)
     for (int i = 0; i < 3; i++) {
         for (int depth = 0; depth < 70; depth++)
             th_scope_begin(ctx, "s");
-        assert_error(TH_ERROR_STATE, "more than 64 scopes are open");
+        expect_error(TH_ERROR_STATE, "more than 64 scopes are open");
         ck_assert(!th_module_begin(&new_careless()->base));
-        assert_error(TH_ERROR_STATE, "more than 64 scopes are open");
+        expect_error(TH_ERROR_STATE, "more than 64 scopes are open");
         for (int depth = 0; depth < 70; depth++)
             th_scope_end_all(ctx, NULL, 0);
         assert_outside();
@@ -761,7 +732,7 @@ START_TEST(a_part_of_a_module_is_freed_with_it_only)
         th_module *member = th_module_find(m, part[i]);
         ck_assert_ptr_nonnull(member);
         th_module_free(member);
-        assert_error(TH_ERROR_STATE, "is a part of");
+        expect_error(TH_ERROR_STATE, "is a part of");
         ck_assert_int_eq(th_module_count(m), count);
     }
     ck_assert_ptr_nonnull(th_module_forward(m, tokens));
@@ -770,7 +741,7 @@ START_TEST(a_part_of_a_module_is_freed_with_it_only)
     ck_assert_int_lt(th_module_count(m), count);
     th_tape_clear(ctx);
     th_module_free(m);
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -794,27 +765,27 @@ START_TEST(a_freed_module_is_refused)
     th_tape_clear(ctx);
     th_module_free(h->member);
     ck_assert_ptr_null(th_module_forward(&h->base, x));
-    assert_error(TH_ERROR_STATE, "module_forward: dense has been freed");
+    expect_error(TH_ERROR_STATE, "module_forward: dense has been freed");
     ck_assert_ptr_null(th_dense_residual(h->member, x, x));
-    assert_error(TH_ERROR_STATE, "dense has been freed");
+    expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_ptr_null(th_module_evaluate(h->member, x));
-    assert_error(TH_ERROR_STATE, "dense has been freed");
+    expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_ptr_null(th_dense(x, weight, NULL));
-    assert_error(TH_ERROR_STATE, "dense: input 1 has been freed");
+    expect_error(TH_ERROR_STATE, "dense: input 1 has been freed");
     ck_assert_ptr_null(th_module_add(&h->base, "again", h->member));
-    assert_error(TH_ERROR_STATE, "dense has been freed");
+    expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_ptr_null(th_module_add_parameter(h->member, "more", TH_SHAPE(1)));
-    assert_error(TH_ERROR_STATE, "dense has been freed");
+    expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_ptr_null(th_sgd_new(h->member, &(th_sgd_options){.learning_rate = 1}));
-    assert_error(TH_ERROR_STATE, "(dense) has been freed");
+    expect_error(TH_ERROR_STATE, "(dense) has been freed");
     ck_assert_int_eq(th_module_cast(h->member, TH_FLOAT64), TH_ERROR_STATE);
-    assert_error(TH_ERROR_STATE, "dense has been freed");
+    expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_int_eq(th_module_count(h->member), 0);
     ck_assert_ptr_null(th_module_find_parameter(h->member, "weight"));
     th_module_free(h->member);
-    assert_error(TH_ERROR_STATE, "module_free: dense has been freed before");
+    expect_error(TH_ERROR_STATE, "module_free: dense has been freed before");
     th_module_free(&h->base);
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -848,18 +819,18 @@ START_TEST(optimisers_and_modules_end_in_any_order)
         }
         th_optimizer_free(o);
         ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE);
-        assert_error(TH_ERROR_STATE, "optimizer_step: the optimiser (adam) has been freed");
+        expect_error(TH_ERROR_STATE, "optimizer_step: the optimiser (adam) has been freed");
         ck_assert_int_eq(th_optimizer_set_learning_rate(o, 1), TH_ERROR_STATE);
-        assert_error(TH_ERROR_STATE, "has been freed");
+        expect_error(TH_ERROR_STATE, "has been freed");
         ck_assert_double_eq(th_optimizer_learning_rate(o), 0);
-        assert_error(TH_ERROR_STATE, "has been freed");
+        expect_error(TH_ERROR_STATE, "has been freed");
         th_optimizer_free(o);
-        assert_error(TH_ERROR_STATE, "has been freed");
+        expect_error(TH_ERROR_STATE, "has been freed");
         if (!first)
             th_module_free(m);
         th_tape_clear(ctx);
     }
-    assert_no_error();
+    no_error();
 }
 END_TEST
 
@@ -944,9 +915,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("misuse");
-    TCase *tcase = tcase_create("misuse");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("misuse", setup, close_context);
     tcase_add_test(tcase, an_allocator_that_does_not_align);
     tcase_add_test(tcase, half_an_allocator);
     tcase_add_test(tcase, numbers_that_are_no_step);
@@ -978,10 +947,5 @@ int main(void)
     tcase_add_test(tcase, optimisers_and_modules_end_in_any_order);
     tcase_add_test(tcase, another_thread_frees_the_context_that_was_used_last);
     tcase_add_test(tcase, a_context_is_freed_while_an_error_is_stored_in_it);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return run_suites();
 }

@@ -1,38 +1,17 @@
 /* Modules: names, visiting, scopes, modes, conversion, freeing. Also the blocks that parameters lie in
  * (src/tensor/parameter.c). */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tapehead/tapehead.h"
 #include "tensor/parameter.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 7, .threads = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-/* The pending error has this code and its sentence holds these words; then it is cleared. */
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
 }
 
 /* A model as a user writes it: an embedding, a list of dense layers, an output tied to the embedding. */
@@ -480,11 +459,9 @@ START_TEST(shapes_only)
 }
 END_TEST
 
-static Suite *module_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("module");
-    TCase *tree = tcase_create("tree");
-    tcase_add_checked_fixture(tree, setup, teardown);
+    TCase *tree = new_suite("module", setup, close_context);
     tcase_add_test(tree, names_and_order);
     tcase_add_test(tree, errors_of_the_tree);
     tcase_add_test(tree, scopes_carry_the_names);
@@ -500,15 +477,5 @@ static Suite *module_suite(void)
     tcase_add_test(tree, parameters_lie_in_blocks_that_never_move);
     tcase_add_test(tree, checksums);
     tcase_add_test(tree, shapes_only);
-    suite_add_tcase(suite, tree);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(module_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

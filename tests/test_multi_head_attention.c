@@ -1,6 +1,5 @@
 /* Multi-head attention layers: the rows of the acceptance list by name, every construction against plain loops, fused
  * and composed. B batch, T query length, S key length, H heads, E width. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,40 +7,12 @@
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 21, .threads = 2});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
-}
-
-static void assert_shape(const th_tensor *t, th_shape shape)
-{
-    no_error();
-    ck_assert_ptr_nonnull(t);
-    const th_shape actual = th_shape_of(t);
-    ck_assert_int_eq(actual.ndim, shape.ndim);
-    for (int i = 0; i < shape.ndim; i++)
-        ck_assert_int_eq(actual.size[i], shape.size[i]);
 }
 
 /* The bytes of a tensor, to compare bits; free. */
@@ -881,11 +852,9 @@ START_TEST(errors)
 }
 END_TEST
 
-static Suite *attention_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("multi_head_attention");
-    TCase *rows = tcase_create("rows");
-    tcase_add_checked_fixture(rows, setup, teardown);
+    TCase *rows = new_suite("multi_head_attention", setup, close_context);
     tcase_add_loop_test(rows, row_lens, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query, 0, 2);
     tcase_add_loop_test(rows, row_lens_per_query_one_to_T_is_causal, 0, 2);
@@ -906,15 +875,5 @@ static Suite *attention_suite(void)
     tcase_add_test(rows, any_leading_dimensions);
     tcase_add_test(rows, axes_have_letters);
     tcase_add_test(rows, errors);
-    suite_add_tcase(suite, rows);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(attention_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,7 +1,6 @@
 /* The backward driver broken on purpose: where it should add, it overwrites. The gradient checker must notice each
  * time. The driver is compiled into this test with two of its calls replaced; linked here, it takes the place of the
  * library's. */
-#include <check.h>
 #include <stdbool.h>
 
 #include "autograd/gradient.h"
@@ -32,17 +31,12 @@ static void broken_sum(th_context *ctx, const th_array *target, const th_array *
 #include "tapehead/gradient_check.h"
 #include "tapehead/ops.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     broken = NOTHING;
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 1});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
 }
 
 static th_tensor *square(void *user, th_tensor *x)
@@ -133,16 +127,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("mutated driver");
-    TCase *tcase = tcase_create("mutated driver");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("mutated driver", setup, close_context);
     tcase_add_loop_test(tcase, the_driver_as_it_is_passes, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_that_overwrites_is_rejected, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_whose_sums_overwrite_is_rejected, 0, FUNCTIONS);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

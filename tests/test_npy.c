@@ -1,6 +1,5 @@
 /* .npy files: bytes as numpy.save writes them, round trips, Fortran order, and damaged or hostile files, each of which
  * gives a sentence and takes no memory. */
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -12,10 +11,11 @@
 
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
+
 static char directory[64], path[128];
 
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3});
     ck_assert_ptr_nonnull(ctx);
@@ -27,11 +27,11 @@ static void open_context(void)
 }
 
 /* Nothing may be left but the file under test: no temporary one either. */
-static void close_context(void)
+static void teardown(void)
 {
     unlink(path);
     ck_assert_msg(rmdir(directory) == 0, "%s: %s", directory, strerror(errno));
-    th_context_free(ctx);
+    close_context();
 }
 
 static void write_bytes(const void *bytes, size_t n)
@@ -194,12 +194,9 @@ static void assert_refused(const char *sentence)
 {
     const th_memory_usage before = th_memory(ctx);
     ck_assert_msg(th_npy_read(ctx, path) == NULL, "read, instead of: %s", sentence);
-    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_FILE);
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" instead of \"%s\"", th_error_message(ctx),
-                  sentence);
+    expect_error(TH_ERROR_FILE, sentence);
     ck_assert_uint_eq(th_memory(ctx).live, before.live);
     ck_assert_uint_eq(th_memory(ctx).allocations, before.allocations);
-    th_error_clear(ctx);
 }
 
 START_TEST(test_hostile_headers)
@@ -388,9 +385,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("npy");
-    TCase *tests = tcase_create("files");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("npy", setup, teardown);
     tcase_add_test(tests, test_as_numpy_writes);
     tcase_add_test(tests, test_round_trips);
     tcase_add_test(tests, test_views_are_written_row_major);
@@ -402,10 +397,5 @@ int main(void)
     tcase_add_test(tests, test_arguments);
     tcase_add_test(tests, test_full_disk);
     tcase_add_test(tests, test_out_of_memory);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

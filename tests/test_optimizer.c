@@ -1,36 +1,17 @@
 /* Optimisers against their formulas in float64, on gradients that the test makes up: every rule and option, groups,
  * clipping, refusal, memory. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 2});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
 }
 
 /* Repeatable numbers in [-1, 1). */
@@ -585,36 +566,22 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-/* An allocator that can be told to refuse. */
-static void *refusing_allocate(void *refuse, size_t bytes)
-{
-    return *(bool *)refuse ? NULL : aligned_alloc(64, bytes);
-}
-
-static void refusing_release(void *refuse, void *memory, size_t bytes)
-{
-    (void)refuse;
-    (void)bytes;
-    free(memory);
-}
-
 START_TEST(no_memory_for_moments_changes_nothing)
 {
-    bool refuse = false;
-    th_context *small = th_context_new(
-        &(th_context_options){.threads = 1, .allocator = {refusing_allocate, refusing_release, &refuse}});
+    test_memory memory = {0};
+    th_context *small = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
     th_module *m = th_dense_new(small, 64, 64, NULL);
     th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
     th_tensor *x = th_ones(small, TH_FLOAT32, TH_SHAPE(1, 64));
     ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
     const uint32_t crc = th_module_crc32c(m);
     const size_t live = th_memory(small).live;
-    refuse = true;
+    run_out(&memory);
     ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_MEMORY);
     ck_assert_uint_eq(th_module_crc32c(m), crc);
     ck_assert_int_eq(th_step(small), 0);
     ck_assert_uint_eq(th_memory(small).live, live);
-    refuse = false;
+    memory.fail_at = 0;
     th_error_clear(small);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK); /* the gradients were still there */
     ck_assert_uint_ne(th_module_crc32c(m), crc);
@@ -667,11 +634,9 @@ START_TEST(shapes_only)
 }
 END_TEST
 
-static Suite *optimizer_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("optimizer");
-    TCase *steps = tcase_create("steps");
-    tcase_add_checked_fixture(steps, setup, teardown);
+    TCase *steps = new_suite("optimizer", setup, close_context);
     tcase_add_loop_test(steps, a_thousand_steps_agree_with_float64, 0, RULES);
     tcase_add_test(steps, a_moment_without_memory_forgets_a_large_gradient);
     tcase_add_test(steps, moments_follow_a_conversion);
@@ -691,15 +656,5 @@ static Suite *optimizer_suite(void)
     tcase_add_test(steps, no_memory_for_moments_changes_nothing);
     tcase_add_test(steps, the_same_bits_at_any_thread_count);
     tcase_add_test(steps, shapes_only);
-    suite_add_tcase(suite, steps);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(optimizer_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

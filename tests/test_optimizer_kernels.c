@@ -1,11 +1,10 @@
 /* The optimisers' kernels against plain float64 arithmetic over 1,000 steps, and the same bits on AVX2 and AVX-512. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "instances.h"
 #include "kernels/optimizer_kernels.h"
+#include "suite.h"
 
 enum { N = 83, STEPS = 1000 };
 
@@ -159,15 +158,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("optimizer_kernels");
-    TCase *tests = tcase_create("optimizer_kernels");
+    TCase *tests = new_suite("optimizer_kernels", NULL, NULL);
     tcase_add_loop_test(tests, test_adam, 0, sizeof adam_cases / sizeof *adam_cases);
     tcase_add_loop_test(tests, test_sgd, 0, 3);
     tcase_add_test(tests, test_lengths);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

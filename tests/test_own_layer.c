@@ -1,42 +1,10 @@
 /* A layer written by a user, in a program of theirs: a pre-norm transformer block with an MLP and dropout. Two of them
  * stacked train, have PyTorch's names and the right gradient, and give the same bits with any number of threads. */
-#include <math.h>
-#include <string.h>
 
+#include "own_block.h"
+#include "suite.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
-
-/* x + drop(attention(norm1(x))), then x + drop(linear2(gelu(linear1(norm2(x))))): (B, T, E) -> (B, T, E) */
-typedef struct {
-    th_module base;
-    th_module *norm1, *self_attn, *norm2, *linear1, *linear2, *dropout;
-} block;
-
-static th_tensor *block_forward(th_module *m, th_tensor *x)
-{
-    block *b = (block *)m;
-    th_tensor *h = th_module_forward(b->norm1, x);
-    h = th_attend(b->self_attn, h, h, h, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
-    x = th_add(x, th_module_forward(b->dropout, h));
-    h = th_gelu_tanh(th_module_forward(b->linear1, th_module_forward(b->norm2, x)));
-    return th_add(x, th_module_forward(b->dropout, th_module_forward(b->linear2, h)));
-}
-
-static th_module *block_new(th_context *ctx, int64_t width, int64_t heads, double dropout)
-{
-    block *b = th_module_new(ctx, sizeof *b, "block", block_forward);
-    if (b == NULL)
-        return NULL;
-    b->norm1 = th_module_add(&b->base, "norm1", th_layer_norm_new(ctx, width, NULL));
-    b->self_attn = th_module_add(&b->base, "self_attn", th_multi_head_attention_new(ctx, width, heads, NULL));
-    b->norm2 = th_module_add(&b->base, "norm2", th_layer_norm_new(ctx, width, NULL));
-    b->linear1 = th_module_add(&b->base, "linear1", th_dense_new(ctx, width, 4 * width, NULL));
-    b->linear2 = th_module_add(&b->base, "linear2", th_dense_new(ctx, 4 * width, width, NULL));
-    b->dropout = th_module_add(&b->base, "dropout", th_dropout_new(ctx, dropout));
-    return &b->base;
-}
-
-/* -- what it is tested in -- */
 
 static th_module *two_blocks(th_context *ctx, int64_t width)
 {
@@ -149,17 +117,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("own layer");
-    TCase *tcase = tcase_create("own layer");
+    TCase *tcase = new_suite("own layer", NULL, NULL);
     tcase_add_test(tcase, two_blocks_train);
     tcase_add_test(tcase, its_parameters_are_named_as_one_expects);
     tcase_add_test(tcase, its_gradient_is_right_with_dropout_replayed);
     tcase_add_loop_test(tcase, any_number_of_threads_gives_the_same_bits, 0, 2);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_its_memory);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,12 +1,11 @@
 /* Teams: every task once, in the team that was asked for, never nested, and none in a forked process. */
-#include <check.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kernels/parallel.h"
 #include "kernels/team.h"
+#include "suite.h"
 
 enum { MOST_TASKS = 1000 };
 
@@ -134,10 +133,9 @@ START_TEST(test_forked_process)
 }
 END_TEST
 
-Suite *parallel_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("parallel");
-    TCase *team = tcase_create("team");
+    TCase *team = new_suite("parallel", NULL, NULL);
     tcase_add_test(
         team, test_forked_process); /* first: it asks what is before the first team, even where Check does not fork */
     tcase_add_test(team, test_every_task_runs_once);
@@ -145,15 +143,5 @@ Suite *parallel_suite(void)
     tcase_add_test(team, test_workers_run_at_the_same_time);
     tcase_add_test(team, test_workers_help_each_other);
     tcase_add_test(team, test_no_team_inside_a_team);
-    suite_add_tcase(suite, team);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(parallel_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* Philox: the plain path and the vector kernels against Random123, word by word; fills and dropout against their
  * definition and their statistics. */
-#include <check.h>
 #include <math.h>
 #include <Random123/philox.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "instances.h"
 #include "kernels/philox.h"
+#include "suite.h"
 
 static const th_philox random_numbers = {.key = {0xa4093822, 0x299f31d0}, .call = 0x13198a2e, .step = 0x03707344};
 
@@ -187,18 +187,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("philox");
-    TCase *tests = tcase_create("philox");
+    TCase *tests = new_suite("philox", NULL, NULL);
     tcase_add_test(tests, test_known_answers);
     tcase_add_test(tests, test_block);
     tcase_add_test(tests, test_uniform);
     tcase_add_test(tests, test_normal);
     tcase_add_test(tests, test_dropout);
     tcase_add_test(tests, test_dropout_share);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* Pictures: well-formed SVG whatever the numbers and names are, and a sentence for every file that cannot be written.
  */
-#include <check.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -10,7 +9,8 @@
 
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
+
 static char path[64];
 
 static void setup(void)
@@ -25,15 +25,7 @@ static void setup(void)
 static void teardown(void)
 {
     unlink(path);
-    th_context_free(ctx);
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
+    close_context();
 }
 
 /* Behind a run of characters of a set. */
@@ -126,14 +118,6 @@ static char *read_picture(void)
     ck_assert_ptr_null(strstr(text, "nan"));
     ck_assert_ptr_null(strstr(text, "=\"inf"));
     return text;
-}
-
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
-        found++;
-    return found;
 }
 
 START_TEST(curves)
@@ -384,11 +368,10 @@ START_TEST(errors)
 }
 END_TEST
 
-static Suite *picture_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("picture");
-    TCase *pictures = tcase_create("pictures");
-    tcase_add_checked_fixture(pictures, setup, teardown);
+    setlocale(LC_ALL, ""); /* coordinates have points, whatever the user's locale */
+    TCase *pictures = new_suite("picture", setup, teardown);
     tcase_add_test(pictures, curves);
     tcase_add_test(pictures, curves_of_any_numbers);
     tcase_add_test(pictures, curves_near_the_ends_of_the_numbers);
@@ -397,16 +380,5 @@ static Suite *picture_suite(void)
     tcase_add_test(pictures, heat_maps);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
     tcase_add_test(pictures, errors);
-    suite_add_tcase(suite, pictures);
-    return suite;
-}
-
-int main(void)
-{
-    setlocale(LC_ALL, ""); /* coordinates have points, whatever the user's locale */
-    SRunner *runner = srunner_create(picture_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,11 +1,12 @@
 /* Printing: the expected texts are NumPy's own (2.4, str() under numpy.printoptions(precision=4) unless options say
  * otherwise). */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tapehead/tapehead.h"
+
+#include "context.h"
 
 typedef struct print_case {
     const char *name;
@@ -361,17 +362,10 @@ static const print_case cases[] = {
     {.name = "a truth", .dtype = TH_BOOL, .values = (const double[]){1}, .text = "True"},
 };
 
-static th_context *ctx;
-
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.threads = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void close_context(void)
-{
-    th_context_free(ctx);
 }
 
 static th_tensor *tensor_of(const print_case *c)
@@ -459,27 +453,19 @@ START_TEST(test_views)
 }
 END_TEST
 
-static void assert_error(th_status status, th_status expected, const char *sentence)
-{
-    ck_assert_int_eq(status, expected);
-    ck_assert_int_eq(th_error_code(ctx), expected);
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "%s", th_error_message(ctx));
-    th_error_clear(ctx);
-}
-
 START_TEST(test_errors)
 {
     th_tensor *t = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(200, 200));
-    assert_error(th_print(t, NULL, NULL), TH_ERROR_ARGUMENT, "print: the file is NULL; at test_print.c");
-    assert_error(th_print(NULL, stdout, NULL), TH_ERROR_ARGUMENT, "print: t is NULL");
-    assert_error(th_print(t, stdout, &(th_print_options){.precision = 25}), TH_ERROR_ARGUMENT, "precision");
-    assert_error(th_print(t, stdout, &(th_print_options){.line_width = -1}), TH_ERROR_ARGUMENT, "negative");
+    expect_status(th_print(t, NULL, NULL), TH_ERROR_ARGUMENT, "print: the file is NULL; at test_print.c");
+    expect_status(th_print(NULL, stdout, NULL), TH_ERROR_ARGUMENT, "print: t is NULL");
+    expect_status(th_print(t, stdout, &(th_print_options){.precision = 25}), TH_ERROR_ARGUMENT, "precision");
+    expect_status(th_print(t, stdout, &(th_print_options){.line_width = -1}), TH_ERROR_ARGUMENT, "negative");
     ck_assert_int_eq(th_print_text(NULL, NULL, 0, NULL), -1);
     th_error_clear(ctx);
     FILE *full = fopen("/dev/full", "w");
     if (full) {
-        assert_error(th_print(t, full, &(th_print_options){.threshold = 100000}), TH_ERROR_FILE,
-                     "could not be written");
+        expect_status(th_print(t, full, &(th_print_options){.threshold = 100000}), TH_ERROR_FILE,
+                      "could not be written");
         fclose(full);
     }
     th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
@@ -491,18 +477,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("print");
-    TCase *tests = tcase_create("text");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("print", setup, close_context);
     tcase_add_loop_test(tests, test_as_numpy, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tests, test_to_a_file);
     tcase_add_test(tests, test_into_too_little_memory);
     tcase_add_test(tests, test_views);
     tcase_add_test(tests, test_errors);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* The CPU quota of control groups, read from trees made here, and what of it, of the affinity mask and of OpenMP's own
  * limits counts. */
-#include <check.h>
 #include <limits.h>
 #include <omp.h>
 #include <sched.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "kernels/processors.h"
+#include "suite.h"
 
 /* -- a tree of files in a directory of its own -- */
 
@@ -169,29 +169,16 @@ START_TEST(test_the_least_counts)
 }
 END_TEST
 
-Suite *processors_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("processors");
-    TCase *quota = tcase_create("quota");
-    tcase_add_checked_fixture(quota, make_root, remove_root);
+    TCase *quota = new_suite("processors: quota", make_root, remove_root);
     tcase_add_test(quota, test_nothing_to_read);
     tcase_add_test(quota, test_version_2);
     tcase_add_test(quota, test_version_1);
     tcase_add_test(quota, test_both_versions);
     tcase_add_test(quota, test_a_part_of_the_hierarchy);
     tcase_add_test(quota, test_large_numbers);
-    suite_add_tcase(suite, quota);
-    TCase *team = tcase_create("default team");
+    TCase *team = new_suite("processors: default team", NULL, NULL);
     tcase_add_test(team, test_the_least_counts);
-    suite_add_tcase(suite, team);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(processors_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

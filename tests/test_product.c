@@ -1,78 +1,27 @@
 /* Matrix products against their definition: every element is one sequence of fused multiply-adds over k, in blocks of
  * TH_PRODUCT_BLOCK, and must come out with the same bits from every driver, layout, batch, team and instruction set. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "guarded.h"
+#include "instances.h"
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
 #include "kernels/product.h"
-
-extern const th_kernels th_kernels_f32_avx2, th_kernels_f64_avx2, th_kernels_f32_avx512, th_kernels_f64_avx512;
-
-enum { MOST_MACHINES = 2 };
+#include "suite.h"
 
 /* One machine for every instruction set with fused multiply-add that this processor has. */
 static int machines(th_machine *list)
 {
     int count = 0;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        list[count++] = (th_machine){.isa = TH_ISA_AVX2,
-                                     .gemm = TH_GEMM_NATIVE,
-                                     .threads = 2,
-                                     .kernels = {&th_kernels_f32_avx2, &th_kernels_f64_avx2}};
-    if (count > 0 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        list[count++] = (th_machine){.isa = TH_ISA_AVX512,
-                                     .gemm = TH_GEMM_NATIVE,
-                                     .threads = 2,
-                                     .kernels = {&th_kernels_f32_avx512, &th_kernels_f64_avx512}};
+    for (int isa = AVX2; isa < ISAS && supported(isa); isa++)
+        list[count++] = machine_of(isa, 2);
     if (count == 0)
         printf("skipped: this processor has no fused multiply-add, so there is no product of our own\n");
     return count;
-}
-
-/* Repeatable numbers. */
-static uint64_t random_state;
-
-static int64_t draw(int64_t below)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((random_state >> 33) % (uint64_t)below);
-}
-
-#define PICK(list) (list)[draw((int64_t)(sizeof(list) / sizeof *(list)))]
-
-/* Memory that ends where no memory is, so that reading or writing past the last element is a crash. There is one of
- * these for every purpose, as large as the largest so far. */
-typedef struct memory {
-    char *pages, *end;
-    size_t bytes;
-} memory;
-
-enum { IN_A, IN_B, IN_C, IN_BIAS, IN_WORKSPACE, PURPOSES };
-static memory memories[PURPOSES];
-
-/* The last `bytes` of it. */
-static void *memory_end(int purpose, size_t bytes)
-{
-    memory *m = &memories[purpose];
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (m->bytes < bytes + page) {
-        if (m->pages)
-            munmap(m->pages, m->bytes);
-        m->bytes = (bytes + page - 1) / page * page + page;
-        m->pages = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        ck_assert(m->pages != MAP_FAILED);
-        m->end = m->pages + m->bytes - page;
-        ck_assert_int_eq(mprotect(m->end, page, PROT_NONE), 0);
-    }
-    return m->end - bytes;
 }
 
 static double get(th_dtype dtype, const void *base, int64_t offset)
@@ -346,23 +295,28 @@ static const int64_t some_rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 23, 24, 
 static const int64_t some_columns[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 97, 129};
 static const int64_t some_steps[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67, 127};
 
+static recipe random_recipe(th_dtype dtype)
+{
+    return (recipe){.dtype = dtype,
+                    .m = PICK(some_rows),
+                    .n = PICK(some_columns),
+                    .k = PICK(some_steps),
+                    .a = (arrangement)draw(ARRANGEMENTS),
+                    .b = (arrangement)draw(ARRANGEMENTS),
+                    .c = (arrangement)draw(SAME_ROW),
+                    .add = draw(3) == 0,
+                    .bias = draw(3) == 0};
+}
+
 /* Everything at random: sizes, layouts, adding or not, special numbers, teams. */
 static void check_random(th_dtype dtype, int cases)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     random_state = 1;
     for (int i = 0; i < cases && count > 0; i++) {
-        const recipe r = {.dtype = dtype,
-                          .m = PICK(some_rows),
-                          .n = PICK(some_columns),
-                          .k = PICK(some_steps),
-                          .a = (arrangement)draw(ARRANGEMENTS),
-                          .b = (arrangement)draw(ARRANGEMENTS),
-                          .c = (arrangement)draw(SAME_ROW),
-                          .add = draw(3) == 0,
-                          .bias = draw(3) == 0,
-                          .kind = draw(4) == 0 ? SPECIAL : ORDINARY};
+        recipe r = random_recipe(dtype);
+        r.kind = draw(4) == 0 ? SPECIAL : ORDINARY;
         for (int m = 0; m < count; m++)
             check_case(&r, &list[m], 1 + (int)draw(4), 0, 0);
     }
@@ -383,7 +337,7 @@ END_TEST
 /* Every number of rows and of columns up to two tiles, on both sides of the team's threshold. */
 START_TEST(test_every_edge)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     const th_dtype dtype = _i ? TH_FLOAT64 : TH_FLOAT32;
     for (int m = 0; m < count; m++)
@@ -405,7 +359,7 @@ END_TEST
 /* More than one block of k, around its edges. */
 START_TEST(test_blocks_of_k)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     const int64_t steps[] = {511, 512, 513, 1024, 1031, 1537};
     const int64_t rows[] = {1, 7, 13, 110};
@@ -445,7 +399,7 @@ enum { LARGE = sizeof large / sizeof *large };
 START_TEST(test_large)
 {
     const int i = _i / 2;
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
         const recipe r = {.dtype = _i % 2 ? TH_FLOAT64 : TH_FLOAT32,
@@ -487,7 +441,7 @@ static void check_batches(th_dtype dtype, const th_machine *machine, double tole
 
 START_TEST(test_batches)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++)
         check_batches(_i ? TH_FLOAT64 : TH_FLOAT32, &list[m], 0, 250);
@@ -499,7 +453,7 @@ END_TEST
 START_TEST(test_row_does_not_depend_on_its_batch)
 {
     enum { ROWS_ALL = 150, N = 70, K = 600 };
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     static float a[ROWS_ALL * K], b[K * N], all[ROWS_ALL * N], alone[N];
     random_state = 4;
@@ -507,18 +461,7 @@ START_TEST(test_row_does_not_depend_on_its_batch)
     fill(TH_FLOAT32, b, K * N, ORDINARY);
     void *workspace = aligned_alloc(64, 32 << 20);
     for (int m = 0; m < count; m++) {
-        th_product p = {.m = ROWS_ALL,
-                        .n = N,
-                        .k = K,
-                        .a = a,
-                        .a_row = K,
-                        .a_col = 1,
-                        .b = b,
-                        .b_row = N,
-                        .b_col = 1,
-                        .c = all,
-                        .c_row = N,
-                        .c_col = 1};
+        th_product p = row_major_product(ROWS_ALL, N, K, a, b, all);
         ck_assert(th_product_workspace(&list[m], TH_FLOAT32, &p, 2) <= 32 << 20);
         th_product_run(&list[m], TH_FLOAT32, &p, 2, workspace);
         for (int row = 0; row < ROWS_ALL; row += 7) {
@@ -534,7 +477,7 @@ END_TEST
 /* One NaN and one infinity reach exactly the rows and columns they belong to. */
 START_TEST(test_not_finite)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     random_state = 5;
     for (int m = 0; m < count; m++)
@@ -564,7 +507,7 @@ END_TEST
 
 static bool has_openblas(th_machine *machine)
 {
-    th_machine list[MOST_MACHINES];
+    th_machine list[ISAS];
     const int count = machines(list);
     if (count == 0 || !th_openblas()) {
         printf("skipped: no OpenBLAS on this machine\n");
@@ -583,15 +526,7 @@ START_TEST(test_openblas)
     const th_dtype dtype = _i ? TH_FLOAT64 : TH_FLOAT32;
     random_state = 6;
     for (int i = 0; i < 300; i++) {
-        const recipe r = {.dtype = dtype,
-                          .m = PICK(some_rows),
-                          .n = PICK(some_columns),
-                          .k = PICK(some_steps),
-                          .a = (arrangement)draw(ARRANGEMENTS),
-                          .b = (arrangement)draw(ARRANGEMENTS),
-                          .c = (arrangement)draw(SAME_ROW),
-                          .add = draw(3) == 0,
-                          .bias = draw(3) == 0};
+        const recipe r = random_recipe(dtype);
         check_case(&r, &machine, 1 + (int)draw(4), 4, 0);
     }
     check_batches(dtype, &machine, 4, 100);
@@ -626,10 +561,9 @@ START_TEST(test_openblas_does_not_depend_on_the_team)
 }
 END_TEST
 
-Suite *product_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("product");
-    TCase *bits = tcase_create("bits");
+    TCase *bits = new_suite("product: bits", NULL, NULL);
     tcase_add_test(bits, test_random_float32);
     tcase_add_test(bits, test_random_float64);
     tcase_add_loop_test(bits, test_every_edge, 0, 2);
@@ -638,19 +572,8 @@ Suite *product_suite(void)
     tcase_add_loop_test(bits, test_batches, 0, 2);
     tcase_add_test(bits, test_row_does_not_depend_on_its_batch);
     tcase_add_test(bits, test_not_finite);
-    suite_add_tcase(suite, bits);
-    TCase *openblas = tcase_create("openblas");
+    TCase *openblas = new_suite("product: openblas", NULL, NULL);
     tcase_add_loop_test(openblas, test_openblas, 0, 2);
     tcase_add_loop_test(openblas, test_openblas_does_not_depend_on_the_team, 0, 3);
-    suite_add_tcase(suite, openblas);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(product_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

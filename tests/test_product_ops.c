@@ -1,6 +1,5 @@
 /* matmul, dense and masked_matmul against plain loops over their definitions: layouts, broadcasting, zero sizes,
  * accumulation, errors, and the promise that no bit depends on what is hidden. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +10,13 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 7});
     ck_assert_ptr_nonnull(ctx);
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void close_context(void)
-{
-    th_context_free(ctx);
 }
 
 #define GOOD(tensor) ck_assert_msg((tensor) != NULL, "%s", th_error_message(ctx))
@@ -191,6 +185,31 @@ typedef struct shapes {
     th_shape a, b;
 } shapes;
 
+/* What a gradient should be after another backward; `more` is taken over. */
+static void add_up(numbers *total, numbers more)
+{
+    if (total->at == NULL) {
+        *total = more;
+        return;
+    }
+    for (int64_t i = 0; i < total->count; i++)
+        total->at[i] += more.at[i];
+    free(more.at);
+}
+
+/* The gradient of the leaf is this where its view lies, and nothing beside it. */
+static void check_leaf_gradient(th_tensor *leaf, layout how, const numbers *expected, double tolerance,
+                                const char *what)
+{
+    if (expected->count == 0)
+        return;
+    numbers found = view_gradient(leaf, how), whole = read_numbers(th_gradient(leaf));
+    assert_near(&found, expected, tolerance, what);
+    ck_assert_double_eq_tol(sum_of_magnitudes(&whole), sum_of_magnitudes(&found), 1e-9);
+    free(found.at);
+    free(whole.at);
+}
+
 /* One product in one layout, forward and, twice, backward. */
 static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb, const th_shape *keep_shape,
                           th_mask_side side)
@@ -218,31 +237,10 @@ static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb,
         plain_product expected = multiply_plainly(&na, &nb, shape, &dc, keep ? &hidden : NULL, side);
         assert_near(&nc, &expected.c, tolerance, "c");
         RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
-        if (round == 0) {
-            total_a = expected.da;
-            total_b = expected.db;
-        } else {
-            for (int64_t i = 0; i < total_a.count; i++)
-                total_a.at[i] += expected.da.at[i];
-            for (int64_t i = 0; i < total_b.count; i++)
-                total_b.at[i] += expected.db.at[i];
-            free(expected.da.at);
-            free(expected.db.at);
-        }
-        if (na.count > 0) {
-            numbers da = view_gradient(leaf_a, la), whole = read_numbers(th_gradient(leaf_a));
-            assert_near(&da, &total_a, tolerance, "da");
-            ck_assert_double_eq_tol(sum_of_magnitudes(&whole), sum_of_magnitudes(&da), 1e-9);
-            free(da.at);
-            free(whole.at);
-        }
-        if (nb.count > 0) {
-            numbers db = view_gradient(leaf_b, lb), whole = read_numbers(th_gradient(leaf_b));
-            assert_near(&db, &total_b, tolerance, "db");
-            ck_assert_double_eq_tol(sum_of_magnitudes(&whole), sum_of_magnitudes(&db), 1e-9);
-            free(db.at);
-            free(whole.at);
-        }
+        add_up(&total_a, expected.da);
+        add_up(&total_b, expected.db);
+        check_leaf_gradient(leaf_a, la, &total_a, tolerance, "da");
+        check_leaf_gradient(leaf_b, lb, &total_b, tolerance, "db");
         free(expected.c.at);
         free(na.at);
         free(nb.at);
@@ -265,18 +263,6 @@ static void check_layouts(const shapes *s, const th_shape *keep_shape, th_mask_s
             check_product(TH_FLOAT32, s, la, lb, keep_shape, side);
             check_product(TH_FLOAT64, s, la, lb, keep_shape, side);
         }
-}
-
-/* The error pending is this one; it is cleared. */
-static void assert_error(const th_tensor *result, th_status code, const char *sentence)
-{
-    ck_assert_ptr_null(result);
-    ck_assert_msg(th_error_code(ctx) == code, "code %d, not %d: %s", th_error_code(ctx), code, th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  sentence);
-    ck_assert_msg(strstr(th_error_message(ctx), "test_product_ops.c:") != NULL, "no line in \"%s\"",
-                  th_error_message(ctx));
-    th_error_clear(ctx);
 }
 
 static th_tensor *filled(th_shape shape)
@@ -741,9 +727,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("products");
-    TCase *tests = tcase_create("products");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("products", setup, close_context);
     tcase_add_loop_test(tests, test_matmul, 0, (int)(sizeof product_shapes / sizeof *product_shapes));
     tcase_add_test(tests, test_matmul_expanded);
     tcase_add_test(tests, test_matmul_shapes);
@@ -756,10 +740,5 @@ int main(void)
     tcase_add_test(tests, test_masked_matmul_shapes);
     tcase_add_test(tests, test_bits_do_not_depend_on_the_team);
     tcase_add_test(tests, test_multiply_adds);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,41 +1,20 @@
 /* The profile: what it counts, its table, its trace as JSON, and that it neither allocates for ever nor ends a
  * training.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "tapehead/tapehead.h"
 
-/* -- an allocator that can be told to fail -- */
+#include "context.h"
 
-static bool failing;
-
-static void *allocate(void *user, size_t bytes)
-{
-    (void)user;
-    return failing ? NULL : aligned_alloc(64, bytes);
-}
-
-static void release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
-static th_context *ctx;
+static test_memory memory;
 
 static void setup(void)
 {
-    failing = false;
-    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = {allocate, release, NULL}});
-}
-
-static void teardown(void)
-{
-    failing = false;
-    th_context_free(ctx);
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
 }
 
 /* -- what is profiled: a small model whose layer norm backward computes again -- */
@@ -156,22 +135,21 @@ static const char *value(const char *c)
     return literal(c, "\"") ? string(c) : number(c);
 }
 
-static int count(const char *text, const char *part)
+/* What a function writes, to be freed. */
+static char *written(th_status (*write)(th_context *, FILE *))
 {
-    int found = 0;
-    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
-        found++;
-    return found;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_int_eq(write(ctx, file), TH_OK);
+    fclose(file);
+    return text;
 }
 
 /* The trace as text, to be freed; it is JSON. */
 static char *trace(void)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    ck_assert_int_eq(th_profile_write_trace_to(ctx, file), TH_OK);
-    fclose(file);
+    char *text = written(th_profile_write_trace_to);
     const char *end = space(value(text));
     ck_assert_msg(end && *end == 0, "no JSON: %s", text);
     return text;
@@ -179,12 +157,7 @@ static char *trace(void)
 
 static char *table(void)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    ck_assert_int_eq(th_profile_print(ctx, file), TH_OK);
-    fclose(file);
-    return text;
+    return written(th_profile_print);
 }
 
 /* -- the tests -- */
@@ -305,7 +278,7 @@ START_TEST(a_profile_of_nothing)
     free(text);
     free(events);
     th_profile_entry entry;
-    ck_assert_int_eq(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_INDEX);
+    expect_status(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_INDEX, "entry 0 of 0");
 }
 END_TEST
 
@@ -362,8 +335,7 @@ START_TEST(its_memory_is_given_back)
     th_profile_free(ctx); /* while it runs */
     ck_assert_uint_eq(th_memory(ctx).live, live);
     step(&t);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE);
-    th_error_clear(ctx);
+    expect_status(th_profile_end(ctx), TH_ERROR_STATE, "profile_end");
     th_profile_free(ctx);
     th_profile_free(NULL);
 }
@@ -374,15 +346,14 @@ START_TEST(without_memory_training_goes_on)
     const training t = start();
     step(&t);
     step(&t);
-    failing = true;
-    ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_ERROR_MEMORY);
-    th_error_clear(ctx);
-    failing = false;
+    run_out(&memory);
+    expect_status(th_profile_begin(ctx, NULL), TH_ERROR_MEMORY, "profile_begin");
+    memory.fail_at = 0;
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
-    failing = true;
+    run_out(&memory);
     step(&t);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_MEMORY);
-    failing = false;
+    expect_status(th_profile_end(ctx), TH_ERROR_MEMORY, "the profile's table is not complete");
+    memory.fail_at = 0;
     ck_assert_int_gt(th_profile_sum(ctx).dropped, 0);
     ck_assert_int_eq(th_profile_count(ctx), 0);
 }
@@ -430,46 +401,33 @@ END_TEST
 START_TEST(errors)
 {
     th_profile_entry entry;
-    ck_assert_int_eq(th_profile_print(ctx, stderr), TH_ERROR_STATE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, "/tmp/none"), TH_ERROR_STATE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_STATE);
-    th_error_clear(ctx);
+    expect_status(th_profile_print(ctx, stderr), TH_ERROR_STATE, "profile_print");
+    expect_status(th_profile_write_trace(ctx, "/tmp/none"), TH_ERROR_STATE, "profile_write_trace");
+    expect_status(th_profile_entry_at(ctx, 0, &entry), TH_ERROR_STATE, "profile_entry_at");
     ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE);
     ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "profile_end: no profile is running; at test_profile.c:"));
     th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_begin(ctx, &(th_profile_options){.max_events = -2}), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
+    expect_status(th_profile_begin(ctx, &(th_profile_options){.max_events = -2}), TH_ERROR_ARGUMENT, "profile_begin");
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_ERROR_STATE);
     ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE); /* the pending one; and it has ended */
     th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE);
-    th_error_clear(ctx);
+    expect_status(th_profile_end(ctx), TH_ERROR_STATE, "profile_end");
 
-    ck_assert_int_eq(th_profile_print(ctx, NULL), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, NULL), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace_to(ctx, NULL), TH_ERROR_ARGUMENT);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, "/nowhere/at/all.json"), TH_ERROR_FILE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace(ctx, "/dev/full"), TH_ERROR_FILE);
-    ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "/dev/full could not be written in full: No space"));
-    th_error_clear(ctx);
+    expect_status(th_profile_print(ctx, NULL), TH_ERROR_ARGUMENT, "profile_print");
+    expect_status(th_profile_write_trace(ctx, NULL), TH_ERROR_ARGUMENT, "profile_write_trace");
+    expect_status(th_profile_write_trace_to(ctx, NULL), TH_ERROR_ARGUMENT, "profile_write_trace");
+    expect_status(th_profile_write_trace(ctx, "/nowhere/at/all.json"), TH_ERROR_FILE, "profile_write_trace");
+    expect_status(th_profile_write_trace(ctx, "/dev/full"), TH_ERROR_FILE,
+                  "/dev/full could not be written in full: No space");
     FILE *full = fopen("/dev/full", "w");
-    ck_assert_int_eq(th_profile_print(ctx, full), TH_ERROR_FILE);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_write_trace_to(ctx, full), TH_ERROR_FILE);
-    th_error_clear(ctx);
+    expect_status(th_profile_print(ctx, full), TH_ERROR_FILE, "profile_print");
+    expect_status(th_profile_write_trace_to(ctx, full), TH_ERROR_FILE, "profile_write_trace");
     fclose(full);
-    ck_assert_int_eq(th_profile_entry_at(ctx, -1, &entry), TH_ERROR_INDEX);
-    th_error_clear(ctx);
-    ck_assert_int_eq(th_profile_begin(NULL, NULL), TH_ERROR_ARGUMENT);
-    ck_assert_int_eq(th_profile_end(NULL), TH_ERROR_ARGUMENT);
-    ck_assert_int_eq(th_profile_print(NULL, stderr), TH_ERROR_ARGUMENT);
+    expect_status(th_profile_entry_at(ctx, -1, &entry), TH_ERROR_INDEX, "profile_entry_at");
+    expect_status(th_profile_begin(NULL, NULL), TH_ERROR_ARGUMENT, "profile_begin: the context is NULL");
+    expect_status(th_profile_end(NULL), TH_ERROR_ARGUMENT, "profile_end: the context is NULL");
+    expect_status(th_profile_print(NULL, stderr), TH_ERROR_ARGUMENT, "profile_print: the context is NULL");
     ck_assert_int_eq(th_profile_count(NULL), 0);
     ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_STEP), "step");
     ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_PHASE_COUNT), "?");
@@ -478,9 +436,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("profile");
-    TCase *tcase = tcase_create("profile");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("profile", setup, close_context);
     tcase_add_test(tcase, calls_times_and_work_are_counted);
     tcase_add_test(tcase, the_table_names_operations_and_the_rest);
     tcase_add_test(tcase, the_trace_is_json_whatever_the_names);
@@ -492,10 +448,5 @@ int main(void)
     tcase_add_test(tcase, shapes_alone_are_counted_without_time);
     tcase_add_test(tcase, work_without_bounds_stays_at_the_largest_number);
     tcase_add_test(tcase, errors);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,6 +1,5 @@
 /* The progress line: plain lines into a file, one line rewritten on a terminal (a pseudo-terminal here), errors of
  * writing at the end. */
-#include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,24 +7,11 @@
 
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.threads = 1});
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *c = text; (c = strstr(c, part)) != NULL; c++)
-        found++;
-    return found;
 }
 
 START_TEST(plain_lines)
@@ -139,24 +125,12 @@ START_TEST(errors)
 }
 END_TEST
 
-static Suite *progress_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("progress");
-    TCase *lines = tcase_create("lines");
-    tcase_add_checked_fixture(lines, setup, teardown);
+    TCase *lines = new_suite("progress", setup, close_context);
     tcase_add_test(lines, plain_lines);
     tcase_add_test(lines, on_a_terminal);
     tcase_add_test(lines, odd_steps_and_names);
     tcase_add_test(lines, errors);
-    suite_add_tcase(suite, lines);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(progress_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -1,26 +1,18 @@
 /* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the
  * initialisers' scales. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/philox.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 
-static th_context *ctx;
+#include "context.h"
 
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 42});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void close_context(void)
-{
-    ck_assert_str_eq(th_error_message(ctx), "");
-    th_context_free(ctx);
 }
 
 static bool equal(th_tensor *a, th_tensor *b)
@@ -230,29 +222,26 @@ START_TEST(test_errors)
     const size_t live = th_memory(ctx).live;
     uint32_t calls[TH_STREAM_COUNT];
     memcpy(calls, ctx->calls, sizeof calls);
-#define FAILS(call, code, sentence)                                                                                    \
-    do {                                                                                                               \
-        ck_assert(!!(call));                                                                                           \
-        ck_assert_int_eq(th_error_code(ctx), code);                                                                    \
-        ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "%s", th_error_message(ctx));                   \
-        th_error_clear(ctx);                                                                                           \
-    } while (0)
-    FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 2, 1), TH_ERROR_ARGUMENT,
-          "uniform: 2 to 1 is no range of float32 numbers; at test_random.c");
-    FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), -3e38, 3e38), TH_ERROR_ARGUMENT, "no range");
-    FAILS(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 0, NAN), TH_ERROR_ARGUMENT, "no range");
-    FAILS(!th_uniform(ctx, TH_INT32, TH_SHAPE(3), 0, 1), TH_ERROR_TYPE, "uniform: needs a floating type, not int32");
-    FAILS(!th_normal(ctx, TH_FLOAT64, TH_SHAPE(3), 0, -1), TH_ERROR_ARGUMENT, "standard deviation of -1");
-    FAILS(!th_randn(ctx, TH_BOOL, TH_SHAPE(3)), TH_ERROR_TYPE, "randn: needs a floating type, not bool");
-    FAILS(!th_randn(ctx, TH_FLOAT32, TH_SHAPE(-3)), TH_ERROR_SHAPE, "negative");
-    FAILS(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 5, 5), TH_ERROR_ARGUMENT, "no integer from 5 to below 5");
-    FAILS(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 0, (int64_t)1 << 40), TH_ERROR_ARGUMENT, "int32 cannot hold");
-    FAILS(!th_random_integers(ctx, TH_FLOAT32, TH_SHAPE(3), 0, 5), TH_ERROR_TYPE, "int32 or int64, not float32");
-    FAILS(th_fill_uniform(whole, 0, 1), TH_ERROR_TYPE, "fill_uniform");
-    FAILS(th_fill_normal(weight, NAN, 1), TH_ERROR_ARGUMENT, "fill_normal");
-    FAILS(th_fill_xavier_uniform(vector, 1), TH_ERROR_SHAPE, "two or more dimensions, not (3)");
-    FAILS(th_fill_kaiming_normal(weight, -1), TH_ERROR_ARGUMENT, "gain is -1");
-    FAILS(th_fill_xavier_normal(NULL, 1), TH_ERROR_ARGUMENT, "t is NULL");
+    expect_failure(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 2, 1), TH_ERROR_ARGUMENT,
+                   "uniform: 2 to 1 is no range of float32 numbers; at test_random.c");
+    expect_failure(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), -3e38, 3e38), TH_ERROR_ARGUMENT, "no range");
+    expect_failure(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), 0, NAN), TH_ERROR_ARGUMENT, "no range");
+    expect_failure(!th_uniform(ctx, TH_INT32, TH_SHAPE(3), 0, 1), TH_ERROR_TYPE,
+                   "uniform: needs a floating type, not int32");
+    expect_failure(!th_normal(ctx, TH_FLOAT64, TH_SHAPE(3), 0, -1), TH_ERROR_ARGUMENT, "standard deviation of -1");
+    expect_failure(!th_randn(ctx, TH_BOOL, TH_SHAPE(3)), TH_ERROR_TYPE, "randn: needs a floating type, not bool");
+    expect_failure(!th_randn(ctx, TH_FLOAT32, TH_SHAPE(-3)), TH_ERROR_SHAPE, "negative");
+    expect_failure(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 5, 5), TH_ERROR_ARGUMENT,
+                   "no integer from 5 to below 5");
+    expect_failure(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 0, (int64_t)1 << 40), TH_ERROR_ARGUMENT,
+                   "int32 cannot hold");
+    expect_failure(!th_random_integers(ctx, TH_FLOAT32, TH_SHAPE(3), 0, 5), TH_ERROR_TYPE,
+                   "int32 or int64, not float32");
+    expect_failure(th_fill_uniform(whole, 0, 1), TH_ERROR_TYPE, "fill_uniform");
+    expect_failure(th_fill_normal(weight, NAN, 1), TH_ERROR_ARGUMENT, "fill_normal");
+    expect_failure(th_fill_xavier_uniform(vector, 1), TH_ERROR_SHAPE, "two or more dimensions, not (3)");
+    expect_failure(th_fill_kaiming_normal(weight, -1), TH_ERROR_ARGUMENT, "gain is -1");
+    expect_failure(th_fill_xavier_normal(NULL, 1), TH_ERROR_ARGUMENT, "t is NULL");
     ck_assert_mem_eq(calls, ctx->calls, sizeof calls);
     ck_assert_uint_eq(th_memory(ctx).live, live); /* what was begun was freed */
 }
@@ -273,9 +262,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("random");
-    TCase *tests = tcase_create("numbers");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("random", setup, close_context);
     tcase_add_test(tests, test_repeatable);
     tcase_add_test(tests, test_streams_do_not_move_each_other);
     tcase_add_test(tests, test_numbers_of_the_counter);
@@ -286,10 +273,5 @@ int main(void)
     tcase_add_test(tests, test_initialisers);
     tcase_add_test(tests, test_errors);
     tcase_add_test(tests, test_shapes_only);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

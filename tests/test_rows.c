@@ -1,13 +1,13 @@
 /* The operations along axes against plain double loops: values on every axis and layout, huge logits, NaN and infinity,
  * empty axes, masks, and the same bits from every team and instruction set. Their gradients are checked on their
  * samples, with all other operations. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "tapehead/context.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
@@ -1067,51 +1067,36 @@ START_TEST(test_row_does_not_depend_on_its_batch)
 }
 END_TEST
 
-static Suite *rows_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("rows");
-    TCase *values_case = tcase_create("values");
+    TCase *values_case = new_suite("rows: values", NULL, NULL);
     tcase_add_test(values_case, test_softmax_values);
     tcase_add_test(values_case, test_reduction_values);
     tcase_add_test(values_case, test_huge_logits);
     tcase_add_test(values_case, test_not_finite);
     tcase_add_test(values_case, test_ties_and_first_of_equals);
     tcase_add_test(values_case, test_nothing);
-    suite_add_tcase(suite, values_case);
-    TCase *norms = tcase_create("norms");
+    TCase *norms = new_suite("rows: norms", NULL, NULL);
     tcase_add_test(norms, test_norm_values);
     tcase_add_test(norms, test_norms_of_large_numbers);
     tcase_add_test(norms, test_norm_rows_without_gradient);
     tcase_add_test(norms, test_norms_are_computed_again);
     tcase_add_test(norms, test_norm_errors);
-    suite_add_tcase(suite, norms);
-    TCase *losses = tcase_create("losses");
+    TCase *losses = new_suite("rows: losses", NULL, NULL);
     tcase_add_test(losses, test_cross_entropy_values);
     tcase_add_test(losses, test_ignored_rows_reach_nothing);
     tcase_add_test(losses, test_normalizer_accumulates);
     tcase_add_test(losses, test_loss_errors);
     tcase_add_test(losses, test_mse_values);
-    suite_add_tcase(suite, losses);
-    TCase *masks = tcase_create("masks");
+    TCase *masks = new_suite("rows: masks", NULL, NULL);
     tcase_add_loop_test(masks, test_masked_softmax, 0, MASKS);
     tcase_add_loop_test(masks, test_nothing_passes_a_mask, 0, MASKS);
     tcase_add_test(masks, test_forms_of_a_mask);
     tcase_add_test(masks, test_visible_scores_that_are_not_finite);
     tcase_add_test(masks, test_mask_explain);
     tcase_add_test(masks, test_mask_errors);
-    suite_add_tcase(suite, masks);
-    TCase *bits = tcase_create("bits");
+    TCase *bits = new_suite("rows: bits", NULL, NULL);
     tcase_add_test(bits, test_bits_do_not_depend_on_team_or_instruction_set);
     tcase_add_test(bits, test_row_does_not_depend_on_its_batch);
-    suite_add_tcase(suite, bits);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(rows_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

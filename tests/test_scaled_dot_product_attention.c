@@ -1,23 +1,16 @@
 /* Scaled dot-product attention as acceptance asks for it: exact values, both paths, a batch of heads, gradients of
  * saturated weights, why the scale is there, and memory. (Gradients on samples and fused against composed:
  * test_gradients. The tiles: test_attention_kernel.) */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 7});
-}
-
-static void teardown(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-    th_context_free(ctx);
 }
 
 static const double keys[4][3] = {{10, 0, 0}, {0, 10, 0}, {0, 0, 10}, {0, 0, 10}};
@@ -168,17 +161,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("scaled dot-product attention");
-    TCase *tcase = tcase_create("scaled dot-product attention");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("scaled dot-product attention", setup, close_context);
     tcase_add_loop_test(tcase, row_exact_values, 0, 2);
     tcase_add_loop_test(tcase, row_gradient_of_the_sum_of_squares, 0, 2);
     tcase_add_test(tcase, row_why_the_scale);
     tcase_add_test(tcase, the_score_matrix_never_exists);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

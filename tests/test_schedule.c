@@ -1,8 +1,7 @@
 /* Learning-rate schedules: their formulas, their corners, their ends. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
+#include "suite.h"
 #include "tapehead/tapehead.h"
 
 START_TEST(constant)
@@ -51,15 +50,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("schedule");
-    TCase *rates = tcase_create("rates");
+    TCase *rates = new_suite("schedule", NULL, NULL);
     tcase_add_test(rates, constant);
     tcase_add_test(rates, warm_up_and_cosine);
     tcase_add_test(rates, noam);
-    suite_add_tcase(suite, rates);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -3,7 +3,6 @@
  *
  * The elements of a leaf are numbered; what an operation makes of the numbers says where every element of the result
  * comes from, and so what the gradient of a cotangent has to be, exactly: the cotangents are small integers. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +12,12 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
-static void open_context(void)
+static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void close_context(void)
-{
-    th_context_free(ctx);
 }
 
 /* A leaf whose elements are 0, 1, 2, ... */
@@ -61,14 +55,6 @@ static double *elements(th_tensor *t)
     ck_assert_ptr_nonnull(wide);
     ck_assert_int_eq(th_copy_out(wide, list, (size_t)numel * sizeof *list), TH_OK);
     return list;
-}
-
-static void assert_shape(th_tensor *t, th_shape shape)
-{
-    ck_assert_msg(t != NULL, "%s", th_error_message(ctx));
-    ck_assert_int_eq(th_ndim(t), shape.ndim);
-    for (int i = 0; i < shape.ndim; i++)
-        ck_assert_int_eq(th_size(t, i), shape.size[i]);
 }
 
 /* The shape of t, and its elements row-major. */
@@ -121,18 +107,6 @@ static void check_gradients(movement *move, th_shape shape)
 {
     check_gradient(move, TH_FLOAT32, shape);
     check_gradient(move, TH_FLOAT64, shape);
-}
-
-/* The error pending is this one; it is cleared. */
-static void assert_error(const void *result, th_status code, const char *sentence)
-{
-    ck_assert_ptr_null(result);
-    ck_assert_msg(th_error_code(ctx) == code, "code %d, not %d: %s", th_error_code(ctx), code, th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), sentence) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  sentence);
-    ck_assert_msg(strstr(th_error_message(ctx), "test_shape_ops.c:") != NULL, "no line in \"%s\"",
-                  th_error_message(ctx));
-    th_error_clear(ctx);
 }
 
 /* -- views -- */
@@ -803,9 +777,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shape operations");
-    TCase *tests = tcase_create("shape operations");
-    tcase_add_checked_fixture(tests, open_context, close_context);
+    TCase *tests = new_suite("shape operations", setup, close_context);
     tcase_add_test(tests, test_reshape);
     tcase_add_test(tests, test_reshape_gradient);
     tcase_add_test(tests, test_transpose);
@@ -835,10 +807,5 @@ int main(void)
     tcase_add_test(tests, test_embedding_gradient_has_one_order);
     tcase_add_test(tests, test_one_hot);
     tcase_add_test(tests, test_registry);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

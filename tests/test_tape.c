@@ -1,9 +1,9 @@
 /* The tape: recording, backward in all its forms, views, scopes, memory, errors. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "tapehead/context.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
@@ -11,18 +11,12 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-    th_context_free(ctx);
 }
 
 /* A leaf (n) that requires a gradient, with values 1, 2, ... n. */
@@ -38,13 +32,6 @@ static th_tensor *counting_leaf(th_shape shape)
 static th_tensor *total(th_tensor *x)
 {
     return th_sum(x, TH_ALL_AXES, NULL);
-}
-
-static void expect_error(th_status code, const char *part)
-{
-    ck_assert_msg(th_error_code(ctx) == code, "code %d: %s", (int)th_error_code(ctx), th_error_message(ctx));
-    ck_assert_msg(strstr(th_error_message(ctx), part) != NULL, "\"%s\" is not in \"%s\"", part, th_error_message(ctx));
-    th_error_clear(ctx);
 }
 
 START_TEST(backward_of_a_square_is_twice_the_value)
@@ -497,39 +484,23 @@ START_TEST(a_chosen_gradient_is_zero_where_nothing_was_used)
 }
 END_TEST
 
-/* An allocator that refuses the call that refused_call counts down to. */
-static int refused_call;
-
-static void *refusing_allocate(void *user, size_t bytes)
-{
-    (void)user;
-    return refused_call > 0 && --refused_call == 0 ? NULL : aligned_alloc(64, bytes);
-}
-
-static void refusing_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 /* Every allocation of a backward with recomputation fails once; the tape was kept, so the next backward must be right.
  */
 START_TEST(a_recomputation_that_fails_is_repeated)
 {
     bool failed = true;
     for (int call = 1; failed; call++) {
-        th_context *c =
-            th_context_new(&(th_context_options){.seed = 1, .allocator = {refusing_allocate, refusing_release, NULL}});
+        test_memory memory = {0};
+        th_context *c = th_context_new(&(th_context_options){.seed = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(400, 300)), true);
         th_scope_begin(c, NULL);
         th_tensor *y = th_dropout(th_swap_axes(x, 0, 1), 0.5); /* copies x to make it contiguous: memory of its own */
         th_tensor *expected = th_keep(y);
         th_tensor *loss = th_scope_end(c, total(th_mul(y, w)));
-        refused_call = call;
+        memory.fail_at = memory.calls + call;
         failed = th_backward_with(loss, &(th_backward_options){.keep_tape = true}) != TH_OK;
-        refused_call = 0;
+        memory.fail_at = 0;
         th_error_clear(c);
         th_empty_gradient(x);
         th_empty_gradient(w);
@@ -546,16 +517,16 @@ START_TEST(a_backward_that_fails_uses_its_node_up)
 {
     bool failed = true;
     for (int call = 1; failed; call++) {
-        th_context *c =
-            th_context_new(&(th_context_options){.seed = 1, .allocator = {refusing_allocate, refusing_release, NULL}});
+        test_memory memory = {0};
+        th_context *c = th_context_new(&(th_context_options){.seed = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_scope_begin(c, NULL);
         th_tensor *y = th_scope_end(c, th_dense(th_scale(x, 2), w, NULL));
         const th_backward_options options = {.cotangent = th_ones(c, TH_FLOAT32, TH_SHAPE(300, 300))};
-        refused_call = call;
+        memory.fail_at = memory.calls + call;
         failed = th_backward_with(y, &options) != TH_OK;
-        refused_call = 0;
+        memory.fail_at = 0;
         th_error_clear(c);
         const th_status again = th_backward_with(y, &options);
         ck_assert_msg(again == TH_ERROR_STATE || (failed && again == TH_OK), "call %d: %s", call, th_error_message(c));
@@ -779,9 +750,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tape");
-    TCase *tcase = tcase_create("tape");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("tape", setup, close_context);
     tcase_add_test(tcase, backward_of_a_square_is_twice_the_value);
     tcase_add_test(tcase, gradients_accumulate_until_emptied);
     tcase_add_test(tcase, a_consumed_tape_refuses_a_second_backward_unless_kept);
@@ -823,10 +792,5 @@ int main(void)
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
     tcase_add_test(tcase, the_forecast_counts_copies_of_operands);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

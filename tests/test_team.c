@@ -1,6 +1,5 @@
 /* How threads wait and share the processors: asleep without work, none multiplied by several callers, gone with their
  * caller, and there again in a forked process whose parent only used OpenMP. */
-#include <check.h>
 #include <dirent.h>
 #include <omp.h>
 #include <pthread.h>
@@ -15,6 +14,7 @@
 #include "kernels/parallel.h"
 #include "kernels/processors.h"
 #include "kernels/team.h"
+#include "suite.h"
 
 static void sleep_milliseconds(long milliseconds)
 {
@@ -248,10 +248,9 @@ START_TEST(test_a_team_of_as_many_as_there_can_be)
 END_TEST
 #endif
 
-Suite *team_suite(void)
+int main(void)
 {
-    Suite *suite = suite_create("team");
-    TCase *team = tcase_create("team");
+    TCase *team = new_suite("team", NULL, NULL);
 #ifndef UNDER_THREAD_SANITIZER
     tcase_add_test(team, test_fork_of_a_process_that_used_openmp); /* first: before there is a team */
     tcase_add_test(team, test_alone_inside_a_region_of_the_user);
@@ -265,15 +264,5 @@ Suite *team_suite(void)
 #ifndef UNDER_SANITIZER
     tcase_add_test(team, test_a_team_of_as_many_as_there_can_be);
 #endif
-    suite_add_tcase(suite, team);
-    return suite;
-}
-
-int main(void)
-{
-    SRunner *runner = srunner_create(team_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

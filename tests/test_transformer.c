@@ -3,37 +3,18 @@
  * vocabulary.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
-static th_context *ctx;
+#include "context.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2, .default_dtype = TH_FLOAT64});
     ck_assert_ptr_nonnull(ctx);
-}
-
-static void teardown(void)
-{
-    th_context_free(ctx);
-}
-
-static void no_error(void)
-{
-    ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
-}
-
-static void expect_error(th_status code, const char *words)
-{
-    ck_assert_int_eq(th_error_code(ctx), code);
-    ck_assert_msg(strstr(th_error_message(ctx), words) != NULL, "\"%s\" does not say \"%s\"", th_error_message(ctx),
-                  words);
-    th_error_clear(ctx);
-    th_tape_clear(ctx);
 }
 
 /* OpenBLAS's bits depend on the shape of a product; ours do not (contract 6). */
@@ -604,33 +585,11 @@ START_TEST(a_warm_step_allocates_nothing)
 }
 END_TEST
 
-/* An allocator whose call number fail_at fails. */
-typedef struct failing {
-    int64_t calls, fail_at, outstanding;
-} failing;
-
-static void *failing_allocate(void *user, size_t bytes)
-{
-    failing *f = user;
-    if (++f->calls == f->fail_at)
-        return NULL;
-    f->outstanding++;
-    return aligned_alloc(64, bytes);
-}
-
-static void failing_release(void *user, void *memory, size_t bytes)
-{
-    (void)bytes;
-    ((failing *)user)->outstanding--;
-    free(memory);
-}
-
 START_TEST(making_a_model_survives_the_failure_of_any_allocation)
 {
-    failing f = {.fail_at = 1};
+    test_memory f = {.fail_at = 1};
     for (bool reached = true; reached; f.calls = 0, f.fail_at++) {
-        th_context *fresh =
-            th_context_new(&(th_context_options){.threads = 1, .allocator = {failing_allocate, failing_release, &f}});
+        th_context *fresh = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&f)});
         const th_module *model = fresh ? th_language_model_new(fresh, &tiny) : NULL;
         reached = f.calls >= f.fail_at;
         if (model == NULL && fresh && th_error_code(fresh) != TH_ERROR_MEMORY)
@@ -638,8 +597,8 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
         if (!reached && model == NULL)
             ck_abort_msg("no model: %s", th_error_message(fresh));
         th_context_free(fresh);
-        if (f.outstanding != 0)
-            ck_abort_msg("allocation %lld: %lld blocks left", (long long)f.fail_at, (long long)f.outstanding);
+        if (f.bytes != 0)
+            ck_abort_msg("allocation %lld: %zu bytes left", (long long)f.fail_at, f.bytes);
     }
     ck_assert_int_gt(f.fail_at, 20);
 }
@@ -761,9 +720,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("transformer");
-    TCase *tcase = tcase_create("transformer");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    TCase *tcase = new_suite("transformer", setup, close_context);
     tcase_add_loop_test(tcase, blocks_are_pytorchs, 0, 2 * (int)(sizeof torch_blocks / sizeof *torch_blocks));
     tcase_add_loop_test(tcase, the_language_model_is_pytorchs, 0, 2);
     tcase_add_test(tcase, parameters_are_named_as_in_pytorch);
@@ -783,10 +740,5 @@ int main(void)
     tcase_add_test(tcase, any_leading_dimensions);
     tcase_add_test(tcase, errors_of_blocks);
     tcase_add_test(tcase, errors_of_the_language_model);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suites();
 }

@@ -1,12 +1,12 @@
 /* The elementwise and reducing vector kernels: accuracy against libm in float64, special values, the same bits on AVX2
  * and AVX-512 and for every length, and nothing touched beyond the end. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "instances.h"
+#include "suite.h"
 
 /* Numbers for tests: a 64-bit linear congruential generator, uniform on [low, high). */
 static uint64_t state = 1;
@@ -25,15 +25,6 @@ typedef struct accuracy {
     float low, high;
     double relative, absolute; /* |error| <= relative |value| + absolute */
 } accuracy;
-
-#define ENTRY(name) #name, offsetof(th_kernels, name)
-
-static th_map_kernel *map_at(const th_kernels *kernels, size_t entry)
-{
-    th_map_kernel *map;
-    memcpy(&map, (const char *)kernels + entry, sizeof map);
-    return map;
-}
 
 static double reference_sigmoid(double x)
 {
@@ -215,11 +206,6 @@ static const special specials[] = {
     {ENTRY(silu), NAN, NAN},
     {ENTRY(neg), 0.0f, -0.0f},
 };
-
-static bool same(double a, double b)
-{
-    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
-}
 
 START_TEST(test_special_values)
 {
@@ -487,8 +473,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("vector_math");
-    TCase *tests = tcase_create("vector_math");
+    TCase *tests = new_suite("vector_math", NULL, NULL);
     tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
     tcase_add_test(tests, test_pow_accuracy);
     tcase_add_test(tests, test_special_values);
@@ -497,10 +482,5 @@ int main(void)
     tcase_add_loop_test(tests, test_maps, 0, sizeof maps / sizeof *maps);
     tcase_add_test(tests, test_where);
     tcase_add_test(tests, test_reductions);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suites();
 }

@@ -111,6 +111,7 @@ TH_API int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_pri
 #define th_fill_kaiming_uniform(...) TH_AT_STATUS(th_fill_kaiming_uniform(__VA_ARGS__))
 #define th_fill_kaiming_normal(...) TH_AT_STATUS(th_fill_kaiming_normal(__VA_ARGS__))
 #define th_keep(...) TH_AT(th_keep(__VA_ARGS__))
+#define th_set_axes(...) TH_AT(th_set_axes(__VA_ARGS__))
 #define th_item(...) TH_AT_NUMBER(th_item(__VA_ARGS__))
 #define th_get(...) TH_AT_NUMBER(th_get(__VA_ARGS__))
 #define th_set(...) TH_AT_STATUS(th_set(__VA_ARGS__))

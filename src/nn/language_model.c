@@ -50,7 +50,7 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens)
     th_tensor *places = (th_slice)(l->places, 0, 0, (th_size)(tokens, 1), 1); /* (T, E), a view */
     th_tensor *x = (th_add)((th_module_forward)(l->embedding, tokens), places);
     if (x)
-        th_set_axes(x, "BTE");
+        (th_set_axes)(x, "BTE");
     x = (th_dropout)(x, l->dropout);
     for (th_module *block = l->layers->first; block; block = block->next)
         x = (th_transform)(block, x, &(th_transform_options){.mask = &causal});
@@ -60,7 +60,7 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens)
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens)
 {
     th_tensor *logits = (th_dense)(hidden(l, tokens), l->classifier, NULL);
-    return logits ? th_set_axes(logits, "BTV") : NULL;
+    return logits ? (th_set_axes)(logits, "BTV") : NULL;
 }
 
 static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)

@@ -146,7 +146,7 @@ static th_tensor *split_heads(th_tensor *x, int64_t heads, const char *axes)
     shape.size[last] = heads;
     shape.size[last + 1] = width / heads;
     th_tensor *split = (th_swap_axes)((th_reshape)(x, shape), -2, -3);
-    return split && shape.ndim == 4 ? th_set_axes(split, axes) : split;
+    return split && shape.ndim == 4 ? (th_set_axes)(split, axes) : split;
 }
 
 /* (N, H, T, D) -> (N, T, H D): a view, because attention's output lies in memory as (N, T, H, D). */
@@ -227,7 +227,7 @@ th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *k
     th_tensor *output = given.residual ? (th_dense_residual)(l->out_proj, merged, given.residual)
                                        : (th_module_forward)(l->out_proj, merged);
     if (output && th_ndim(output) == 3)
-        th_set_axes(output, "BTE");
+        (th_set_axes)(output, "BTE");
     th_module_end_all(attention, (th_tensor *const[]){output, weights}, 2);
     if (given.weights)
         *given.weights = th_failed(attention->ctx) ? NULL : weights;

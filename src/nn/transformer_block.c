@@ -122,7 +122,7 @@ static th_tensor *transform(const transformer_block *b, th_tensor *x, const th_t
     if (b->linear1)
         x = visit(b, mlp, *norm, x, given);
     if (x && th_ndim(x) == 3)
-        th_set_axes(x, "BTE");
+        (th_set_axes)(x, "BTE");
     return x;
 }
 

@@ -82,7 +82,7 @@ bool th_shares_memory(const th_tensor *first, const th_tensor *second)
     return a && b && a->storage != NULL && a->storage == b->storage;
 }
 
-th_tensor *th_set_axes(th_tensor *handle, const char *letters)
+th_tensor *(th_set_axes)(th_tensor *handle, const char *letters)
 {
     th_body *t = th_usable(handle, NULL, "set_axes", "t");
     if (t == NULL)

@@ -1,0 +1,59 @@
+#!/bin/sh
+# caller_lines.sh INCLUDE: every public function that makes something of a tensor, module or context of the caller's, or changes it, has
+# the macro of its own name that gives its errors the caller's line. Such a function is told by its prototype: the first parameter is a
+# handle that is not const, and it returns
+#   a tensor (TH_AT), or a module, an optimiser or a progress bar (TH_AT_POINTER); or
+#   a status that must be looked at, the handle being a tensor, a module or an optimiser (TH_AT_STATUS).
+# What only asks (a const handle; th_..._find) makes no error; what ends a scope hands back its argument; th_at_pop is the macros' own;
+# th_apply_n, whose first parameter is an operation, is called by functions that have a macro, or by th_apply, which is one.
+# Every macro wraps the function whose name it has.
+set -eu
+include=$1
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# One declaration a line, without comments and directives.
+cat "$include"/tapehead/*.h | sed 's,/\*[^*]*\*/,,g' | awk '
+    /\/\*/ { comment = 1; sub(/\/\*.*/, "") ; print }
+    /\*\// { comment = 0; sub(/.*\*\//, "") }
+    !comment && !/^#/ { print }' | tr '\n' ' ' | sed 's/TH_API/\n&/g; s/;/;\n/g; s/  */ /g' | grep '^TH_API' >"$work/declarations"
+grep -h '^#define th_' "$include"/tapehead/*.h >"$work/macros"
+
+awk '
+    NR == FNR { macro[$2] = $0; next }
+    {
+        name = $0
+        sub(/\(.*/, "", name)
+        sub(/.*[ *]/, "", name)
+        result = substr($0, 8, index($0, name "(") - 8)
+        first = substr($0, index($0, name "(") + length(name) + 1)
+        sub(/[,)].*/, "", first)
+        if (first !~ /^th_(tensor|module|optimizer|context) \*/ || name ~ /_(find|end)$/ || name == "th_at_pop")
+            next
+        if (result == "th_tensor *")
+            wrap = "TH_AT("
+        else if (match(result, /^th_(module|optimizer|progress) \*$/))
+            wrap = "TH_AT_POINTER(" substr(result, 1, length(result) - 2) ", "
+        else if (result == "th_status " && first !~ /^th_context/ && /TH_MUST_CHECK/)
+            wrap = "TH_AT_STATUS("
+        else
+            next
+        wanted = "#define " name "(...) " wrap name "(__VA_ARGS__))"
+        found++
+        if (macro[name "(...)"] != wanted)
+            print "no macro gives " name " the line of its caller: " wanted
+    }
+    END { if (found < 100) print "only " found + 0 " functions found that want one" }
+' "$work/macros" "$work/declarations" >"$work/complaints"
+awk '/TH_AT/ {
+    name = substr($2, 1, index($2, "(") - 1)
+    if (name != "th_apply" && $0 !~ "[( ]" name "\\(__VA_ARGS__\\)\\)$")
+        print "the macro " name " wraps another function: " $0
+}' "$work/macros" >>"$work/complaints"
+
+if [ -s "$work/complaints" ]; then
+    cat "$work/complaints"
+    exit 1
+fi
+echo "every function that wants the line of its caller takes it"

@@ -1,0 +1,45 @@
+/* Memory for a context that counts what it gives, and that runs out when a test wants it to. */
+#ifndef TESTS_MEMORY_H
+#define TESTS_MEMORY_H
+
+#include <stdlib.h>
+
+#include "tapehead/context.h"
+
+typedef struct test_memory {
+    int64_t calls, fail_at; /* call number fail_at fails; 0: none */
+    bool forever;           /* and every call after it */
+    size_t bytes, most;     /* outstanding, now and at most */
+} test_memory;
+
+static inline void *test_memory_take(void *user, size_t bytes)
+{
+    test_memory *m = user;
+    m->calls++;
+    if (m->fail_at && (m->calls == m->fail_at || (m->forever && m->calls > m->fail_at)))
+        return NULL;
+    m->bytes += bytes;
+    m->most = m->bytes > m->most ? m->bytes : m->most;
+    return aligned_alloc(64, bytes);
+}
+
+static inline void test_memory_give(void *user, void *memory, size_t bytes)
+{
+    ((test_memory *)user)->bytes -= bytes;
+    free(memory);
+}
+
+/* From now on every call fails, until fail_at is 0 again. */
+static inline void run_out(test_memory *m)
+{
+    m->fail_at = m->calls + 1;
+    m->forever = true;
+}
+
+/* For th_context_options.allocator. */
+static inline th_allocator allocator_of(test_memory *m)
+{
+    return (th_allocator){test_memory_take, test_memory_give, m};
+}
+
+#endif

@@ -1,0 +1,279 @@
+/* A user's own views: overlapping, backwards, with strides of 0 and beyond what there is; and every operation on inputs
+ * that lie backwards. */
+#include <math.h>
+
+#include "user_ops.h"
+
+/* Everything n times, by a stride of 0 on an axis in the middle: (A, B) to (A, n, B). */
+static th_status again_shape(th_call *c)
+{
+    const th_array *x = &c->input[0];
+    const one_number *times = c->attributes;
+    th_call_view(c, 3, (int64_t[]){x->size[0], times->n, x->size[1]}, (int64_t[]){x->stride[0], 0, x->stride[1]}, 0,
+                 NULL);
+    return TH_OK;
+}
+
+static const th_sample again_samples[] = {
+    {.name = "thrice", .attributes = &(one_number){3}, .n_inputs = 1, .input = {{.shape = TH_SIZES(2, 3)}}},
+    {.name = "never", .attributes = &(one_number){0}, .n_inputs = 1, .input = {{.shape = TH_SIZES(2, 3)}}},
+    {.name = NULL},
+};
+static const th_op again = {.name = "again",
+                            .n_inputs = 1,
+                            .attributes_size = sizeof(one_number),
+                            .flags = TH_OP_VIEW,
+                            .shape = again_shape,
+                            .samples = again_samples};
+
+START_TEST(views_have_the_right_gradient)
+{
+    ck_assert_op(ctx, &flip);
+    ck_assert_op(ctx, &windows);
+    ck_assert_op(ctx, &again);
+}
+END_TEST
+
+/* Views of views, beside others of the same base. */
+static th_tensor *tangled(void *user, th_tensor *x) /* (6, 4) */
+{
+    (void)user;
+    th_tensor *row = th_select(x, 0, 2);
+    th_tensor *overlapping = th_apply(&windows, &(one_number){2}, th_apply(&flip, NULL, row)); /* (3, 2) */
+    th_tensor *expanded = th_expand(th_slice(x, 0, 0, 1, 1), TH_SHAPE(3, 4));
+    th_tensor *back = th_apply(&flip, NULL, th_swap_axes(expanded, 0, 1)); /* (4, 3), below an expand */
+    th_tensor *odd = th_apply(&flip, NULL, th_slice(x, 1, 1, 4, 2));       /* (6, 2) */
+    th_tensor *twice = th_apply(&again, &(one_number){2}, th_apply(&flip, NULL, th_slice(x, 0, 1, 4, 1)));
+    th_tensor *many = th_apply(&windows, &(one_number){3}, th_reshape(twice, TH_SHAPE(24)));
+    th_tensor *sums[] = {th_sum(th_mul(overlapping, th_exp(overlapping)), TH_ALL_AXES, NULL),
+                         th_sum(th_mul(back, th_sin(back)), TH_ALL_AXES, NULL),
+                         th_sum(th_mul(odd, th_tanh(odd)), TH_ALL_AXES, NULL),
+                         th_sum(th_mul(many, th_cos(many)), TH_ALL_AXES, NULL)};
+    return th_stack(sums, 4, 0);
+}
+
+START_TEST(views_of_views_have_the_right_gradient)
+{
+    ck_assert_gradient(tangled, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(6, 4)));
+}
+END_TEST
+
+/* Any sizes, strides and offset: those of the elements of a leaf. */
+typedef struct layout {
+    th_shape size;
+    int64_t stride[TH_MAX_DIMS], offset;
+} layout;
+
+static th_status strided_shape(th_call *c)
+{
+    const layout *l = c->attributes;
+    th_call_view(c, l->size.ndim, l->size.size, l->stride, l->offset, NULL);
+    return TH_OK;
+}
+
+static const th_op strided = {
+    .name = "strided", .n_inputs = 1, .attributes_size = sizeof(layout), .flags = TH_OP_VIEW, .shape = strided_shape};
+
+static uint64_t random_state = 12345;
+
+static int64_t random_below(int64_t end)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)(random_state >> 33) % end;
+}
+
+enum { LEAF = 40 };
+
+/* A random view of LEAF elements, in about half of the cases one that does not fit. */
+static layout random_layout(int64_t *low, int64_t *high)
+{
+    layout l = {.size.ndim = (int)random_below(4), .offset = random_below(LEAF)};
+    int64_t room = 12;
+    *low = *high = l.offset;
+    for (int d = 0; d < l.size.ndim; d++) {
+        l.size.size[d] = 1 + random_below(room < 6 ? room : 6);
+        room /= l.size.size[d];
+        l.stride[d] = random_below(17) - 8;
+        const int64_t extent = (l.size.size[d] - 1) * l.stride[d];
+        *(extent < 0 ? low : high) += extent;
+    }
+    return l;
+}
+
+/* Gradients of two views of one leaf that overlap in any way, against sums by index. */
+START_TEST(any_view_has_the_right_gradient_or_is_refused)
+{
+    int right = 0, refused = 0;
+    for (int round = 0; round < 3000; round++) {
+        th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(LEAF)), true);
+        double expected[LEAF] = {0};
+        th_tensor *loss = NULL;
+        bool fits = true;
+        const int views = 1 + (int)random_below(3);
+        for (int v = 0; v < views && fits; v++) {
+            int64_t low, high;
+            const layout l = random_layout(&low, &high);
+            fits = low >= 0 && high < LEAF;
+            th_tensor *view = th_apply(&strided, &l, x);
+            ck_assert_int_eq(view != NULL, fits);
+            if (view == NULL)
+                break;
+            th_tensor *weights = th_arange(ctx, TH_FLOAT64, 1, 1 + (double)th_numel(view), 1);
+            const th_array array = {.ndim = l.size.ndim};
+            for (int64_t i = 0; i < th_numel(view); i++) {
+                th_array own = array;
+                memcpy(own.size, l.size.size, sizeof own.size);
+                memcpy(own.stride, l.stride, sizeof own.stride);
+                expected[l.offset + place(&own, i)] += 1 + (double)i;
+            }
+            th_tensor *sum = th_sum(th_mul(view, th_reshape(weights, l.size)), TH_ALL_AXES, NULL);
+            loss = loss ? th_add(loss, sum) : sum;
+            ck_assert_ptr_nonnull(loss);
+            th_tensor_free(weights);
+        }
+        if (fits) {
+            ck_assert_msg(th_backward(loss) == TH_OK, "%s", th_error_message(ctx));
+            const double *gradient = th_data_const(th_gradient(x));
+            for (int i = 0; i < LEAF; i++)
+                ck_assert_double_eq(gradient[i], expected[i]);
+            right++;
+        } else {
+            expect_error(TH_ERROR_SHAPE, "leaves the memory of its input");
+            refused++;
+        }
+        th_tape_clear(ctx);
+        th_tensor_free(x);
+    }
+    ck_assert_int_gt(right, 300);
+    ck_assert_int_gt(refused, 300);
+}
+END_TEST
+
+START_TEST(a_view_stays_in_the_memory_of_its_input)
+{
+    static const layout wrong[] = {
+        {{1, {4}}, {1}, 37},
+        {{1, {4}}, {-1}, 2},
+        {{1, {1}}, {1}, 40},
+        {{1, {1}}, {1}, -1},
+        {{1, {3}}, {INT64_MAX / 2}, 0},
+        {{1, {3}}, {INT64_MIN}, 39},
+        {{2, {3, 3}}, {INT64_MAX / 3, INT64_MAX / 3}, 0},
+        {{1, {2}}, {1}, INT64_MAX},
+        {{1, {2}}, {-1}, INT64_MIN},
+    };
+    th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(LEAF)), true);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_ptr_null(th_apply(&strided, &wrong[i], x));
+        expect_error(TH_ERROR_SHAPE, "strided: a view");
+    }
+    const layout endless = {{2, {INT64_MAX / 4, 3}}, {0, 0}, 0}, of_nothing = {{1, {1}}, {1}, 0};
+    ck_assert_ptr_null(th_apply(&strided, &endless, x));
+    expect_error(TH_ERROR_SHAPE, "overflows");
+    ck_assert_ptr_null(th_apply(&strided, &of_nothing, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 3))));
+    expect_error(TH_ERROR_SHAPE, "which has no elements");
+    /* Where there is nothing, or one, strides and offset do not matter. */
+    const layout empty = {{2, {0, 3}}, {INT64_MIN, 7}, 1000}, single = {{2, {1, 2}}, {INT64_MAX, 1}, 3};
+    th_tensor *sum = th_add(
+        th_sum(th_apply(&strided, &empty, x), TH_ALL_AXES, NULL),
+        th_sum(th_matmul(th_apply(&strided, &single, x), th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 2))), TH_ALL_AXES, NULL));
+    ck_assert_int_eq(th_backward(sum), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(4)), 2);
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(5)), 0);
+}
+END_TEST
+
+static double element(th_tensor *t, int64_t i)
+{
+    const void *data = th_data_const(t);
+    switch (th_dtype_of(t)) {
+    case TH_FLOAT32:
+        return (double)((const float *)data)[i];
+    case TH_FLOAT64:
+        return ((const double *)data)[i];
+    case TH_INT32:
+        return ((const int32_t *)data)[i];
+    case TH_INT64:
+        return (double)((const int64_t *)data)[i];
+    default:
+        return ((const bool *)data)[i];
+    }
+}
+
+/* What a built-in operation makes of inputs whose last axis runs backwards through memory: the same. */
+static void compare_flipped(const th_op *op, const th_sample *sample)
+{
+    th_tensor *plain[TH_MAX_SAMPLE_INPUTS], *base[TH_MAX_SAMPLE_INPUTS], *view[TH_MAX_SAMPLE_INPUTS];
+    ck_assert_int_eq(th_sample_inputs(ctx, sample, TH_FLOAT32, 7, plain), TH_OK);
+    for (int i = 0; i < sample->n_inputs; i++) {
+        base[i] = view[i] = plain[i];
+        if (plain[i] == NULL)
+            continue;
+        const bool floating = th_dtype_of(plain[i]) == TH_FLOAT32;
+        if (th_ndim(plain[i]) > 0)
+            base[i] = th_keep(th_contiguous(th_apply(&flip, NULL, plain[i])));
+        else
+            base[i] = th_keep(plain[i]);
+        if (floating) {
+            th_set_requires_gradient(plain[i], true);
+            th_set_requires_gradient(base[i], true);
+        }
+    }
+    th_tape_clear(ctx);
+    th_tensor *result[2];
+    for (int flipped = 0; flipped < 2; flipped++) {
+        for (int i = 0; i < sample->n_inputs; i++)
+            view[i] = !flipped ? plain[i] : base[i] && th_ndim(base[i]) > 0 ? th_apply(&flip, NULL, base[i]) : base[i];
+        th_set_step(ctx, 1); /* the same dropout */
+        th_tensor *y = th_apply_n(op, sample->attributes, sample->n_inputs, view, NULL);
+        ck_assert_msg(y != NULL, "%s (%s): %s", op->name, sample->name, th_error_message(ctx));
+        result[flipped] = th_keep(y);
+        if (th_requires_gradient(y)) {
+            th_tensor *cotangent = th_ones(ctx, th_dtype_of(y), th_shape_of(y));
+            const th_backward_options options = {.cotangent = cotangent};
+            ck_assert_msg(th_backward_with(y, &options) == TH_OK, "%s (%s): %s", op->name, sample->name,
+                          th_error_message(ctx));
+            th_tensor_free(cotangent);
+        }
+        th_tape_clear(ctx);
+    }
+    for (int64_t k = 0; k < th_numel(result[0]); k++) {
+        const double left = element(result[0], k), right = element(result[1], k);
+        ck_assert_msg(fabs(left - right) <= 1e-6 * fmax(1, fabs(left)) || left == right, "%s (%s): %g is not %g",
+                      op->name, sample->name, left, right);
+    }
+    for (int i = 0; i < sample->n_inputs; i++) {
+        th_tensor *a = plain[i] ? th_gradient(plain[i]) : NULL, *b = plain[i] ? th_gradient(base[i]) : NULL;
+        ck_assert_int_eq(a != NULL, b != NULL);
+        for (int64_t k = 0, n = th_numel(a); a && k < n; k++) {
+            const int64_t columns = th_ndim(a) > 0 ? th_size(a, -1) : 1, turned = k / columns * columns + columns - 1;
+            const float left = ((const float *)th_data_const(a))[k],
+                        right = ((const float *)th_data_const(b))[turned - k % columns];
+            ck_assert_msg(fabsf(left - right) <= 1e-5f * fmaxf(1, fabsf(left)), "%s (%s): d input %d: %g is not %g",
+                          op->name, sample->name, i, (double)left, (double)right);
+        }
+        th_tensor_free(plain[i]);
+        th_tensor_free(base[i]);
+    }
+    th_tensor_free(result[0]);
+    th_tensor_free(result[1]);
+}
+
+START_TEST(every_operation_reads_backwards)
+{
+    const th_op *op = th_op_at(_i);
+    for (const th_sample *sample = op->samples; sample && sample->name; sample++)
+        compare_flipped(op, sample);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = new_suite("a user's views", setup, close_context);
+    tcase_add_test(tcase, views_have_the_right_gradient);
+    tcase_add_test(tcase, views_of_views_have_the_right_gradient);
+    tcase_add_test(tcase, any_view_has_the_right_gradient_or_is_refused);
+    tcase_add_test(tcase, a_view_stays_in_the_memory_of_its_input);
+    tcase_add_loop_test(tcase, every_operation_reads_backwards, 0, th_op_count());
+    return run_suites();
+}
