@@ -60,16 +60,10 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
     const int64_t element = nest->array[0].element;
     const int64_t to_row = nest->array[0].stride[t->dimension], from_column = nest->array[1].stride[last];
     for (int64_t band = first; band < end; band++) {
-        char *to = nest->array[0].data;
-        const char *from = nest->array[1].data;
-        int64_t plane = band / t->bands;
-        for (int d = last - 1; d >= 0; d--) {
-            if (d == t->dimension)
-                continue;
-            to += plane % nest->size[d] * nest->array[0].stride[d];
-            from += plane % nest->size[d] * nest->array[1].stride[d];
-            plane /= nest->size[d];
-        }
+        char *at[TH_NEST_ARRAYS];
+        th_nest_plane(nest, t->dimension, band / t->bands, at);
+        char *const to = at[0];
+        const char *const from = at[1];
         const int64_t row = band % t->bands * TILE_ROWS;
         const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
         for (int64_t column = 0; column < nest->size[last]; column += TILE_COLUMNS) {
@@ -89,7 +83,8 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
         return;
     }
     th_nest nest;
-    if (!th_nest_build(&nest, destination, 1, &source))
+    if (destination->data == NULL || source->data == NULL ||
+        !th_nest_build(&nest, TH_NEST_ANY_ORDER, 2, (const th_array *const[]){destination, source}))
         return;
     const int dimension = transposed_dimension(&nest);
     if (dimension < 0) {

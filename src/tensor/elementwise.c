@@ -214,16 +214,9 @@ static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
     const int last = nest->ndim - 1;
     char *at[TH_NEST_ARRAYS];
     const int64_t row = tile / t->per_band % t->bands * TILE_ROWS, column = tile % t->per_band * TILE_COLUMNS;
+    th_nest_plane(nest, t->dimension, tile / t->per_band / t->bands, at);
     for (int i = 0; i < nest->arrays; i++)
-        at[i] = nest->array[i].data + row * nest->array[i].stride[t->dimension] + column * nest->array[i].stride[last];
-    int64_t plane = tile / t->per_band / t->bands;
-    for (int d = last - 1; d >= 0; d--) {
-        if (d == t->dimension)
-            continue;
-        for (int i = 0; i < nest->arrays; i++)
-            at[i] += plane % nest->size[d] * nest->array[i].stride[d];
-        plane /= nest->size[d];
-    }
+        at[i] += row * nest->array[i].stride[t->dimension] + column * nest->array[i].stride[last];
     const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
     const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
 
@@ -268,7 +261,13 @@ void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *pa
     map m = {.kernel = kernel,
              .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
              .parameters = parameters};
-    if (!th_nest_build(&m.nest, destination, n_operands, operand))
+    const th_array *array[TH_NEST_ARRAYS] = {destination};
+    bool data = destination->data != NULL;
+    for (int i = 0; i < n_operands; i++) {
+        array[i + 1] = operand[i];
+        data &= operand[i]->data != NULL;
+    }
+    if (!data || !th_nest_build(&m.nest, TH_NEST_ANY_ORDER, n_operands + 1, array))
         return;
     const int dimension = transposed_dimension(&m.nest);
     if (dimension < 0) {

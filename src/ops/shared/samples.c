@@ -7,17 +7,14 @@
 #include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/ops.h"
+#include "tensor/random.h"
 
 enum { MOST_KINKS = sizeof((th_sample_input){.n_kinks = 0}.kinks) / sizeof(double) };
 
-/* splitmix64: uniform on [0, 1). The context's own streams stay where they are. */
+/* Uniform on [0, 1). The context's own streams stay where they are. */
 static double next_uniform(uint64_t *state)
 {
-    *state += 0x9E3779B97F4A7C15u;
-    uint64_t z = *state;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    return (double)(th_splitmix64(state) >> 11) * 0x1p-53;
 }
 
 static bool near_kink(const th_sample_input *input, double x)
