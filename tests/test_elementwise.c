@@ -520,7 +520,6 @@ START_TEST(test_sums_without_memory)
 }
 END_TEST
 
-/* (Check's assertions are for one thread only.) */
 /* Every element once, in row-major order of the shape that two arrays broadcast to, wherever the walk starts. */
 START_TEST(test_walks_in_row_major_order)
 {
@@ -577,6 +576,7 @@ START_TEST(test_axes_left_out)
 }
 END_TEST
 
+/* (Check's assertions are for one thread only.) */
 static void visit(void *shared, int64_t first, int64_t end, int worker)
 {
     unsigned char *seen = shared;
