@@ -534,8 +534,8 @@ START_TEST(test_walks_in_row_major_order)
                 whole.size[i + whole.ndim - shorter->array.ndim] = shorter->array.size[i];
         const int64_t numel = numel_of(&whole), first = numel > 0 ? below(numel) : 0;
         th_nest nest;
-        th_place place;
-        const bool any = th_nest_build(&nest, TH_NEST_ROW_MAJOR, 2, (const th_array *const[]){&a.array, &b.array});
+        th_position place;
+        const bool any = th_nest_build_row_major(&nest, &a.array, 1, (const th_array *const[]){&b.array});
         ck_assert_int_eq(any, numel > 0);
         if (any) {
             ck_assert_int_eq(nest.numel, numel);
@@ -555,24 +555,31 @@ START_TEST(test_walks_in_row_major_order)
 }
 END_TEST
 
-/* Lines are walked by leaving out the axis along which they lie; without data there is still a geometry. */
+/* Lines are walked by leaving out the axis along which they lie. */
 START_TEST(test_axes_left_out)
 {
-    const th_array x = {
-        .given = true, .dtype = TH_INT64, .ndim = 3, .size = {4, 3, 5}, .stride = {15, 5, 1}, .axes = "B E"};
+    int64_t data[4 * 3 * 5];
+    const th_array x = {.given = true,
+                        .data = data,
+                        .dtype = TH_INT64,
+                        .ndim = 3,
+                        .size = {4, 3, 5},
+                        .stride = {15, 5, 1},
+                        .axes = "B E"};
     const th_array lines = th_array_axes(&x, ~(1u << 1)), none = th_array_axes(&x, 0), middle = th_array_axes(&x, 2);
     ck_assert(lines.given && lines.dtype == TH_INT64 && lines.ndim == 2 && none.ndim == 0 && middle.ndim == 1);
     ck_assert(lines.size[0] == 4 && lines.size[1] == 5 && lines.stride[0] == 15 && lines.stride[1] == 1);
     ck_assert_str_eq(lines.axes, "BE");
     ck_assert_str_eq(middle.axes, "");
     th_nest nest;
-    const th_array *const arrays[] = {&lines};
-    ck_assert(th_nest_build(&nest, TH_NEST_ROW_MAJOR, 1, arrays));
+    ck_assert(th_nest_build_row_major(&nest, &lines, 0, NULL));
     ck_assert(nest.numel == 20 && nest.ndim == 2 && nest.array[0].stride[0] == 15 * 8);
-    const th_array empty = {.dtype = TH_INT64, .ndim = 3, .size = {INT64_MAX, INT64_MAX, 0}, .stride = {0}};
-    ck_assert(!th_nest_build(&nest, TH_NEST_ANY_ORDER, 1, (const th_array *const[]){&empty}));
-    ck_assert(th_nest_build(&nest, TH_NEST_ANY_ORDER, 1, (const th_array *const[]){&none}));
+    ck_assert(th_nest_build(&nest, &none, 0, NULL));
     ck_assert(nest.numel == 1 && nest.ndim == 1);
+    const th_array empty = {.data = data, .dtype = TH_INT64, .ndim = 3, .size = {INT64_MAX, INT64_MAX, 0}};
+    ck_assert(!th_nest_build(&nest, &empty, 0, NULL));
+    const th_array missing = {.dtype = TH_INT64, .ndim = 1, .size = {2}, .stride = {1}};
+    ck_assert(!th_nest_build(&nest, &x, 1, (const th_array *const[]){&missing}));
 }
 END_TEST
 

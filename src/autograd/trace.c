@@ -31,9 +31,8 @@ static survey survey_array(const th_array *array)
 {
     survey s = {0};
     th_nest nest;
-    th_place place;
-    if (!array->given || array->data == NULL || !th_is_floating(array->dtype) ||
-        !th_nest_build(&nest, TH_NEST_ANY_ORDER, 1, &array))
+    th_position place;
+    if (!array->given || !th_is_floating(array->dtype) || !th_nest_build(&nest, array, 0, NULL))
         return s;
     th_nest_place(&nest, 0, &place);
     for (int64_t i = 0; i < nest.numel; i++, th_nest_advance(&nest, 1, &place))

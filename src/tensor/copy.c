@@ -18,7 +18,7 @@ static void copy_rows(const void *shared, int64_t begin, int64_t end)
 {
     const th_nest *nest = shared;
     const int last = nest->ndim - 1;
-    th_place place;
+    th_position place;
     th_nest_place(nest, begin, &place);
     for (int64_t n; begin < end; begin += n) {
         n = th_nest_run(nest, &place);
@@ -83,8 +83,7 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
         return;
     }
     th_nest nest;
-    if (destination->data == NULL || source->data == NULL ||
-        !th_nest_build(&nest, TH_NEST_ANY_ORDER, 2, (const th_array *const[]){destination, source}))
+    if (!th_nest_build(&nest, destination, 1, &source))
         return;
     const int dimension = transposed_dimension(&nest);
     if (dimension < 0) {

@@ -69,7 +69,7 @@ typedef struct buffers {
 } buffers;
 
 /* Within one row: operands that lie contiguously are read where they are, the others through buffers. */
-static int64_t run_row(const map *m, int64_t left, const th_place *place, buffers *buffer)
+static int64_t run_row(const map *m, int64_t left, const th_position *place, buffers *buffer)
 {
     const th_nest *nest = &m->nest;
     const int last = nest->ndim - 1;
@@ -110,7 +110,7 @@ static int64_t run_row(const map *m, int64_t left, const th_place *place, buffer
 }
 
 /* Gathers n elements of array i from `place` on, across rows, or scatters them there. */
-static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_place place, char *packed)
+static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_position place, char *packed)
 {
     const int64_t element = nest->array[i].element, stride = nest->array[i].stride[nest->ndim - 1];
     for (int64_t done = 0, run; done < n; done += run, packed += run * element) {
@@ -125,7 +125,7 @@ static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_pla
 }
 
 /* Across rows: up to a buffer full of elements of every operand. */
-static int64_t run_rows(const map *m, int64_t left, const th_place *place, buffers *buffer)
+static int64_t run_rows(const map *m, int64_t left, const th_position *place, buffers *buffer)
 {
     const int64_t n = left < BUFFER ? left : BUFFER;
     void *at[TH_NEST_ARRAYS] = {buffer->data[0]};
@@ -150,7 +150,7 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
     buffers buffer;
     memset(buffer.filled, 0, sizeof buffer.filled);
     const bool by_row = m->nest.ndim == 1 || m->nest.size[m->nest.ndim - 1] >= SHORT_ROW;
-    th_place place;
+    th_position place;
     th_nest_place(&m->nest, begin, &place);
     while (begin < end) {
         if (by_row) {
@@ -261,13 +261,7 @@ void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *pa
     map m = {.kernel = kernel,
              .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
              .parameters = parameters};
-    const th_array *array[TH_NEST_ARRAYS] = {destination};
-    bool data = destination->data != NULL;
-    for (int i = 0; i < n_operands; i++) {
-        array[i + 1] = operand[i];
-        data &= operand[i]->data != NULL;
-    }
-    if (!data || !th_nest_build(&m.nest, TH_NEST_ANY_ORDER, n_operands + 1, array))
+    if (!th_nest_build(&m.nest, destination, n_operands, operand))
         return;
     const int dimension = transposed_dimension(&m.nest);
     if (dimension < 0) {

@@ -18,7 +18,7 @@ static int64_t magnitude(int64_t stride)
 }
 
 /* The dimensions of more than one element; -1 when there is none at all. */
-static int collect(th_nest_order order, const th_array *const *array, int count, dimension *dims)
+static int collect(bool row_major, const th_array *const *array, int count, dimension *dims)
 {
     int axes = 0, ndim = 0;
     for (int i = 0; i < count; i++)
@@ -37,8 +37,7 @@ static int collect(th_nest_order order, const th_array *const *array, int count,
         if (new.size == 1)
             continue;
         int position = ndim++;
-        for (; order == TH_NEST_ANY_ORDER && position > 0 &&
-               magnitude(dims[position - 1].stride[0]) < magnitude(new.stride[0]);
+        for (; !row_major && position > 0 && magnitude(dims[position - 1].stride[0]) < magnitude(new.stride[0]);
              position--)
             dims[position] = dims[position - 1];
         dims[position] = new;
@@ -54,17 +53,23 @@ static bool merges(const dimension *outer, const dimension *inner, int count)
     return true;
 }
 
-bool th_nest_build(th_nest *nest, th_nest_order order, int arrays, const th_array *const *array)
+static bool build(th_nest *nest, bool row_major, const th_array *first, int n_others, const th_array *const *other)
 {
+    const th_array *array[TH_NEST_ARRAYS] = {first};
+    const int arrays = n_others + 1;
+    for (int i = 1; i < arrays; i++)
+        array[i] = other[i - 1];
     nest->arrays = arrays;
     nest->numel = 1;
     for (int i = 0; i < arrays; i++) {
+        if (array[i]->data == NULL)
+            return false;
         nest->array[i].data = array[i]->data;
         nest->array[i].element = (int64_t)th_dtype_size(array[i]->dtype);
     }
 
     dimension dims[TH_MAX_DIMS];
-    const int ndim = collect(order, array, arrays, dims);
+    const int ndim = collect(row_major, array, arrays, dims);
     if (ndim < 0)
         return false;
     int merged = 0;
@@ -92,7 +97,17 @@ bool th_nest_build(th_nest *nest, th_nest_order order, int arrays, const th_arra
     return true;
 }
 
-void th_nest_place(const th_nest *nest, int64_t element, th_place *place)
+bool th_nest_build(th_nest *nest, const th_array *first, int n_others, const th_array *const *other)
+{
+    return build(nest, false, first, n_others, other);
+}
+
+bool th_nest_build_row_major(th_nest *nest, const th_array *first, int n_others, const th_array *const *other)
+{
+    return build(nest, true, first, n_others, other);
+}
+
+void th_nest_place(const th_nest *nest, int64_t element, th_position *place)
 {
     for (int i = 0; i < nest->arrays; i++)
         place->at[i] = nest->array[i].data;
@@ -104,7 +119,7 @@ void th_nest_place(const th_nest *nest, int64_t element, th_place *place)
     }
 }
 
-void th_nest_advance(const th_nest *nest, int64_t count, th_place *place)
+void th_nest_advance(const th_nest *nest, int64_t count, th_position *place)
 {
     int d = nest->ndim - 1;
     place->index[d] += count;

@@ -3,8 +3,8 @@
  * whatever its axes are called. A walk is a place that moves on:
  *
  *     th_nest nest;
- *     th_place place;
- *     if (!th_nest_build(&nest, TH_NEST_ROW_MAJOR, 2, (const th_array *const[]){&y, &x}))
+ *     th_position place;
+ *     if (!th_nest_build(&nest, &y, 1, (const th_array *const[]){&x}))
  *         return;
  *     th_nest_place(&nest, 0, &place);
  *     for (int64_t done = 0, run; done < nest.numel; done += run, th_nest_advance(&nest, run, &place)) {
@@ -37,27 +37,24 @@ typedef struct th_nest {
     } array[TH_NEST_ARRAYS];
 } th_nest;
 
-typedef enum th_nest_order {
-    TH_NEST_ANY_ORDER, /* as array[0] lies in memory: its longest strides outermost */
-    TH_NEST_ROW_MAJOR  /* as the axes stand */
-} th_nest_order;
-
-/* The nest over arrays that are broadcast together. false: there are no elements. Arrays may have no data: then only
- * the geometry means something. */
-bool th_nest_build(th_nest *nest, th_nest_order order, int arrays, const th_array *const *array);
+/* The nest over arrays that are broadcast together, from the first one's longest strides to its shortest: as it lies in
+ * memory. false: there is nothing to visit (no elements, no data). */
+bool th_nest_build(th_nest *nest, const th_array *first, int n_others, const th_array *const *other);
+/* The same in row-major order, as the axes stand. */
+bool th_nest_build_row_major(th_nest *nest, const th_array *first, int n_others, const th_array *const *other);
 
 /* A place in a nest: the index along each dimension and the address in each array. */
-typedef struct th_place {
+typedef struct th_position {
     int64_t index[TH_MAX_DIMS];
     char *at[TH_NEST_ARRAYS];
-} th_place;
+} th_position;
 
 /* To an element, counted in the nest's order. */
-void th_nest_place(const th_nest *nest, int64_t element, th_place *place);
+void th_nest_place(const th_nest *nest, int64_t element, th_position *place);
 /* Moves on by `count` elements, which must not pass the end of the innermost dimension. */
-void th_nest_advance(const th_nest *nest, int64_t count, th_place *place);
+void th_nest_advance(const th_nest *nest, int64_t count, th_position *place);
 /* Elements left in the innermost dimension. */
-static inline int64_t th_nest_run(const th_nest *nest, const th_place *place)
+static inline int64_t th_nest_run(const th_nest *nest, const th_position *place)
 {
     return nest->size[nest->ndim - 1] - place->index[nest->ndim - 1];
 }

@@ -311,8 +311,8 @@ void th_sum_to_array(th_context *ctx, const th_array *destination, const th_arra
 void th_add_at_places(const th_array *target, const th_array *source)
 {
     th_nest nest;
-    th_place place;
-    if (!th_nest_build(&nest, TH_NEST_ROW_MAJOR, 2, (const th_array *const[]){target, source}))
+    th_position place;
+    if (!th_nest_build_row_major(&nest, target, 1, &source))
         return;
     const int64_t element = nest.array[0].element;
     const int64_t to_step = nest.array[0].stride[nest.ndim - 1] / element;
