@@ -18,19 +18,17 @@ static int64_t magnitude(int64_t stride)
 }
 
 /* The dimensions of more than one element; -1 when there is none at all. */
-static int collect(bool row_major, const th_array *const *array, int count, dimension *dims)
+static int collect(const th_nest *nest, bool row_major, int axes, const th_array *const *array, dimension *dims)
 {
-    int axes = 0, ndim = 0;
-    for (int i = 0; i < count; i++)
-        axes = array[i]->ndim > axes ? array[i]->ndim : axes;
+    int ndim = 0;
     for (int axis = 0; axis < axes; axis++) {
         dimension new = {.size = 1};
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < nest->arrays; i++) {
             const int own = axis - axes + array[i]->ndim;
             if (own < 0 || array[i]->size[own] == 1)
                 continue;
             new.size = array[i]->size[own];
-            new.stride[i] = array[i]->stride[own] * (int64_t)th_dtype_size(array[i]->dtype);
+            new.stride[i] = array[i]->stride[own] * nest->array[i].element;
         }
         if (new.size == 0)
             return -1;
@@ -61,15 +59,17 @@ static bool build(th_nest *nest, bool row_major, const th_array *first, int n_ot
         array[i] = other[i - 1];
     nest->arrays = arrays;
     nest->numel = 1;
+    int axes = 0;
     for (int i = 0; i < arrays; i++) {
         if (array[i]->data == NULL)
             return false;
+        axes = array[i]->ndim > axes ? array[i]->ndim : axes;
         nest->array[i].data = array[i]->data;
         nest->array[i].element = (int64_t)th_dtype_size(array[i]->dtype);
     }
 
     dimension dims[TH_MAX_DIMS];
-    const int ndim = collect(row_major, array, arrays, dims);
+    const int ndim = collect(nest, row_major, axes, array, dims);
     if (ndim < 0)
         return false;
     int merged = 0;

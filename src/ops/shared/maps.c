@@ -7,14 +7,13 @@
 
 static void run(const th_call *call, const th_map *map, const th_array *destination, bool add)
 {
+    const th_array *const from[] = {call->input, call->output, call->output_gradient};
     const th_array *operand[sizeof map->reads / sizeof map->reads[0]];
-    for (int i = 0; i < map->count; i++) {
-        const int reads = map->reads[i];
-        operand[i] = reads == DY ? &call->output_gradient[0] : reads == Y ? &call->output[0] : &call->input[reads];
-    }
+    for (unsigned i = 0; i < map->count; i++)
+        operand[i] = from[map->reads[i] / TH_MAX_INPUTS] + map->reads[i] % TH_MAX_INPUTS;
     th_map_kernel *kernel;
     memcpy(&kernel, (const char *)th_call_kernels(call) + map->kernel, sizeof kernel);
-    th_elementwise(call->ctx, kernel, call->attributes, destination, add, map->count, operand);
+    th_elementwise(call->ctx, kernel, call->attributes, destination, add, (int)map->count, operand);
 }
 
 void th_maps_forward(const th_call *call)

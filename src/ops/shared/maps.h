@@ -16,15 +16,14 @@
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
-/* What maps read. The first are places in TH_SAVE_INPUT and TH_SAVE_OUTPUT. */
-enum { X = 0, A = 0, B = 1, Y = TH_MAX_INPUTS, DY = TH_MAX_INPUTS + TH_MAX_OUTPUTS };
+/* What maps read: input i is i, as in TH_SAVE_INPUT(i), output 0 is 8, as in TH_SAVE_OUTPUT(0), its gradient 16. */
+enum { X = 0, A = 0, B = 1, Y = TH_MAX_INPUTS, DY = 2 * TH_MAX_INPUTS };
 
 enum { ELEMENTWISE = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE };
 
 typedef struct th_map {
     size_t kernel; /* its place in th_kernels */
-    int count;
-    int reads[4];
+    unsigned count, reads[4];
 } th_map;
 
 /* .kernel of an elementwise operation */
