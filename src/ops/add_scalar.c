@@ -1,22 +1,18 @@
 /* add_scalar: y = x + number. The gradient is handed on. */
 #include "ops/shared/maps.h"
 
-typedef struct add_scalar_attributes {
-    double number;
-} add_scalar_attributes;
-
 const th_op th_op_add_scalar = {
     .name = "add_scalar",
     .value = "y = x + number",
     .gradient = "dx = dy",
-    .attributes_size = sizeof(add_scalar_attributes),
+    .attributes_size = sizeof(double), /* number */
     .shape = th_shape_elementwise,
     UNARY(add_scalar, (copy, DY)),
     .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(&(add_scalar_attributes){2.5}, BETWEEN(-1, 1))},
+    .samples = (const th_sample[]){UNARY_SAMPLES(&(double){2.5}, BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_add_scalar)(th_tensor *x, double number)
 {
-    return th_apply(&th_op_add_scalar, &(add_scalar_attributes){number}, x);
+    return th_apply(&th_op_add_scalar, &number, x);
 }
