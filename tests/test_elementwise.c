@@ -8,6 +8,8 @@
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
+#include "tensor/nest.h"
+#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 #include "context.h"
@@ -511,6 +513,69 @@ START_TEST(test_sums_without_memory)
 }
 END_TEST
 
+/* Every element once, in row-major order of the shape that two arrays broadcast to, wherever the walk starts. */
+START_TEST(test_walks_in_row_major_order)
+{
+    for (int round = 0; round < 500; round++) {
+        int64_t size[TH_MAX_DIMS];
+        const int ndim = random_shape(size);
+        const laid a = broadcast_source(TH_FLOAT32, ndim, size), b = broadcast_source(TH_BOOL, ndim, size);
+        const laid *const longer = a.array.ndim > b.array.ndim ? &a : &b, *const shorter = longer == &a ? &b : &a;
+        th_array whole = longer->array;
+        for (int i = 0; i < shorter->array.ndim; i++)
+            if (shorter->array.size[i] != 1)
+                whole.size[i + whole.ndim - shorter->array.ndim] = shorter->array.size[i];
+        const int64_t numel = numel_of(&whole), first = numel > 0 ? below(numel) : 0;
+        th_nest nest;
+        th_position place;
+        const bool any = th_nest_build_row_major(&nest, &a.array, 1, (const th_array *const[]){&b.array});
+        ck_assert_int_eq(any, numel > 0);
+        if (any) {
+            ck_assert_int_eq(nest.numel, numel);
+            th_nest_place(&nest, first, &place);
+        }
+        const int last = any ? nest.ndim - 1 : 0;
+        for (int64_t done = first, run; done < numel; done += run, th_nest_advance(&nest, run, &place)) {
+            run = th_nest_run(&nest, &place);
+            ck_assert(run > 0 && run <= numel - done);
+            for (int64_t i = 0; i < run; i++) {
+                ck_assert_ptr_eq(place.at[0] + i * nest.array[0].stride[last], element(&a.array, &whole, done + i));
+                ck_assert_ptr_eq(place.at[1] + i * nest.array[1].stride[last], element(&b.array, &whole, done + i));
+            }
+        }
+        free(a.memory), free(b.memory);
+    }
+}
+END_TEST
+
+/* Lines are walked by leaving out the axis along which they lie. */
+START_TEST(test_axes_left_out)
+{
+    int64_t data[4 * 3 * 5];
+    const th_array x = {.given = true,
+                        .data = data,
+                        .dtype = TH_INT64,
+                        .ndim = 3,
+                        .size = {4, 3, 5},
+                        .stride = {15, 5, 1},
+                        .axes = "B E"};
+    const th_array lines = th_array_axes(&x, ~(1u << 1)), none = th_array_axes(&x, 0), middle = th_array_axes(&x, 2);
+    ck_assert(lines.given && lines.dtype == TH_INT64 && lines.ndim == 2 && none.ndim == 0 && middle.ndim == 1);
+    ck_assert(lines.size[0] == 4 && lines.size[1] == 5 && lines.stride[0] == 15 && lines.stride[1] == 1);
+    ck_assert_str_eq(lines.axes, "BE");
+    ck_assert_str_eq(middle.axes, "");
+    th_nest nest;
+    ck_assert(th_nest_build_row_major(&nest, &lines, 0, NULL));
+    ck_assert(nest.numel == 20 && nest.ndim == 2 && nest.array[0].stride[0] == 15 * 8);
+    ck_assert(th_nest_build(&nest, &none, 0, NULL));
+    ck_assert(nest.numel == 1 && nest.ndim == 1);
+    const th_array empty = {.data = data, .dtype = TH_INT64, .ndim = 3, .size = {INT64_MAX, INT64_MAX, 0}};
+    ck_assert(!th_nest_build(&nest, &empty, 0, NULL));
+    const th_array missing = {.dtype = TH_INT64, .ndim = 1, .size = {2}, .stride = {1}};
+    ck_assert(!th_nest_build(&nest, &x, 1, (const th_array *const[]){&missing}));
+}
+END_TEST
+
 /* (Check's assertions are for one thread only.) */
 static void visit(void *shared, int64_t first, int64_t end, int worker)
 {
@@ -551,5 +616,7 @@ int main(void)
     tcase_add_test(tests, test_sums_return_their_scratch_memory);
     tcase_add_test(tests, test_sums_without_memory);
     tcase_add_test(tests, test_every_row_once);
+    tcase_add_test(tests, test_walks_in_row_major_order);
+    tcase_add_test(tests, test_axes_left_out);
     return run_suites();
 }

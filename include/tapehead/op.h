@@ -92,8 +92,10 @@ TH_API th_status th_call_same_type(th_call *call);
 /* NumPy's broadcast of two shapes into size/ndim (which may be a's own); TH_ERROR_SHAPE naming both if they do not fit.
  */
 TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size);
-/* Ready-made shape rules: all floating inputs of one type, broadcast together into output 0. */
+/* Ready-made shape rules: all inputs broadcast together into output 0, floating ones of one type; of any types into an
+ * output of this one. */
 TH_API th_status th_shape_elementwise(th_call *call);
+TH_API th_status th_shape_broadcast(th_call *call, th_dtype dtype);
 
 /* This call draws random numbers: gives it call->random, the same ones whenever it is replayed. Once: a second time
  * changes nothing. */

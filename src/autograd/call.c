@@ -140,17 +140,8 @@ th_status th_call_same_type(th_call *call)
 
 th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size)
 {
-    const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
-    int64_t result[TH_MAX_DIMS];
-    for (int d = 0; d < n; d++) {
-        const int da = d - (n - a->ndim), db = d - (n - b->ndim);
-        const int64_t sa = da < 0 ? 1 : a->size[da], sb = db < 0 ? 1 : b->size[db];
-        if (sa != sb && sa != 1 && sb != 1)
-            return th_call_fail(call, TH_ERROR_SHAPE, "shapes do not broadcast: %s and %s", TH_TEXT(a), TH_TEXT(b));
-        result[d] = sa == 1 ? sb : sa;
-    }
-    memcpy(size, result, (size_t)n * sizeof *size);
-    *ndim = n;
+    if (!th_broadcast_sizes(a->ndim, a->size, b->ndim, b->size, ndim, size))
+        return th_call_fail(call, TH_ERROR_SHAPE, "shapes do not broadcast: %s and %s", TH_TEXT(a), TH_TEXT(b));
     return TH_OK;
 }
 
@@ -163,6 +154,16 @@ static const char *broadcast_axes(const th_call *call, int ndim)
     return NULL;
 }
 
+th_status th_shape_broadcast(th_call *call, th_dtype dtype)
+{
+    th_array shape = call->input[0];
+    for (int i = 1; i < call->n_inputs; i++)
+        if (th_call_broadcast(call, &shape, &call->input[i], &shape.ndim, shape.size) != TH_OK)
+            return TH_ERROR_SHAPE;
+    th_call_output(call, 0, dtype, shape.ndim, shape.size, broadcast_axes(call, shape.ndim));
+    return TH_OK;
+}
+
 th_status th_shape_elementwise(th_call *call)
 {
     for (int i = 0; i < call->n_inputs; i++)
@@ -170,12 +171,7 @@ th_status th_shape_elementwise(th_call *call)
             return TH_ERROR_TYPE;
     if (th_call_same_type(call) != TH_OK)
         return TH_ERROR_TYPE;
-    th_array shape = call->input[0];
-    for (int i = 1; i < call->n_inputs; i++)
-        if (th_call_broadcast(call, &shape, &call->input[i], &shape.ndim, shape.size) != TH_OK)
-            return TH_ERROR_SHAPE;
-    th_call_output(call, 0, call->input[0].dtype, shape.ndim, shape.size, broadcast_axes(call, shape.ndim));
-    return TH_OK;
+    return th_shape_broadcast(call, call->input[0].dtype);
 }
 
 /* -- frames -- */

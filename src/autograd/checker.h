@@ -113,6 +113,7 @@ th_body *th_checker_run(th_checker *checker, bool record);
 bool th_checker_leave(th_checker *checker);
 /* A whole run: the output's elements as doubles into values[rows]. */
 bool th_checker_values(th_checker *checker, double *values);
+/* The elements of an array of the shape of t as doubles, row-major. */
 void th_checker_read(const th_body *t, const th_array *array, double *values);
 /* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
  * emptying in between. */

@@ -3,15 +3,12 @@
 #include <string.h>
 
 #include "autograd/checker.h"
+#include "tensor/random.h"
 
 /* Uniform on (-1, 1), away from 0. */
 static double random_number(th_checker *checker)
 {
-    checker->random += 0x9E3779B97F4A7C15u; /* splitmix64 */
-    uint64_t z = checker->random;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
+    const uint64_t z = th_splitmix64(&checker->random);
     const double magnitude = 0.25 + 0.75 * (double)(z >> 12) * 0x1p-52;
     return z & 1 ? magnitude : -magnitude;
 }

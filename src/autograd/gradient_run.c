@@ -5,6 +5,7 @@
 #include "autograd/checker.h"
 #include "autograd/gradient.h"
 #include "tensor/checked.h"
+#include "tensor/elementwise.h"
 
 static const char *const operation = "check_gradient";
 
@@ -190,16 +191,11 @@ bool th_checker_leave(th_checker *checker)
 
 void th_checker_read(const th_body *t, const th_array *array, double *values)
 {
-    int64_t index[TH_MAX_DIMS] = {0}, numel = th_tensor_numel(t);
-    for (int64_t i = 0; i < numel; i++) {
-        int64_t at = 0;
-        for (int d = 0; d < array->ndim; d++)
-            at += index[d] * array->stride[d];
-        values[i] =
-            array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
-        for (int d = array->ndim - 1; d >= 0 && ++index[d] == array->size[d]; d--)
-            index[d] = 0;
-    }
+    th_array numbers = *array;
+    numbers.data = values;
+    numbers.dtype = TH_FLOAT64;
+    th_contiguous_strides(array->ndim, array->size, numbers.stride);
+    th_convert_array(t->ctx, &numbers, array);
 }
 
 bool th_checker_values(th_checker *checker, double *values)

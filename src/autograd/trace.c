@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "autograd/tape.h"
-#include "tensor/elementwise.h"
+#include "tensor/convert.h"
 #include "tensor/format.h"
+#include "tensor/nest.h"
 
 /* What an array holds. */
 typedef struct survey {
@@ -12,25 +13,6 @@ typedef struct survey {
     double low, high;                      /* of the finite elements */
     int64_t finite;
 } survey;
-
-static double element(const th_array *array, const int64_t *index)
-{
-    int64_t at = 0;
-    for (int d = 0; d < array->ndim; d++)
-        at += index[d] * array->stride[d];
-    return array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
-}
-
-/* The next index in row-major order; false after the last. */
-static bool advance(const th_array *array, int64_t *index)
-{
-    for (int d = array->ndim - 1; d >= 0; d--) {
-        if (++index[d] < array->size[d])
-            return true;
-        index[d] = 0;
-    }
-    return false;
-}
 
 static void count(survey *s, double x)
 {
@@ -48,12 +30,13 @@ static void count(survey *s, double x)
 static survey survey_array(const th_array *array)
 {
     survey s = {0};
-    if (!array->given || array->data == NULL || !th_is_floating(array->dtype) || th_array_numel(array) == 0)
+    th_nest nest;
+    th_position place;
+    if (!array->given || !th_is_floating(array->dtype) || !th_nest_build(&nest, array, 0, NULL))
         return s;
-    int64_t index[TH_MAX_DIMS] = {0};
-    do {
-        count(&s, element(array, index));
-    } while (advance(array, index));
+    th_nest_place(&nest, 0, &place);
+    for (int64_t i = 0; i < nest.numel; i++, th_nest_advance(&nest, 1, &place))
+        count(&s, th_number_load(array->dtype, place.at[0]));
     return s;
 }
 

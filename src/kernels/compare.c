@@ -12,43 +12,32 @@
             y[i] = a[i] op b[i];                                                                                       \
     }
 
-#define EQUAL(name, text, type) COMPARE(equal_##name, type, ==)
-#define NOT_EQUAL(name, text, type) COMPARE(not_equal_##name, type, !=)
-#define LESS(name, text, type) COMPARE(less_##name, type, <)
-#define LESS_EQUAL(name, text, type) COMPARE(less_equal_##name, type, <=)
-TH_DTYPES(EQUAL)
-TH_DTYPES(NOT_EQUAL)
-TH_DTYPES(LESS)
-TH_DTYPES(LESS_EQUAL)
+#define COMPARISONS(dtype, text, type)                                                                                 \
+    COMPARE(equal_##dtype, type, ==)                                                                                   \
+    COMPARE(not_equal_##dtype, type, !=)                                                                               \
+    COMPARE(less_##dtype, type, <)                                                                                     \
+    COMPARE(less_equal_##dtype, type, <=)                                                                              \
+    COMPARE(greater_##dtype, type, >)                                                                                  \
+    COMPARE(greater_equal_##dtype, type, >=)
+TH_DTYPES(COMPARISONS)
 
-#define EQUAL_ENTRY(name, text, type) [name] = equal_##name,
-#define NOT_EQUAL_ENTRY(name, text, type) [name] = not_equal_##name,
-#define LESS_ENTRY(name, text, type) [name] = less_##name,
-#define LESS_EQUAL_ENTRY(name, text, type) [name] = less_equal_##name,
-th_map_kernel *const th_compare_equal[TH_DTYPE_COUNT] = {TH_DTYPES(EQUAL_ENTRY)};
-th_map_kernel *const th_compare_not_equal[TH_DTYPE_COUNT] = {TH_DTYPES(NOT_EQUAL_ENTRY)};
-th_map_kernel *const th_compare_less[TH_DTYPE_COUNT] = {TH_DTYPES(LESS_ENTRY)};
-th_map_kernel *const th_compare_less_equal[TH_DTYPE_COUNT] = {TH_DTYPES(LESS_EQUAL_ENTRY)};
+#define EQUAL(dtype, text, type) [dtype] = equal_##dtype,
+#define NOT_EQUAL(dtype, text, type) [dtype] = not_equal_##dtype,
+#define LESS(dtype, text, type) [dtype] = less_##dtype,
+#define LESS_EQUAL(dtype, text, type) [dtype] = less_equal_##dtype,
+#define GREATER(dtype, text, type) [dtype] = greater_##dtype,
+#define GREATER_EQUAL(dtype, text, type) [dtype] = greater_equal_##dtype,
+th_typed_maps th_compare_equal = {TH_DTYPES(EQUAL)};
+th_typed_maps th_compare_not_equal = {TH_DTYPES(NOT_EQUAL)};
+th_typed_maps th_compare_less = {TH_DTYPES(LESS)};
+th_typed_maps th_compare_less_equal = {TH_DTYPES(LESS_EQUAL)};
+th_typed_maps th_compare_greater = {TH_DTYPES(GREATER)};
+th_typed_maps th_compare_greater_equal = {TH_DTYPES(GREATER_EQUAL)};
 
-void th_logical_and_map(int64_t n, void *const *operands, const void *parameters)
-{
-    (void)parameters;
-    bool *y = operands[0];
-    const bool *a = operands[1], *b = operands[2];
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a[i] & b[i];
-}
+COMPARE(logical_and, bool, &)
+COMPARE(logical_or, bool, |)
 
-void th_logical_or_map(int64_t n, void *const *operands, const void *parameters)
-{
-    (void)parameters;
-    bool *y = operands[0];
-    const bool *a = operands[1], *b = operands[2];
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a[i] | b[i];
-}
-
-void th_logical_not_map(int64_t n, void *const *operands, const void *parameters)
+static void logical_not(int64_t n, void *const *operands, const void *parameters)
 {
     (void)parameters;
     bool *y = operands[0];
@@ -56,3 +45,7 @@ void th_logical_not_map(int64_t n, void *const *operands, const void *parameters
     for (int64_t i = 0; i < n; i++)
         y[i] = !a[i];
 }
+
+th_typed_maps th_logical_and_maps = {[TH_BOOL] = logical_and};
+th_typed_maps th_logical_or_maps = {[TH_BOOL] = logical_or};
+th_typed_maps th_logical_not_maps = {[TH_BOOL] = logical_not};

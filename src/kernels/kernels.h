@@ -1,7 +1,7 @@
-/* The table of vector kernels: one per element type and instruction set, all with the same entries: the functions
- * that are defined as `void TH_KERNEL(name)(...)` in src/kernels/vector, from which the build makes kernels.def.
- * Operations never branch on an element type or an instruction set: they call th_kernels_for(machine,
- * dtype)->name(...). */
+/* The table of vector kernels: one per element type and instruction set, all with the same entries: the functions that
+ * are defined as `void TH_KERNEL(name)(...)` or `MAP_KERNEL(name, ...)` in src/kernels/vector, from which the build
+ * makes kernels.def. Operations never branch on an element type or an instruction set: they call
+ * th_kernels_for(machine, dtype)->name(...). */
 #ifndef TH_KERNELS_KERNELS_H
 #define TH_KERNELS_KERNELS_H
 

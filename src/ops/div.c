@@ -1,44 +1,19 @@
-/* div: y = a / b, broadcast.
- * This file: value, gradient, samples. */
-#include "tapehead/ops.h"
-#include "tensor/elementwise.h"
+/* div: y = a / b, broadcast. */
+#include "ops/shared/maps.h"
 
-static void div_forward(const th_call *c)
-{
-    TH_MAP(c, div, NULL, &c->output[0], false, &c->input[0], &c->input[1]);
-}
-
-/* dL/da = dL/dy / b,   dL/db = dL/dy * -a / b² = -dL/dy * y / b */
-static void div_backward(const th_call *c)
-{
-    if (c->input_gradient[0].given)
-        TH_MAP(c, div, NULL, &c->input_gradient[0], c->add[0], &c->output_gradient[0], &c->input[1]);
-    if (c->input_gradient[1].given)
-        TH_MAP(c, div_backward, NULL, &c->input_gradient[1], c->add[1], &c->output_gradient[0], &c->output[0],
-               &c->input[1]);
-}
-
-static const th_sample div_samples[] = {
-    {"same shapes", NULL, 2, {{.shape = {2, {3, 4}}}, {.shape = {2, {3, 4}}, .low = 0.5, .high = 2}}, 0},
-    {"row", NULL, 2, {{.shape = {2, {4, 3}}}, {.shape = {1, {3}}, .low = 0.5, .high = 2}}, 0},
-    {"column", NULL, 2, {{.shape = {2, {3, 1}}}, {.shape = {3, {2, 3, 5}}, .low = 0.5, .high = 2}}, 0},
-    {"both broadcast", NULL, 2, {{.shape = {2, {4, 1}}}, {.shape = {2, {1, 3}}, .low = 0.5, .high = 2}}, 0},
-    {"scalars", NULL, 2, {{.shape = {0, {0}}}, {.shape = {0, {0}}, .low = 0.5, .high = 2}}, 0},
-    {"negative divisor", NULL, 2, {{.shape = {1, {5}}}, {.shape = {1, {5}}, .low = -2, .high = -0.5}}, 0},
-    {.name = NULL},
-};
-
+/* dL/da = dL/dy / b,   dL/db = dL/dy * -a / b² = -dL/dy * y / b
+ * (div, div_backward in kernels/vector/arithmetic.c) */
 const th_op th_op_div = {
     .name = "div",
     .value = "y = a / b",
     .gradient = "da = dy / b; db = -dy * y / b",
-    .n_inputs = 2,
-    .flags = TH_OP_BROADCASTS | TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
-    .saves_for = {TH_SAVE_INPUT(1), TH_SAVE_INPUT(1) | TH_SAVE_OUTPUT(0)},
     .shape = th_shape_elementwise,
-    .forward = div_forward,
-    .backward = div_backward,
-    .samples = div_samples,
+    BINARY(div, (div, DY, B), (div_backward, DY, Y, B)),
+    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
+    .samples =
+        (const th_sample[]){
+            {"negative divisor", NULL, 2, {{.shape = {1, {5}}}, {.shape = {1, {5}}, BETWEEN(-2, -0.5)}}, 0},
+            BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(0.5, 2))},
 };
 
 th_tensor *(th_div)(th_tensor *a, th_tensor *b)

@@ -1,7 +1,7 @@
 /* select: what stands at one index of an axis, without that axis. A view; this file moves no elements. */
-#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
+#include "tensor/shape.h"
 
 typedef struct select_attributes {
     int32_t axis;
@@ -20,17 +20,8 @@ static th_status select_shape(th_call *call)
     if (index < 0 || index >= length)
         return th_call_fail(call, TH_ERROR_INDEX, "index %lld is outside axis %d of x, %s",
                             (long long)attributes->index, axis, TH_TEXT(x));
-    int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
-    int ndim = 0;
-    for (int i = 0; i < x->ndim; i++) {
-        if (i == axis)
-            continue;
-        size[ndim] = x->size[i];
-        stride[ndim] = x->stride[i];
-        letters[ndim++] = th_letter(x, i);
-    }
-    th_call_view(call, ndim, size, stride, index * x->stride[axis], th_letters(letters, ndim));
+    const th_array y = th_array_axes(x, ~(1u << axis));
+    th_call_view(call, y.ndim, y.size, y.stride, index * x->stride[axis], y.axes);
     return TH_OK;
 }
 

@@ -1,38 +1,15 @@
-/* sin: y = sin x, radians.
- * This file: value, gradient, samples. */
-#include "tapehead/ops.h"
-#include "tensor/elementwise.h"
+/* sin: y = sin x, radians. */
+#include "ops/shared/maps.h"
 
-static void sin_forward(const th_call *c)
-{
-    TH_MAP(c, sin, NULL, &c->output[0], false, &c->input[0]);
-}
-
-/* dL/dx = dL/dy * cos x */
-static void sin_backward(const th_call *c)
-{
-    TH_MAP(c, sin_backward, NULL, &c->input_gradient[0], c->add[0], &c->output_gradient[0], &c->input[0]);
-}
-
-static const th_sample sin_samples[] = {
-    {"matrix", NULL, 1, {{.shape = {2, {3, 4}}, .low = -6, .high = 6}}, 0},
-    {"three dimensions", NULL, 1, {{.shape = {3, {2, 3, 7}}, .low = -6, .high = 6}}, 0},
-    {"scalar", NULL, 1, {{.shape = {0, {0}}, .low = -6, .high = 6}}, 0},
-    {"nothing", NULL, 1, {{.shape = {2, {0, 3}}, .low = -6, .high = 6}}, 0},
-    {.name = NULL},
-};
-
+/* dL/dx = dL/dy * cos x  (sin_backward in kernels/vector/unary.c) */
 const th_op th_op_sin = {
     .name = "sin",
     .value = "y = sin(x)",
     .gradient = "dx = dy * cos(x)",
-    .n_inputs = 1,
-    .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
-    .saves = TH_SAVE_INPUT(0),
     .shape = th_shape_elementwise,
-    .forward = sin_forward,
-    .backward = sin_backward,
-    .samples = sin_samples,
+    UNARY(sin, (sin_backward, DY, X)),
+    .flags = ELEMENTWISE,
+    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-6, 6))},
 };
 
 th_tensor *(th_sin)(th_tensor *x)

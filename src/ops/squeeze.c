@@ -1,7 +1,7 @@
 /* squeeze: an axis of size 1 removed. A view; this file moves no elements. */
-#include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
+#include "tensor/shape.h"
 
 typedef struct squeeze_attributes {
     int32_t axis;
@@ -16,17 +16,8 @@ static th_status squeeze_shape(th_call *call)
         return TH_ERROR_SHAPE;
     if (x->size[axis] != 1)
         return th_call_fail(call, TH_ERROR_SHAPE, "axis %d of x, %s, is not of size 1", axis, TH_TEXT(x));
-    int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
-    int ndim = 0;
-    for (int i = 0; i < x->ndim; i++) {
-        if (i == axis)
-            continue;
-        size[ndim] = x->size[i];
-        stride[ndim] = x->stride[i];
-        letters[ndim++] = th_letter(x, i);
-    }
-    th_call_view(call, ndim, size, stride, 0, th_letters(letters, ndim));
+    const th_array y = th_array_axes(x, ~(1u << axis));
+    th_call_view(call, y.ndim, y.size, y.stride, 0, y.axes);
     return TH_OK;
 }
 

@@ -1,39 +1,15 @@
-/* sub: y = a - b, broadcast. a's gradient is handed on.
- * This file: value, gradient, samples. */
-#include "tapehead/ops.h"
-#include "tensor/elementwise.h"
+/* sub: y = a - b, broadcast. a's gradient is handed on. */
+#include "ops/shared/maps.h"
 
-static void sub_forward(const th_call *c)
-{
-    TH_MAP(c, sub, NULL, &c->output[0], false, &c->input[0], &c->input[1]);
-}
-
-/* dL/db = -dL/dy */
-static void sub_backward(const th_call *c)
-{
-    TH_MAP(c, neg, NULL, &c->input_gradient[1], c->add[1], &c->output_gradient[0]);
-}
-
-static const th_sample sub_samples[] = {
-    {"same shapes", NULL, 2, {{.shape = {2, {3, 4}}}, {.shape = {2, {3, 4}}}}, 0},
-    {"row", NULL, 2, {{.shape = {2, {4, 3}}}, {.shape = {1, {3}}}}, 0},
-    {"column", NULL, 2, {{.shape = {2, {3, 1}}}, {.shape = {3, {2, 3, 5}}}}, 0},
-    {"both broadcast", NULL, 2, {{.shape = {2, {4, 1}}}, {.shape = {2, {1, 3}}}}, 0},
-    {"scalars", NULL, 2, {{.shape = {0, {0}}}, {.shape = {0, {0}}}}, 0},
-    {.name = NULL},
-};
-
+/* dL/db = -dL/dy  (neg in kernels/vector/arithmetic.c) */
 const th_op th_op_sub = {
     .name = "sub",
     .value = "y = a - b",
     .gradient = "da = dy; db = -dy",
-    .n_inputs = 2,
-    .flags = TH_OP_BROADCASTS | TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE,
-    .identity_gradients = 1u << 0,
     .shape = th_shape_elementwise,
-    .forward = sub_forward,
-    .backward = sub_backward,
-    .samples = sub_samples,
+    BINARY(sub, (copy, DY), (neg, DY)),
+    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
+    .samples = (const th_sample[]){BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_sub)(th_tensor *a, th_tensor *b)

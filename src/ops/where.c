@@ -1,35 +1,19 @@
 /* where: y = a where the condition holds, else b; all three broadcast.
- * This file: shape rule, value, gradient, samples. */
-#include "ops/shared/broadcast.h"
-#include "tapehead/ops.h"
-#include "tensor/elementwise.h"
+ * This file: shape rule, maps, samples. */
+#include "ops/shared/maps.h"
 
-enum { CONDITION, A, B };
+enum { CONDITION, IF_TRUE, IF_FALSE };
 
 static th_status where_shape(th_call *c)
 {
     th_status status = th_call_bool(c, CONDITION);
     if (!status)
-        status = th_call_floating(c, A);
+        status = th_call_floating(c, IF_TRUE);
     if (!status)
-        status = th_call_floating(c, B);
+        status = th_call_floating(c, IF_FALSE);
     if (!status)
         status = th_call_same_type(c);
-    return status ? status : th_broadcast_inputs(c, c->input[A].dtype);
-}
-
-static void where_forward(const th_call *c)
-{
-    TH_MAP(c, where, NULL, &c->output[0], false, &c->input[CONDITION], &c->input[A], &c->input[B]);
-}
-
-/* dL/da = dL/dy where the condition holds, else 0;   dL/db the other way round */
-static void where_backward(const th_call *c)
-{
-    if (c->input_gradient[A].given)
-        TH_MAP(c, hide, NULL, &c->input_gradient[A], c->add[A], &c->output_gradient[0], &c->input[CONDITION]);
-    if (c->input_gradient[B].given)
-        TH_MAP(c, keep_unless, NULL, &c->input_gradient[B], c->add[B], &c->output_gradient[0], &c->input[CONDITION]);
+    return status ? status : th_shape_broadcast(c, c->input[IF_TRUE].dtype);
 }
 
 #define BOOL .kind = TH_SAMPLE_BOOL
@@ -46,16 +30,17 @@ static const th_sample where_samples[] = {
     {.name = NULL},
 };
 
+/* dL/da = dL/dy where the condition holds, else 0;   dL/db the other way round
+ * (hide in kernels/vector/hidden.c, keep_unless in kernels/vector/arithmetic.c) */
 const th_op th_op_where = {
     .name = "where",
     .value = "y = condition ? a : b",
     .gradient = "da = condition ? dy : 0; db = condition ? 0 : dy",
-    .n_inputs = 3,
-    .flags = TH_OP_BROADCASTS | TH_OP_IN_PLACE,
-    .saves = TH_SAVE_INPUT(CONDITION),
     .shape = where_shape,
-    .forward = where_forward,
-    .backward = where_backward,
+    TH_MAPS(3, {{MAP(where, CONDITION, IF_TRUE, IF_FALSE)},
+                {[IF_TRUE] = {MAP(hide, DY, CONDITION)}, [IF_FALSE] = {MAP(keep_unless, DY, CONDITION)}}}),
+    .saves = TH_SAVE_INPUT(CONDITION),
+    .flags = TH_OP_BROADCASTS | TH_OP_IN_PLACE,
     .samples = where_samples,
 };
 

@@ -18,7 +18,7 @@ static void copy_rows(const void *shared, int64_t begin, int64_t end)
 {
     const th_nest *nest = shared;
     const int last = nest->ndim - 1;
-    th_place place;
+    th_position place;
     th_nest_place(nest, begin, &place);
     for (int64_t n; begin < end; begin += n) {
         n = th_nest_run(nest, &place);
@@ -60,16 +60,10 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
     const int64_t element = nest->array[0].element;
     const int64_t to_row = nest->array[0].stride[t->dimension], from_column = nest->array[1].stride[last];
     for (int64_t band = first; band < end; band++) {
-        char *to = nest->array[0].data;
-        const char *from = nest->array[1].data;
-        int64_t plane = band / t->bands;
-        for (int d = last - 1; d >= 0; d--) {
-            if (d == t->dimension)
-                continue;
-            to += plane % nest->size[d] * nest->array[0].stride[d];
-            from += plane % nest->size[d] * nest->array[1].stride[d];
-            plane /= nest->size[d];
-        }
+        char *at[TH_NEST_ARRAYS];
+        th_nest_plane(nest, t->dimension, band / t->bands, at);
+        char *const to = at[0];
+        const char *const from = at[1];
         const int64_t row = band % t->bands * TILE_ROWS;
         const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
         for (int64_t column = 0; column < nest->size[last]; column += TILE_COLUMNS) {

@@ -69,7 +69,7 @@ typedef struct buffers {
 } buffers;
 
 /* Within one row: operands that lie contiguously are read where they are, the others through buffers. */
-static int64_t run_row(const map *m, int64_t left, const th_place *place, buffers *buffer)
+static int64_t run_row(const map *m, int64_t left, const th_position *place, buffers *buffer)
 {
     const th_nest *nest = &m->nest;
     const int last = nest->ndim - 1;
@@ -110,7 +110,7 @@ static int64_t run_row(const map *m, int64_t left, const th_place *place, buffer
 }
 
 /* Gathers n elements of array i from `place` on, across rows, or scatters them there. */
-static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_place place, char *packed)
+static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_position place, char *packed)
 {
     const int64_t element = nest->array[i].element, stride = nest->array[i].stride[nest->ndim - 1];
     for (int64_t done = 0, run; done < n; done += run, packed += run * element) {
@@ -125,7 +125,7 @@ static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_pla
 }
 
 /* Across rows: up to a buffer full of elements of every operand. */
-static int64_t run_rows(const map *m, int64_t left, const th_place *place, buffers *buffer)
+static int64_t run_rows(const map *m, int64_t left, const th_position *place, buffers *buffer)
 {
     const int64_t n = left < BUFFER ? left : BUFFER;
     void *at[TH_NEST_ARRAYS] = {buffer->data[0]};
@@ -150,7 +150,7 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
     buffers buffer;
     memset(buffer.filled, 0, sizeof buffer.filled);
     const bool by_row = m->nest.ndim == 1 || m->nest.size[m->nest.ndim - 1] >= SHORT_ROW;
-    th_place place;
+    th_position place;
     th_nest_place(&m->nest, begin, &place);
     while (begin < end) {
         if (by_row) {
@@ -214,16 +214,9 @@ static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
     const int last = nest->ndim - 1;
     char *at[TH_NEST_ARRAYS];
     const int64_t row = tile / t->per_band % t->bands * TILE_ROWS, column = tile % t->per_band * TILE_COLUMNS;
+    th_nest_plane(nest, t->dimension, tile / t->per_band / t->bands, at);
     for (int i = 0; i < nest->arrays; i++)
-        at[i] = nest->array[i].data + row * nest->array[i].stride[t->dimension] + column * nest->array[i].stride[last];
-    int64_t plane = tile / t->per_band / t->bands;
-    for (int d = last - 1; d >= 0; d--) {
-        if (d == t->dimension)
-            continue;
-        for (int i = 0; i < nest->arrays; i++)
-            at[i] += plane % nest->size[d] * nest->array[i].stride[d];
-        plane /= nest->size[d];
-    }
+        at[i] += row * nest->array[i].stride[t->dimension] + column * nest->array[i].stride[last];
     const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
     const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
 

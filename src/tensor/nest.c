@@ -17,23 +17,26 @@ static int64_t magnitude(int64_t stride)
     return stride < 0 ? -stride : stride;
 }
 
-/* The dimensions of more than one element, ordered so that the destination's largest stride comes first. */
-static int collect(const th_array *const *arrays, int count, dimension *dims)
+/* The dimensions of more than one element; -1 when there is none at all. */
+static int collect(const th_nest *nest, bool row_major, int axes, const th_array *const *array, dimension *dims)
 {
-    const th_array *destination = arrays[0];
     int ndim = 0;
-    for (int axis = 0; axis < destination->ndim; axis++) {
-        if (destination->size[axis] == 1)
-            continue;
-        dimension new = {.size = destination->size[axis]};
-        for (int i = 0; i < count; i++) {
-            const th_array *array = arrays[i];
-            const int own = axis - destination->ndim + array->ndim;
-            const bool moves = own >= 0 && array->size[own] != 1;
-            new.stride[i] = moves ? array->stride[own] * (int64_t)th_dtype_size(array->dtype) : 0;
+    for (int axis = 0; axis < axes; axis++) {
+        dimension new = {.size = 1};
+        for (int i = 0; i < nest->arrays; i++) {
+            const int own = axis - axes + array[i]->ndim;
+            if (own < 0 || array[i]->size[own] == 1)
+                continue;
+            new.size = array[i]->size[own];
+            new.stride[i] = array[i]->stride[own] * nest->array[i].element;
         }
+        if (new.size == 0)
+            return -1;
+        if (new.size == 1)
+            continue;
         int position = ndim++;
-        for (; position > 0 && magnitude(dims[position - 1].stride[0]) < magnitude(new.stride[0]); position--)
+        for (; !row_major && position > 0 && magnitude(dims[position - 1].stride[0]) < magnitude(new.stride[0]);
+             position--)
             dims[position] = dims[position - 1];
         dims[position] = new;
     }
@@ -48,27 +51,31 @@ static bool merges(const dimension *outer, const dimension *inner, int count)
     return true;
 }
 
-bool th_nest_build(th_nest *nest, const th_array *destination, int n_operands, const th_array *const *operand)
+static bool build(th_nest *nest, bool row_major, const th_array *first, int n_others, const th_array *const *other)
 {
-    const th_array *arrays[TH_NEST_ARRAYS] = {destination};
-    for (int i = 0; i < n_operands; i++)
-        arrays[i + 1] = operand[i];
-    nest->arrays = n_operands + 1;
-    nest->numel = th_array_numel(destination);
-    if (nest->numel == 0)
-        return false;
-    for (int i = 0; i < nest->arrays; i++) {
-        if (arrays[i]->data == NULL)
+    const th_array *array[TH_NEST_ARRAYS] = {first};
+    const int arrays = n_others + 1;
+    for (int i = 1; i < arrays; i++)
+        array[i] = other[i - 1];
+    nest->arrays = arrays;
+    nest->numel = 1;
+    int axes = 0;
+    for (int i = 0; i < arrays; i++) {
+        if (array[i]->data == NULL)
             return false;
-        nest->array[i].data = arrays[i]->data;
-        nest->array[i].element = (int64_t)th_dtype_size(arrays[i]->dtype);
+        axes = array[i]->ndim > axes ? array[i]->ndim : axes;
+        nest->array[i].data = array[i]->data;
+        nest->array[i].element = (int64_t)th_dtype_size(array[i]->dtype);
     }
 
     dimension dims[TH_MAX_DIMS];
-    const int ndim = collect(arrays, nest->arrays, dims);
+    const int ndim = collect(nest, row_major, axes, array, dims);
+    if (ndim < 0)
+        return false;
     int merged = 0;
     for (int d = 0; d < ndim; d++) {
-        if (merged > 0 && merges(&dims[merged - 1], &dims[d], nest->arrays)) {
+        nest->numel *= dims[d].size;
+        if (merged > 0 && merges(&dims[merged - 1], &dims[d], arrays)) {
             const int64_t size = dims[merged - 1].size * dims[d].size;
             dims[merged - 1] = dims[d];
             dims[merged - 1].size = size;
@@ -78,19 +85,29 @@ bool th_nest_build(th_nest *nest, const th_array *destination, int n_operands, c
     }
     if (merged == 0) { /* a single element */
         dims[merged++] = (dimension){.size = 1};
-        for (int i = 0; i < nest->arrays; i++)
+        for (int i = 0; i < arrays; i++)
             dims[0].stride[i] = nest->array[i].element;
     }
     nest->ndim = merged;
     for (int d = 0; d < merged; d++) {
         nest->size[d] = dims[d].size;
-        for (int i = 0; i < nest->arrays; i++)
+        for (int i = 0; i < arrays; i++)
             nest->array[i].stride[d] = dims[d].stride[i];
     }
     return true;
 }
 
-void th_nest_place(const th_nest *nest, int64_t element, th_place *place)
+bool th_nest_build(th_nest *nest, const th_array *first, int n_others, const th_array *const *other)
+{
+    return build(nest, false, first, n_others, other);
+}
+
+bool th_nest_build_row_major(th_nest *nest, const th_array *first, int n_others, const th_array *const *other)
+{
+    return build(nest, true, first, n_others, other);
+}
+
+void th_nest_place(const th_nest *nest, int64_t element, th_position *place)
 {
     for (int i = 0; i < nest->arrays; i++)
         place->at[i] = nest->array[i].data;
@@ -102,7 +119,7 @@ void th_nest_place(const th_nest *nest, int64_t element, th_place *place)
     }
 }
 
-void th_nest_advance(const th_nest *nest, int64_t count, th_place *place)
+void th_nest_advance(const th_nest *nest, int64_t count, th_position *place)
 {
     int d = nest->ndim - 1;
     place->index[d] += count;
@@ -113,6 +130,19 @@ void th_nest_advance(const th_nest *nest, int64_t count, th_place *place)
         place->index[d - 1]++;
         for (int i = 0; i < nest->arrays; i++)
             place->at[i] += nest->array[i].stride[d - 1] - nest->size[d] * nest->array[i].stride[d];
+    }
+}
+
+void th_nest_plane(const th_nest *nest, int row_dimension, int64_t plane, char **at)
+{
+    for (int i = 0; i < nest->arrays; i++)
+        at[i] = nest->array[i].data;
+    for (int d = nest->ndim - 2; d >= 0; d--) {
+        if (d == row_dimension)
+            continue;
+        for (int i = 0; i < nest->arrays; i++)
+            at[i] += plane % nest->size[d] * nest->array[i].stride[d];
+        plane /= nest->size[d];
     }
 }
 

@@ -138,6 +138,22 @@ bool th_normalise_axis(int *axis, int ndim)
     return true;
 }
 
+th_array th_array_axes(const th_array *array, uint32_t axes)
+{
+    th_array part = {.given = array->given, .data = array->data, .dtype = array->dtype};
+    bool named = false;
+    for (int i = 0; i < array->ndim; i++) {
+        if (!(axes >> i & 1))
+            continue;
+        part.size[part.ndim] = array->size[i];
+        part.stride[part.ndim] = array->stride[i];
+        part.axes[part.ndim++] = array->axes[0] ? array->axes[i] : ' ';
+        named |= array->axes[0] && array->axes[i] != ' ';
+    }
+    part.axes[named ? part.ndim : 0] = 0;
+    return part;
+}
+
 bool th_broadcast_sizes(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b, int *ndim, int64_t *size)
 {
     const int count = a_ndim > b_ndim ? a_ndim : b_ndim;

@@ -8,6 +8,9 @@
 /* *axis made non-negative; false, and *axis left alone, when it is outside [-ndim, ndim). */
 bool th_normalise_axis(int *axis, int ndim);
 
+/* What is left of an array with only the axes of a bit set: from its first element on. */
+th_array th_array_axes(const th_array *array, uint32_t axes);
+
 /* NumPy's broadcast of a and b, aligned at the last axis; false when they do not fit. ndim and size may be a's own. */
 bool th_broadcast_sizes(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b, int *ndim, int64_t *size);
 /* Whether source broadcasts to exactly this shape. */

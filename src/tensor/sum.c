@@ -310,25 +310,22 @@ void th_sum_to_array(th_context *ctx, const th_array *destination, const th_arra
 
 void th_add_at_places(const th_array *target, const th_array *source)
 {
-    const int last = target->ndim - 1;
-    const int64_t numel = th_array_numel(target), run = last >= 0 ? target->size[last] : 1;
-    const int64_t to_step = last >= 0 ? target->stride[last] : 0, from_step = last >= 0 ? source->stride[last] : 0;
-    int64_t index[TH_MAX_DIMS] = {0}, to = 0, from = 0;
-    for (int64_t done = 0; done < numel; done += run) {
+    th_nest nest;
+    th_position place;
+    if (!th_nest_build_row_major(&nest, target, 1, &source))
+        return;
+    const int64_t element = nest.array[0].element;
+    const int64_t to_step = nest.array[0].stride[nest.ndim - 1] / element;
+    const int64_t from_step = nest.array[1].stride[nest.ndim - 1] / element;
+    th_nest_place(&nest, 0, &place);
+    for (int64_t done = 0, run; done < nest.numel; done += run, th_nest_advance(&nest, run, &place)) {
+        run = th_nest_run(&nest, &place);
+        void *const to = place.at[0], *const from = place.at[1];
         if (target->dtype == TH_FLOAT64)
             for (int64_t i = 0; i < run; i++)
-                ((double *)target->data)[to + i * to_step] += ((const double *)source->data)[from + i * from_step];
+                ((double *)to)[i * to_step] += ((const double *)from)[i * from_step];
         else
             for (int64_t i = 0; i < run; i++)
-                ((float *)target->data)[to + i * to_step] += ((const float *)source->data)[from + i * from_step];
-        for (int d = last - 1; d >= 0; d--) {
-            to += target->stride[d];
-            from += source->stride[d];
-            if (++index[d] < target->size[d])
-                break;
-            to -= target->stride[d] * target->size[d];
-            from -= source->stride[d] * target->size[d];
-            index[d] = 0;
-        }
+                ((float *)to)[i * to_step] += ((const float *)from)[i * from_step];
     }
 }

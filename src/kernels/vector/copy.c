@@ -1,4 +1,4 @@
-/* Moving elements. */
+/* Moving elements: y = x. */
 #include "kernels/vector/vector.h"
 
 void TH_KERNEL(copy)(int64_t n, void *const *operands, const void *parameters)

@@ -1,4 +1,5 @@
 /* Losses: cross entropy on rows of logits, and the maps of the mean squared error. */
+#include "kernels/vector/map.h"
 #include "kernels/vector/row.h"
 
 /* a * b + c, fused where there is an instruction for it. */
@@ -73,35 +74,21 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, d
     }
 }
 
-void TH_KERNEL(divide_by)(int64_t n, void *const *operands, const void *parameters)
+/* y = x / number */
+MAP_KERNEL(divide_by, 1, 1)
 {
-    real *y = operands[0];
-    const real *x = operands[1];
-    const real number = (real) * (const double *)parameters;
-    for (int64_t i = 0; i < n; i += TH_LANES) {
-        lanes value = row_load(x, i, n, 0);
-        for (int r = 0; r < TH_REGISTERS; r++)
-            value.part[r] /= number;
-        row_store(y, i, n, value);
-    }
+    return v[0] / v[1];
 }
 
-void TH_KERNEL(squared_difference)(int64_t n, void *const *operands, const void *parameters)
+/* y = (a - b)² */
+MAP_KERNEL(squared_difference, 2, 0)
 {
-    (void)parameters;
-    real *y = operands[0];
-    const real *a = operands[1], *b = operands[2];
-    for (int64_t i = 0; i < n; i += TH_LANES) {
-        const lanes d = lanes_sub(row_load(a, i, n, 0), row_load(b, i, n, 0));
-        row_store(y, i, n, lanes_mul(d, d));
-    }
+    const vec difference = v[0] - v[1];
+    return difference * difference;
 }
 
-void TH_KERNEL(scaled_difference)(int64_t n, void *const *operands, const void *parameters)
+/* y = (a - b) number */
+MAP_KERNEL(scaled_difference, 2, 1)
 {
-    real *y = operands[0];
-    const real *a = operands[1], *b = operands[2];
-    const lanes number = lanes_broadcast((real) * (const double *)parameters);
-    for (int64_t i = 0; i < n; i += TH_LANES)
-        row_store(y, i, n, lanes_mul(lanes_sub(row_load(a, i, n, 0), row_load(b, i, n, 0)), number));
+    return (v[0] - v[1]) * v[2];
 }

@@ -1,4 +1,4 @@
-/* The loop of elementwise kernels: contiguous operands, destination first, a function on registers in the middle.
+/* Elementwise kernels: a loop over contiguous operands, destination first, a function on registers in the middle.
  * The last register is filled up with ones, runs through the same function, and is stored in part. */
 #ifndef TH_KERNELS_VECTOR_MAP_H
 #define TH_KERNELS_VECTOR_MAP_H
@@ -10,6 +10,22 @@ enum { TH_MAP_VALUES = 6 };
 /* What a map computes from one register of each source, in the order of its operands, followed by its numbers spread
  * over registers. Inlined into the loop. */
 typedef vec map_function(const vec v[TH_MAP_VALUES]);
+
+/* Defines the kernel `name`: a map of so many sources and numbers (the doubles at its parameters). Its function follows
+ * as a block:
+ *
+ *     MAP_KERNEL(div, 2, 0)
+ *     {
+ *         return v[0] / v[1];
+ *     }
+ */
+#define MAP_KERNEL(name, sources, numbers)                                                                             \
+    TH_INLINE map_function map_##name;                                                                                 \
+    void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)                                     \
+    {                                                                                                                  \
+        th_map(n, operands, sources, numbers, parameters, map_##name);                                                 \
+    }                                                                                                                  \
+    TH_INLINE vec map_##name(const vec *v)
 
 /* operands[0] = f(operands[1], ..., operands[sources], number[0], ..., number[numbers - 1]) */
 TH_INLINE void th_map(int64_t n, void *const *operands, int sources, int numbers, const double *number, map_function *f)
