@@ -1,13 +1,14 @@
 /* Running an operation and recording it. */
 #include <string.h>
 
-#include "autograd/tape.h"
+#include "autograd/gradient.h"
 #include "tensor/checked.h"
 
 static void tape_release(th_context *ctx, void *object)
 {
     th_tape *tape = object;
     th_pool_destroy(ctx, &tape->nodes);
+    th_pool_destroy(ctx, &tape->places);
     th_pool_destroy(ctx, &tape->storages);
     th_bump_destroy(ctx, &tape->bytes);
     th_release(ctx, tape, sizeof *tape);
@@ -25,6 +26,7 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     }
     memset(tape, 0, sizeof *tape);
     th_pool_init(&tape->nodes, sizeof(th_node));
+    th_pool_init(&tape->places, sizeof(th_place));
     th_pool_init(&tape->storages, sizeof(th_storage));
     if (!th_attach(ctx, tape, tape_release)) {
         th_release(ctx, tape, sizeof *tape);
@@ -179,62 +181,79 @@ static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame
     return t;
 }
 
-/* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
+/* The view's part of its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
  * expand), the shape rule's answer for it. */
-static th_status view_gradient_geometry(th_frame *frame, th_body *view, const th_body *base)
+static th_status set_part(th_frame *frame, th_body *view, const th_body *base)
 {
-    view->root = base->root;
+    view->part.root = base->part.root;
     view->requires_gradient = true;
-    if (base->gradient_offset == base->offset &&
-        memcmp(base->gradient_stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
-        memcpy(view->gradient_stride, view->stride, sizeof view->stride);
-        view->gradient_offset = view->offset;
+    if (base->part.offset == base->offset &&
+        memcmp(base->part.stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
+        memcpy(view->part.stride, view->stride, sizeof view->stride);
+        view->part.offset = view->offset;
         return TH_OK;
     }
-    memcpy(frame->call.input[0].stride, base->gradient_stride, sizeof base->gradient_stride);
+    memcpy(frame->call.input[0].stride, base->part.stride, sizeof base->part.stride);
     if (th_frame_shape(frame) != TH_OK)
         return frame->call.ctx->error;
     if (frame->output[0].ndim != view->ndim ||
         memcmp(frame->output[0].size, view->size, (size_t)view->ndim * sizeof view->size[0]) != 0)
         return th_call_fail(&frame->call, TH_ERROR_STATE, "the shape rule declares another shape for other strides");
-    memcpy(view->gradient_stride, frame->output[0].stride, sizeof view->gradient_stride);
-    view->gradient_offset = base->gradient_offset + frame->view_offset;
+    memcpy(view->part.stride, frame->output[0].stride, sizeof view->part.stride);
+    view->part.offset = base->part.offset + frame->view_offset;
     return TH_OK;
 }
 
 /* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
  * overwrite each other. */
-static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_places **places)
+static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_part **repeats)
 {
-    *places = NULL;
-    if (th_strides_distinct(view->ndim, view->size, view->gradient_stride))
+    *repeats = NULL;
+    if (th_strides_distinct(view->ndim, view->size, view->part.stride))
         return TH_OK;
     th_context *ctx = frame->call.ctx;
-    th_places *kept = th_bump_take(ctx, &tape->bytes, sizeof *kept);
-    if (kept == NULL)
-        return th_fail_memory(ctx, frame->call.op->name, sizeof *kept);
-    memcpy(kept->stride, view->gradient_stride, sizeof kept->stride);
-    kept->offset = view->gradient_offset;
-    *places = kept;
+    th_part *part = th_bump_take(ctx, &tape->bytes, sizeof *part);
+    if (part == NULL)
+        return th_fail_memory(ctx, frame->call.op->name, sizeof *part);
+    *part = view->part;
+    *repeats = part;
     return TH_OK;
 }
 
-/* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements).
+/* A result whose gradient has a place of its own, laid out as the value is (densely, where the value repeats elements).
  */
-static void become_root(th_body *t, int64_t node, int output)
+static void become_root(th_body *t, th_place *place, int64_t node)
 {
+    *place = th_place_new(t, TH_PLACE_OF_RESULT, node);
     t->requires_gradient = true;
-    t->root = t;
-    t->node = node;
-    t->output = output;
-    t->gradient_offset = 0;
+    t->gradient = place;
+    t->part.root = t;
+    t->part.offset = 0;
     bool repeats = false;
     for (int d = 0; d < t->ndim; d++)
         repeats |= t->size[d] > 1 && t->stride[d] == 0;
     if (repeats || t->storage != &t->own_storage)
-        th_contiguous_strides(t->ndim, t->size, t->gradient_stride);
+        th_contiguous_strides(t->ndim, t->size, t->part.stride);
     else
-        memcpy(t->gradient_stride, t->stride, sizeof t->stride);
+        memcpy(t->part.stride, t->stride, sizeof t->stride);
+}
+
+/* Places for those outputs of a node that are roots; TH_ERROR_MEMORY. */
+static th_status take_places(th_tape *tape, const th_frame *frame, th_body *const *outputs, bool view,
+                             th_place **places)
+{
+    th_context *ctx = frame->call.ctx;
+    const th_op *op = frame->call.op;
+    const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
+    for (int i = 0; i < frame->call.n_outputs; i++) {
+        places[i] = NULL;
+        if (view || outputs[i] == NULL || !th_is_floating(outputs[i]->dtype) || !(differentiable_outputs & (1u << i)))
+            continue;
+        places[i] = th_pool_new(ctx, &tape->places);
+        if (places[i] == NULL)
+            return th_fail_memory(ctx, op->name, sizeof *places[i]);
+    }
+    return TH_OK;
 }
 
 /* The node depends on whatever this one does. */
@@ -265,9 +284,12 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
     const bool view = (op->flags & TH_OP_VIEW) && !op->identity_gradients;
-    const th_places *places = NULL;
-    if (view && (view_gradient_geometry(frame, outputs[0], inputs[0]) != TH_OK ||
-                 note_repeats(frame, tape, outputs[0], &places) != TH_OK))
+    const th_part *repeats = NULL;
+    th_place *places[TH_MAX_OUTPUTS];
+    if (view &&
+        (set_part(frame, outputs[0], inputs[0]) != TH_OK || note_repeats(frame, tape, outputs[0], &repeats) != TH_OK))
+        return ctx->error;
+    if (take_places(tape, frame, outputs, view && !repeats, places) != TH_OK)
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
     th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
@@ -281,7 +303,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
                       .n_outputs = n_outputs,
                       .operand = operand,
                       .random = frame->call.random,
-                      .places = places,
+                      .repeats = repeats,
                       .training = frame->call.training,
                       .bfloat16 = ctx->machine.bfloat16_products,
                       .path = ctx->path,
@@ -296,8 +318,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[i].requires_gradient = inputs[i]->requires_gradient;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
-        if (inputs[i]->root)
-            reach(ctx, node, inputs[i]->root->node);
+        reach(ctx, node, th_gradient_node(inputs[i]));
         if (cheap || th_op_names(op, saved, i))
             save_operand(ctx, node, &operand[i]);
     }
@@ -306,9 +327,8 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
-        const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
-        if (th_is_floating(t->dtype) && (differentiable_outputs & (1u << i)) && (!view || places))
-            become_root(t, index, i);
+        if (places[i])
+            become_root(t, places[i], index);
         if (cheap && i == 0)
             t->storage->producer = index;
         if (saved & TH_SAVE_OUTPUT(i))

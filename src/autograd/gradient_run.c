@@ -237,7 +237,7 @@ bool th_checker_gradient(th_checker *checker, th_body *output, const double *cot
         if (!leaf->checked)
             continue;
         double *values = gradient + leaf->first;
-        if (leaf->tensor->gradient_full) {
+        if (th_place_complete(leaf->tensor->gradient)) {
             const th_array array = th_gradient_array(leaf->tensor);
             th_checker_read(leaf->tensor, &array, values);
         } else {

@@ -153,10 +153,9 @@ static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
             continue;
         if (print_matrix(ctx, file, i ? "value of a further output" : "value", output) != TH_OK)
             return ctx->error;
-        th_body *root = output->root;
-        if (root == NULL || root->kept == NULL)
+        if (!th_place_kept(th_place_of(output)))
             continue;
-        th_body *gradient = th_gradient_alias(output, root->kept, false);
+        th_body *gradient = th_gradient_tensor(output);
         if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
             return ctx->error;
     }
