@@ -239,15 +239,13 @@ static void become_root(th_body *t, th_place *place, int64_t node)
 }
 
 /* Places for those outputs of a node that are roots; TH_ERROR_MEMORY. */
-static th_status take_places(th_tape *tape, const th_frame *frame, th_body *const *outputs, bool view,
-                             th_place **places)
+static th_status take_places(th_tape *tape, const th_frame *frame, th_body *const *outputs, th_place **places)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
     for (int i = 0; i < frame->call.n_outputs; i++) {
-        places[i] = NULL;
-        if (view || outputs[i] == NULL || !th_is_floating(outputs[i]->dtype) || !(differentiable_outputs & (1u << i)))
+        if (outputs[i] == NULL || !th_is_floating(outputs[i]->dtype) || !(differentiable_outputs & (1u << i)))
             continue;
         places[i] = th_pool_new(ctx, &tape->places);
         if (places[i] == NULL)
@@ -285,11 +283,11 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
     const int n_outputs = frame->call.n_outputs;
     const bool view = (op->flags & TH_OP_VIEW) && !op->identity_gradients;
     const th_part *repeats = NULL;
-    th_place *places[TH_MAX_OUTPUTS];
+    th_place *places[TH_MAX_OUTPUTS] = {NULL};
     if (view &&
         (set_part(frame, outputs[0], inputs[0]) != TH_OK || note_repeats(frame, tape, outputs[0], &repeats) != TH_OK))
         return ctx->error;
-    if (take_places(tape, frame, outputs, view && !repeats, places) != TH_OK)
+    if ((!view || repeats) && take_places(tape, frame, outputs, places) != TH_OK)
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
     th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
@@ -318,7 +316,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[i].requires_gradient = inputs[i]->requires_gradient;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
-        reach(ctx, node, th_gradient_node(inputs[i]));
+        reach(ctx, node, th_place_node(inputs[i]));
         if (cheap || th_op_names(op, saved, i))
             save_operand(ctx, node, &operand[i]);
     }
@@ -389,7 +387,7 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inpu
         return ctx->error;
     if (recording && record(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
-    if (recording)
+    if (frame->call.early)
         th_early_claim(frame, n, inputs, tape->nodes.count - 1);
     if (ctx->tracing && op->forward)
         th_trace_call(frame, recording ? th_node_at(tape, tape->nodes.count - 1) : NULL, false);

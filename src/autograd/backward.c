@@ -136,7 +136,7 @@ static th_status find_target(visit *v, int i, bool over_output_gradient)
         return v->pass->ctx->error;
     if (!taken)
         return th_gradient_open(v->pass, to->input, &to->target, &to->add);
-    to->target = th_gradient_array(to->input);
+    th_gradient_array(to->input, &to->target);
     return TH_OK;
 }
 
@@ -302,7 +302,7 @@ static bool has_gradient(const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
         const th_body *output = th_node_output(node, i)->tensor;
-        if (output && output->gradient && th_gradient_begun(output))
+        if (output && th_place_begun(output->gradient))
             return true;
     }
     return false;

@@ -49,7 +49,7 @@ th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
 
 void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node)
 {
-    for (int i = 0; i < n && frame->call.early; i++)
+    for (int i = 0; i < n; i++)
         if (frame->call.input_gradient[i].given)
             th_gradient_claim(inputs[i], node);
 }
@@ -59,7 +59,7 @@ bool th_early_stands(const th_pass *pass, const th_node *node)
     const th_op *op = node->op;
     if (op->early == 0 || pass->chosen)
         return false;
-    const int64_t index = th_gradient_node(th_node_output(node, 0)->tensor);
+    const int64_t index = th_place_node(th_node_output(node, 0)->tensor);
     for (int i = 0; i < node->n_inputs; i++)
         if (is_early(op, i) && th_pass_wants(pass, node, i) &&
             !th_gradient_claimed(th_node_input(node, i)->tensor, index))
@@ -69,7 +69,7 @@ bool th_early_stands(const th_pass *pass, const th_node *node)
 
 void th_early_forget(const th_node *node)
 {
-    for (int i = 0; i < node->n_inputs; i++)
+    for (int i = 0; i < node->n_inputs && node->op->early; i++)
         if (is_early(node->op, i) && th_node_input(node, i)->tensor)
             th_gradient_unclaim(th_node_input(node, i)->tensor);
 }

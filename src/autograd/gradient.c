@@ -13,32 +13,14 @@ enum { MOST_PARTS = 64 };
 
 /* -- questions -- */
 
-static bool begun(const th_place *place)
+void th_gradient_array(const th_body *t, th_array *array)
 {
-    return place->state == TH_PLACE_PARTIAL || place->state == TH_PLACE_FULL;
-}
-
-bool th_gradient_begun(const th_body *t)
-{
-    const th_place *place = th_place_of(t);
-    return place && begun(place);
-}
-
-int64_t th_gradient_node(const th_body *t)
-{
-    const th_place *place = th_place_of(t);
-    return place ? place->node : -1;
-}
-
-th_array th_gradient_array(const th_body *t)
-{
-    th_array array = {.given = true, .dtype = t->dtype, .ndim = t->ndim};
-    memcpy(array.size, t->size, sizeof t->size);
-    memcpy(array.stride, t->part.stride, sizeof t->part.stride);
-    memcpy(array.axes, t->axes, sizeof t->axes);
+    *array = (th_array){.given = true, .dtype = t->dtype, .ndim = t->ndim};
+    memcpy(array->size, t->size, sizeof t->size);
+    memcpy(array->stride, t->part.stride, sizeof t->part.stride);
+    memcpy(array->axes, t->axes, sizeof t->axes);
     char *data = th_place_of(t)->memory->data;
-    array.data = data ? data + (size_t)t->part.offset * th_dtype_size(t->dtype) : NULL;
-    return array;
+    array->data = data ? data + (size_t)t->part.offset * th_dtype_size(t->dtype) : NULL;
 }
 
 /* It outlasts the backward of the node that made its root. */
@@ -87,7 +69,7 @@ static th_status prepare(th_place *place)
 {
     if (place->state == TH_PLACE_KEPT) /* others may still read it there */
         th_gradient_give_back(place);
-    else if (!begun(place))
+    else if (!th_place_begun(place))
         place->state = TH_PLACE_EMPTY;
     if (place->memory)
         return TH_OK;
@@ -176,7 +158,7 @@ th_status th_gradient_open(th_pass *pass, th_body *t, th_array *target, bool *ad
     }
     if (open_part(place, t, add) != TH_OK)
         return pass->ctx->error;
-    *target = th_gradient_array(t);
+    th_gradient_array(t, target);
     return TH_OK;
 }
 
@@ -185,8 +167,9 @@ static bool can_share(const th_body *input, const th_body *output)
 {
     const th_place *place = input->gradient;
     const size_t bytes = (size_t)input->ndim * sizeof input->size[0];
-    return place && place->node >= 0 && !begun(place) && input->dtype == output->dtype && input->ndim == output->ndim &&
-           memcmp(input->size, output->size, bytes) == 0 && memcmp(input->part.stride, output->part.stride, bytes) == 0;
+    return place && place->node >= 0 && !th_place_begun(place) && input->dtype == output->dtype &&
+           input->ndim == output->ndim && memcmp(input->size, output->size, bytes) == 0 &&
+           memcmp(input->part.stride, output->part.stride, bytes) == 0;
 }
 
 static void share(th_place *place, th_storage *memory)
@@ -245,16 +228,17 @@ void th_gradient_complete(th_place *place)
 
 bool th_gradient_read(const th_body *output, th_array *array)
 {
-    if (output == NULL || output->gradient == NULL || !begun(output->gradient))
+    if (output == NULL || !th_place_begun(output->gradient))
         return false;
-    th_gradient_complete(output->gradient);
-    *array = th_gradient_array(output);
+    if (!th_place_complete(output->gradient))
+        th_gradient_complete(output->gradient);
+    th_gradient_array(output, array);
     return true;
 }
 
 void th_gradient_release(const th_body *output)
 {
-    if (output == NULL || output->gradient == NULL || !begun(output->gradient))
+    if (output == NULL || !th_place_begun(output->gradient))
         return; /* there is none, or one that a forward has computed and nobody has asked for yet */
     if (is_kept(output->gradient)) {
         th_gradient_complete(output->gradient); /* nobody has, where the node that made it was not walked */
@@ -307,7 +291,7 @@ th_status th_gradient_offer(th_body *t, th_array *array)
     if (prepare(t->gradient) != TH_OK)
         return t->ctx->error;
     th_storage_changed(t->gradient->memory); /* an operation may have read it through th_gradient */
-    *array = th_gradient_array(t);
+    th_gradient_array(t, array);
     return TH_OK;
 }
 

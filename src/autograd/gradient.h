@@ -6,13 +6,9 @@
 #include "autograd/pass.h"
 #include "tensor/place.h"
 
-/* -- questions -- */
-/* Something has been written to t's root's that this pass, or the next, goes on with. */
-bool th_gradient_begun(const th_body *t);
-/* The node that made t's root; -1 when that is a leaf, or there is none. */
-int64_t th_gradient_node(const th_body *t);
-/* t's part as an array. */
-th_array th_gradient_array(const th_body *t);
+/* -- reading -- */
+/* *array: t's part. */
+void th_gradient_array(const th_body *t, th_array *array);
 /* t's gradient as a tensor of the step (a leaf's own: one that ends with it). NULL when there is none, or memory is
  * out. */
 th_body *th_gradient_tensor(th_body *t);

@@ -137,7 +137,7 @@ static th_status seed(th_pass *pass, th_body *t, const th_body *cotangent)
 th_status th_pass_begin(th_pass *pass, th_body *t, const th_backward_options *options)
 {
     th_context *ctx = t->ctx;
-    const int64_t last = th_gradient_node(t);
+    const int64_t last = th_place_node(t);
     *pass = (th_pass){
         .ctx = ctx, .options = options, .last = last, .lowest = last < 0 ? 0 : th_node_at(ctx->tape, last)->lowest};
     if (choose_all(pass) != TH_OK)

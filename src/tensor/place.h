@@ -66,6 +66,17 @@ static inline th_place *th_place_of(const th_body *t)
 {
     return t->part.root ? t->part.root->gradient : NULL;
 }
+/* The node that made t's root; -1 when that is a leaf, or there is none. */
+static inline int64_t th_place_node(const th_body *t)
+{
+    const th_place *place = th_place_of(t);
+    return place ? place->node : -1;
+}
+/* Something has been written that this pass goes on with, or, of a leaf, the next. */
+static inline bool th_place_begun(const th_place *place)
+{
+    return place && (place->state == TH_PLACE_PARTIAL || place->state == TH_PLACE_FULL);
+}
 /* All elements have been written. */
 static inline bool th_place_complete(const th_place *place)
 {
