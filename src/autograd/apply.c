@@ -208,7 +208,6 @@ static th_status set_part(th_frame *frame, th_body *view, const th_body *base)
  * overwrite each other. */
 static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_part **repeats)
 {
-    *repeats = NULL;
     if (th_strides_distinct(view->ndim, view->size, view->part.stride))
         return TH_OK;
     th_context *ctx = frame->call.ctx;
@@ -220,13 +219,15 @@ static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *vie
     return TH_OK;
 }
 
-/* A result whose gradient has a place of its own, laid out as the value is (densely, where the value repeats elements).
- */
-static void become_root(th_body *t, th_place *place, int64_t node)
+/* The gradient of a result gets a place of its own, laid out as the value is (densely, where the value repeats
+ * elements). */
+static th_status become_root(th_body *t, th_tape *tape, int64_t node, const char *operation)
 {
-    *place = th_place_new(t, TH_PLACE_OF_RESULT, node);
+    t->gradient = th_pool_new(t->ctx, &tape->places);
+    if (t->gradient == NULL)
+        return th_fail_memory(t->ctx, operation, sizeof *t->gradient);
+    *t->gradient = th_place_new(t, TH_PLACE_OF_RESULT, node);
     t->requires_gradient = true;
-    t->gradient = place;
     t->part.root = t;
     t->part.offset = 0;
     bool repeats = false;
@@ -236,21 +237,26 @@ static void become_root(th_body *t, th_place *place, int64_t node)
         th_contiguous_strides(t->ndim, t->size, t->part.stride);
     else
         memcpy(t->part.stride, t->stride, sizeof t->stride);
+    return TH_OK;
 }
 
-/* Places for those outputs of a node that are roots; TH_ERROR_MEMORY. */
-static th_status take_places(th_tape *tape, const th_frame *frame, th_body *const *outputs, th_place **places)
+/* Where the gradients of a node's outputs will lie: that of a view in its base's, unless the view repeats elements;
+ * *repeats then says where they are added up. */
+static th_status place_outputs(th_frame *frame, th_tape *tape, th_body *const *inputs, th_body *const *outputs,
+                               const th_part **repeats)
 {
-    th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
-    const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
-    for (int i = 0; i < frame->call.n_outputs; i++) {
-        if (outputs[i] == NULL || !th_is_floating(outputs[i]->dtype) || !(differentiable_outputs & (1u << i)))
-            continue;
-        places[i] = th_pool_new(ctx, &tape->places);
-        if (places[i] == NULL)
-            return th_fail_memory(ctx, op->name, sizeof *places[i]);
+    *repeats = NULL;
+    if ((op->flags & TH_OP_VIEW) && !op->identity_gradients) {
+        if (set_part(frame, outputs[0], inputs[0]) != TH_OK ||
+            note_repeats(frame, tape, outputs[0], repeats) != TH_OK || *repeats == NULL)
+            return frame->call.ctx->error;
     }
+    const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
+    for (int i = 0; i < frame->call.n_outputs; i++)
+        if (outputs[i] && th_is_floating(outputs[i]->dtype) && (differentiable_outputs & (1u << i)) &&
+            become_root(outputs[i], tape, tape->nodes.count, op->name) != TH_OK)
+            return frame->call.ctx->error;
     return TH_OK;
 }
 
@@ -281,13 +287,8 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
-    const bool view = (op->flags & TH_OP_VIEW) && !op->identity_gradients;
-    const th_part *repeats = NULL;
-    th_place *places[TH_MAX_OUTPUTS] = {NULL};
-    if (view &&
-        (set_part(frame, outputs[0], inputs[0]) != TH_OK || note_repeats(frame, tape, outputs[0], &repeats) != TH_OK))
-        return ctx->error;
-    if ((!view || repeats) && take_places(tape, frame, outputs, places) != TH_OK)
+    const th_part *repeats;
+    if (place_outputs(frame, tape, inputs, outputs, &repeats) != TH_OK)
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
     th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
@@ -308,7 +309,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
                       .lowest = index};
     th_location(&node->file, &node->line);
 
-    const bool cheap = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
+    const bool recompute = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
     for (int i = 0; i < n; i++) {
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)
@@ -317,7 +318,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
         reach(ctx, node, th_place_node(inputs[i]));
-        if (cheap || th_op_names(op, saved, i))
+        if (recompute || th_op_names(op, saved, i))
             save_operand(ctx, node, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
@@ -325,9 +326,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
-        if (places[i])
-            become_root(t, places[i], index);
-        if (cheap && i == 0)
+        if (recompute && i == 0)
             t->storage->producer = index;
         if (saved & TH_SAVE_OUTPUT(i))
             save_operand(ctx, node, &operand[n + i]);
@@ -370,8 +369,9 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     return TH_OK;
 }
 
-static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
-                     th_body **outputs)
+/* The call itself: outputs, forward, node. */
+static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
+                         th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -449,7 +449,7 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
     th_frame frame;
     th_body *outputs[TH_MAX_OUTPUTS] = {NULL};
     if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
-        run(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
+        compute(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
         abandon(TH_MAX_OUTPUTS, outputs);
         ctx->calls[TH_STREAM_DROPOUT] = calls; /* what failed has drawn nothing */
         return NULL;

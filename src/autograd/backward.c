@@ -329,8 +329,9 @@ static th_status visit_node(th_pass *pass, th_node *node)
         backward_node(pass, node);
     for (int i = 0; i < node->n_outputs && !ctx->error; i++)
         th_gradient_release(th_node_output(node, i)->tensor);
-    if (used_up) /* after an error too: gradients may lie over values by now, it cannot be tried again. One that was only
-                    looked at, above all that was chosen, can still be walked */
+    /* After an error, too: gradients may lie over values by now, it cannot be tried again. One that was only looked at,
+     * above all that was chosen, can still be walked. */
+    if (used_up)
         th_node_release(ctx, node);
     return ctx->error;
 }

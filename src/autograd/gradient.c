@@ -26,7 +26,7 @@ void th_gradient_array(const th_body *t, th_array *array)
 /* It outlasts the backward of the node that made its root. */
 static bool is_kept(const th_place *place)
 {
-    return place->keep || place->kind == TH_PLACE_CHOSEN || place->root->ctx->keep_values;
+    return place->keep || place->kind == TH_PLACE_OF_PASS || place->root->ctx->keep_values;
 }
 
 /* -- memory -- */
@@ -153,7 +153,9 @@ th_status th_gradient_open(th_pass *pass, th_body *t, th_array *target, bool *ad
     if (prepare(place) != TH_OK)
         return pass->ctx->error;
     if (place->kind == TH_PLACE_OF_LEAF && !place->listed) {
-        th_pass_list(pass, place);
+        place->listed = true;
+        place->next_listed = pass->written;
+        pass->written = place;
         th_storage_changed(place->memory); /* an operation may have read it through th_gradient */
     }
     if (open_part(place, t, add) != TH_OK)
@@ -334,18 +336,13 @@ static th_body *tensor_on(const th_body *t, th_storage *memory, bool owned)
     return tensor;
 }
 
-th_body *th_gradient_look(const th_body *t, const th_place *place)
-{
-    return tensor_on(t, place->memory, false);
-}
-
 th_body *th_gradient_tensor(th_body *t)
 {
     th_place *place = th_place_of(t);
     if (!th_place_complete(place))
         return NULL;
     if (t->gradient == NULL || place->kind != TH_PLACE_OF_LEAF)
-        return th_gradient_look(t, place);
+        return tensor_on(t, place->memory, false);
     if (place->tensor == NULL)
         place->tensor = tensor_on(t, place->memory, true);
     return place->tensor;

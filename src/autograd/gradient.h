@@ -40,8 +40,6 @@ void th_gradient_refuse(const th_body *t);
 void th_gradient_give_back(th_place *place);
 /* A result's own place keeps for reading what a pass has brought to a chosen one. */
 void th_gradient_keep(th_place *place, const th_place *chosen);
-/* A tensor of the step on t's part of what lies in a place; NULL with TH_ERROR_MEMORY. */
-th_body *th_gradient_look(const th_body *t, const th_place *place);
 
 /* -- gradients that a forward computes (autograd/early.c) -- */
 /* Empty, and in one run: *array is memory for it. */

@@ -16,7 +16,7 @@ static bool wants(const th_pass *pass, const th_body *t)
         return pass->chosen == NULL;
     case TH_PLACE_OF_RESULT:
         return th_node_at(pass->ctx->tape, place->node)->wanted;
-    case TH_PLACE_CHOSEN:
+    case TH_PLACE_OF_PASS:
         break;
     }
     return true;
@@ -44,12 +44,12 @@ static void mark_wanted(const th_pass *pass)
 static void choose(th_pass *pass, th_body *root)
 {
     th_place *before = root->gradient;
-    if (before->kind == TH_PLACE_CHOSEN) /* named twice, or two views of it */
+    if (before->kind == TH_PLACE_OF_PASS) /* named twice, or two views of it */
         return;
     if (before->state == TH_PLACE_EARLY && before->kind == TH_PLACE_OF_RESULT)
         th_gradient_give_back(before); /* a pass that was asked for some gradients does not use it */
     th_chosen *chosen = &pass->chosen[pass->n_chosen++];
-    *chosen = (th_chosen){th_place_new(root, TH_PLACE_CHOSEN, before->node), before};
+    *chosen = (th_chosen){th_place_new(root, TH_PLACE_OF_PASS, before->node), before};
     root->gradient = &chosen->place;
 }
 
@@ -75,12 +75,12 @@ static th_status choose_all(th_pass *pass)
 }
 
 /* The chosen gradient of t as a tensor of the step. */
-static th_body *chosen_gradient(th_context *ctx, const th_body *t)
+static th_body *chosen_gradient(th_context *ctx, th_body *t)
 {
     th_place *place = th_place_of(t);
     if (place->state != TH_PLACE_EMPTY) {
         th_gradient_complete(place);
-        return th_gradient_look(t, place);
+        return th_gradient_tensor(t);
     }
     th_body *zeros = th_tensor_new(ctx, t->dtype, t->ndim, t->size, false, "backward");
     if (zeros) {
@@ -146,13 +146,6 @@ th_status th_pass_begin(th_pass *pass, th_body *t, const th_backward_options *op
     if (last < 0 && !wants(pass, t))
         return TH_OK;
     return seed(pass, t, th_body_of(options->cotangent));
-}
-
-void th_pass_list(th_pass *pass, th_place *place)
-{
-    place->listed = true;
-    place->next_listed = pass->written;
-    pass->written = place;
 }
 
 /* What a pass that failed has left in results. */

@@ -29,7 +29,5 @@ th_status th_pass_begin(th_pass *pass, th_body *t, const th_backward_options *op
 th_status th_pass_end(th_pass *pass);
 /* The pass wants the gradient of a node's input (which must have required one when the node was recorded, too). */
 bool th_pass_wants(const th_pass *pass, const th_node *node, int i);
-/* A leaf's place is about to be written to. */
-void th_pass_list(th_pass *pass, th_place *place);
 
 #endif

@@ -31,7 +31,7 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
 
 /* -- recomputed values -- */
 
-/* Runs a cheap operation's forward once more, into fresh memory for its output 0. */
+/* Runs an operation's forward once more, into fresh memory for its output 0. */
 static th_status run_forward(th_context *ctx, const th_node *node)
 {
     th_frame frame;
@@ -92,7 +92,7 @@ static th_status first_missing(th_context *ctx, const th_node *node, th_storage 
     return TH_OK;
 }
 
-/* A chain of cheap operations is as long as it likes: the nodes that wait are linked, nothing calls itself. */
+/* A chain of recomputed values is as long as it likes: the nodes that wait are linked, nothing calls itself. */
 th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)

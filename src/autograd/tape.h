@@ -11,7 +11,7 @@
 typedef enum th_saved {
     TH_SAVED_NOT,
     TH_SAVED_HELD,      /* the node holds the storage */
-    TH_SAVED_RECOMPUTED /* the storage's producer is cheap: it runs once more when needed */
+    TH_SAVED_RECOMPUTED /* the storage's producer runs once more when it is needed */
 } th_saved;
 
 typedef struct th_operand_record {

@@ -21,7 +21,7 @@ typedef enum th_place_state {
 typedef enum th_place_kind {
     TH_PLACE_OF_LEAF,   /* its memory stays, and what passes bring adds up */
     TH_PLACE_OF_RESULT, /* its memory is the step's: taken when first written, given back when used up */
-    TH_PLACE_CHOSEN     /* a pass's own: as a result's, but kept until the pass ends */
+    TH_PLACE_OF_PASS    /* a pass's own: as a result's, but kept until the pass ends */
 } th_place_kind;
 
 struct th_place {

@@ -26,7 +26,7 @@ typedef struct th_storage {
     int changed_line;
     bool owned;                           /* in the owned arena (or a parameter block), not the step's */
     bool dropped;                         /* the bytes were given back */
-    int64_t producer;                     /* node that can compute it again, or -1 */
+    int64_t producer;                     /* node that can recompute it, or -1 */
     struct th_parameter_entry *parameter; /* where it lies, of a parameter */
 } th_storage;
 
@@ -52,23 +52,23 @@ typedef struct th_part {
 typedef struct th_body {
     th_context *ctx;
     th_tensor *handle; /* that stands for it now */
-    th_life life;
-    bool owned; /* from the owned pool */
-    bool parameter;
-    bool requires_gradient; /* a leaf that asks for one, or a result that depends on such a leaf */
+    th_storage *storage;
+    th_storage own_storage; /* used by tensors that are not views */
+    const char *label;      /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];
     int64_t stride[TH_MAX_DIMS]; /* elements */
     int64_t offset;              /* elements from storage->data */
     char axes[TH_MAX_DIMS + 1];
-    const char *label; /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
-    th_storage *storage;
-    th_storage own_storage; /* used by tensors that are not views */
-    th_place *gradient;     /* of a root: the place of its gradient; else NULL */
-    th_part part;           /* that its gradient is, of whose */
-    int32_t tape_uses;      /* nodes of the current tape that name this owned tensor */
-    int32_t checking; /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
+    bool owned; /* from the owned pool */
+    bool parameter;
+    bool requires_gradient; /* a leaf that asks for one, or a result that depends on such a leaf */
+    th_life life;
+    th_place *gradient; /* of a root: the place of its gradient; else NULL */
+    th_part part;       /* that its gradient is, of whose */
+    int32_t tape_uses;  /* nodes of the current tape that name this owned tensor */
+    int32_t checking;   /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
     struct th_body *next_free; /* links of the owned pool's free list, oldest first */
 } th_body;
 
