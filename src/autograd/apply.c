@@ -8,7 +8,6 @@ static void tape_release(th_context *ctx, void *object)
 {
     th_tape *tape = object;
     th_pool_destroy(ctx, &tape->nodes);
-    th_pool_destroy(ctx, &tape->places);
     th_pool_destroy(ctx, &tape->storages);
     th_bump_destroy(ctx, &tape->bytes);
     th_release(ctx, tape, sizeof *tape);
@@ -26,7 +25,6 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     }
     memset(tape, 0, sizeof *tape);
     th_pool_init(&tape->nodes, sizeof(th_node));
-    th_pool_init(&tape->places, sizeof(th_place));
     th_pool_init(&tape->storages, sizeof(th_storage));
     if (!th_attach(ctx, tape, tape_release)) {
         th_release(ctx, tape, sizeof *tape);
@@ -223,7 +221,7 @@ static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *vie
  * elements). */
 static th_status become_root(th_body *t, th_tape *tape, int64_t node, const char *operation)
 {
-    t->gradient = th_pool_new(t->ctx, &tape->places);
+    t->gradient = th_bump_take(t->ctx, &tape->bytes, sizeof *t->gradient);
     if (t->gradient == NULL)
         return th_fail_memory(t->ctx, operation, sizeof *t->gradient);
     *t->gradient = th_place_new(t, TH_PLACE_OF_RESULT, node);

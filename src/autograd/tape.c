@@ -280,7 +280,6 @@ void th_tape_clear(th_context *ctx)
     th_free_waiting(ctx);
     if (tape) {
         th_pool_reset(&tape->nodes);
-        th_pool_reset(&tape->places);
         th_pool_reset(&tape->storages);
         th_bump_reset(&tape->bytes);
         for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) {

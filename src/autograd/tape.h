@@ -55,9 +55,8 @@ typedef struct th_scope {
 
 typedef struct th_tape {
     th_pool nodes;
-    th_pool places;   /* th_place: of the gradients of results */
-    th_pool storages; /* th_storage: their memory */
-    th_bump bytes;    /* attributes, operand records, paths, regions, a pass's own places */
+    th_pool storages; /* th_storage: of gradients of results */
+    th_bump bytes;    /* attributes, operand records, paths, places of gradients and their regions */
     th_scope scope[TH_MAX_SCOPES];
     char finding[1024];  /* of tracing; "" when there is none */
     bool finding_is_old; /* it stems from the step before */
