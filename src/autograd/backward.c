@@ -228,24 +228,22 @@ static void settle(visit *v)
 }
 
 /* An input whose gradient is the output's own: shared without a copy where possible. */
-static th_status identity_gradient(visit *v, int i)
+static void identity_gradient(visit *v, int i)
 {
-    th_context *ctx = v->pass->ctx;
     th_body *input = v->to[i].input;
     if (th_gradient_share(input, th_node_output(v->node, 0)->tensor))
-        return TH_OK;
+        return;
     th_array target;
     bool add;
     if (th_gradient_open(v->pass, input, &target, &add) != TH_OK)
-        return ctx->error;
+        return;
     sum_to(&v->frame, &target, &v->frame.call.output_gradient[0], add);
     v->frame.call.input_gradient[i] = target;
-    return ctx->error;
 }
 
 /* The gradient of a view that repeats elements: each is added where it lies in the root's, of which the base may be a
  * part and the view another. */
-static th_status add_up(visit *v)
+static void add_up(visit *v)
 {
     th_context *ctx = v->pass->ctx;
     const th_part *part = v->node->repeats;
@@ -253,10 +251,10 @@ static th_status add_up(visit *v)
     th_array whole;
     bool add;
     if (th_gradient_open(v->pass, part->root, &whole, &add) != TH_OK)
-        return ctx->error;
+        return;
     v->frame.call.input_gradient[0] = whole;
     if (ctx->options.shapes_only)
-        return TH_OK;
+        return;
     const int64_t start = th_profile_start(ctx);
     if (!add)
         th_fill_array(ctx, &whole, 0);
@@ -266,36 +264,28 @@ static th_status add_up(visit *v)
     th_add_at_places(&target, source);
     if (start)
         th_profile_sum_of(&v->frame, source, &whole, add, start);
-    return TH_OK;
 }
 
 /* -- one node -- */
 
-static th_status run_backward(visit *v)
-{
-    bool any;
-    if (ask_for_places(v, &any) != TH_OK)
-        return v->pass->ctx->error;
-    return any ? th_frame_run(&v->frame, true) : TH_OK;
-}
-
-static th_status backward_node(th_pass *pass, const th_node *node)
+/* From the gradients of its outputs to those of its inputs. What goes wrong is pending in the context. */
+static void backward_node(th_pass *pass, const th_node *node)
 {
     th_context *ctx = pass->ctx;
     visit v;
+    bool any;
     if (begin(&v, pass, node) != TH_OK)
-        return ctx->error;
+        return;
     if (node->repeats)
         add_up(&v);
-    else
-        run_backward(&v);
+    else if (ask_for_places(&v, &any) == TH_OK && any)
+        th_frame_run(&v.frame, true);
     settle(&v);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
         if (v.to[i].input && has_identity_gradient(node, i))
             identity_gradient(&v, i);
     if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
         th_trace_call(&v.frame, node, true);
-    return ctx->error;
 }
 
 static bool has_gradient(const th_node *node)

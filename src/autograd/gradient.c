@@ -103,7 +103,7 @@ static th_status unshare(th_place *place)
 
 static const th_region *parts_of(const th_place *place)
 {
-    return place->state == TH_PLACE_PARTIAL ? place->written : NULL;
+    return place->state == TH_PLACE_PARTIAL ? place->parts : NULL;
 }
 
 /* Adds a part that nobody has written to the list; the last one makes it full. */
@@ -121,8 +121,8 @@ static th_status cover(th_place *place, const th_region *part)
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
     *entry = *part;
-    entry->next = place->state == TH_PLACE_PARTIAL ? place->written : NULL;
-    place->written = entry;
+    entry->next = place->state == TH_PLACE_PARTIAL ? place->parts : NULL;
+    place->parts = entry;
     place->state = TH_PLACE_PARTIAL;
     return TH_OK;
 }

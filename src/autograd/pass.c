@@ -46,8 +46,8 @@ static void choose(th_pass *pass, th_body *root)
     th_place *before = root->gradient;
     if (before->kind == TH_PLACE_OF_PASS) /* named twice, or two views of it */
         return;
-    if (before->state == TH_PLACE_EARLY && before->kind == TH_PLACE_OF_RESULT)
-        th_gradient_give_back(before); /* a pass that was asked for some gradients does not use it */
+    if (before->kind == TH_PLACE_OF_RESULT && !th_place_kept(before))
+        th_gradient_give_back(before); /* what a forward has written: this pass does not use it */
     th_chosen *chosen = &pass->chosen[pass->n_chosen++];
     *chosen = (th_chosen){th_place_new(root, TH_PLACE_OF_PASS, before->node), before};
     root->gradient = &chosen->place;
@@ -78,7 +78,7 @@ static th_status choose_all(th_pass *pass)
 static th_body *chosen_gradient(th_context *ctx, th_body *t)
 {
     th_place *place = th_place_of(t);
-    if (place->state != TH_PLACE_EMPTY) {
+    if (th_place_begun(place) || th_place_kept(place)) {
         th_gradient_complete(place);
         return th_gradient_tensor(t);
     }
@@ -155,7 +155,7 @@ static void undo(const th_tape *tape)
         const th_node *node = th_node_at(tape, i);
         for (int j = 0; j < node->n_outputs; j++) {
             const th_body *output = th_node_output(node, j)->tensor;
-            if (output && output->gradient && output->gradient->state != TH_PLACE_KEPT)
+            if (output && output->gradient && !th_place_kept(output->gradient))
                 th_gradient_give_back(output->gradient);
         }
     }

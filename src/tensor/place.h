@@ -2,8 +2,9 @@
  *
  * A leaf has one as long as it lives, a result as long as its step, and a backward pass brings its own for tensors that
  * it was asked for by name. Views have none: their gradient is a part of their root's (th_part, tensor.h). What moves a
- * place from one state to the next is in autograd/gradient.c; a picture of it is in ARCHITECTURE.md. Nobody else writes
- * to the fields; whoever wants to know something asks one of the questions below. */
+ * place from one state to the next is in autograd/gradient.c; a picture of it is in ARCHITECTURE.md. The fields are its
+ * matter, and that of a pass while it runs (pass.c, backward.c); whoever else wants to know something asks one of the
+ * questions below. */
 #ifndef TH_TENSOR_PLACE_H
 #define TH_TENSOR_PLACE_H
 
@@ -38,7 +39,7 @@ struct th_place {
             int64_t node;     /* whose forward has written it */
             uint32_t version; /* of the memory then */
         } early;
-        struct th_region *written; /* the parts, while it is partial (autograd/coverage.h) */
+        struct th_region *parts; /* that have been written, while it is partial (autograd/coverage.h) */
     };
     th_storage own_memory; /* of a leaf: what `memory` points to */
     th_body *tensor;       /* of a leaf: what th_gradient gives, made on demand */
