@@ -9,9 +9,9 @@
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
 static breakage broken;
 
-static th_status broken_open(th_context *ctx, th_body *t, bool *add)
+static th_status broken_open(th_pass *pass, th_body *t, th_array *target, bool *add)
 {
-    const th_status status = th_gradient_open(ctx, t, add);
+    const th_status status = th_gradient_open(pass, t, target, add);
     if (broken == OPEN_OVERWRITES)
         *add = false;
     return status;

@@ -379,6 +379,26 @@ START_TEST(a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one)
 }
 END_TEST
 
+/* A pass that has begun to write a gradient and then failed leaves nothing of the one that was kept before. */
+START_TEST(a_kept_gradient_that_a_failed_backward_has_touched_is_empty)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    th_tensor *untouched = th_keep_gradient(th_scale(x, 2));
+    th_tensor *h = th_keep_gradient(th_mul(x, untouched));
+    th_tensor *loss = total(th_scale(h, 3));
+    const th_backward_options keep = {.keep_tape = true};
+    ck_assert_int_eq(th_backward_with(loss, &keep), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(h), TH_INDEX(1)), 3);
+    ck_assert_double_eq(th_get(th_gradient(untouched), TH_INDEX(1)), 6);
+    ck_assert_int_eq(th_fill(x, 5), TH_OK);
+    ck_assert_int_eq(th_backward_with(loss, &keep), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "mul saved at");
+    th_error_clear(ctx);
+    ck_assert_ptr_null(th_gradient(h));
+    ck_assert_double_eq(th_get(th_gradient(untouched), TH_INDEX(1)), 6);
+}
+END_TEST
+
 START_TEST(a_gradient_that_was_read_by_an_operation_and_changed_is_an_error)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(1)), *w = counting_leaf(TH_SHAPE(1));
@@ -774,6 +794,7 @@ int main(void)
     tcase_add_test(tcase, a_chosen_gradient_is_not_overwritten_by_the_next);
     tcase_add_test(tcase, a_tape_can_be_walked_in_two_parts);
     tcase_add_test(tcase, a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one);
+    tcase_add_test(tcase, a_kept_gradient_that_a_failed_backward_has_touched_is_empty);
     tcase_add_test(tcase, a_gradient_that_was_read_by_an_operation_and_changed_is_an_error);
     tcase_add_test(tcase, the_handle_of_a_gradient_cannot_be_freed);
     tcase_add_test(tcase, only_what_is_owned_can_become_a_leaf);

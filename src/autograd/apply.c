@@ -1,7 +1,7 @@
 /* Running an operation and recording it. */
 #include <string.h>
 
-#include "autograd/tape.h"
+#include "autograd/gradient.h"
 #include "tensor/checked.h"
 
 static void tape_release(th_context *ctx, void *object)
@@ -179,62 +179,83 @@ static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame
     return t;
 }
 
-/* The view's place in its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
+/* The view's part of its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
  * expand), the shape rule's answer for it. */
-static th_status view_gradient_geometry(th_frame *frame, th_body *view, const th_body *base)
+static th_status set_part(th_frame *frame, th_body *view, const th_body *base)
 {
-    view->root = base->root;
+    view->part.root = base->part.root;
     view->requires_gradient = true;
-    if (base->gradient_offset == base->offset &&
-        memcmp(base->gradient_stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
-        memcpy(view->gradient_stride, view->stride, sizeof view->stride);
-        view->gradient_offset = view->offset;
+    if (base->part.offset == base->offset &&
+        memcmp(base->part.stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
+        memcpy(view->part.stride, view->stride, sizeof view->stride);
+        view->part.offset = view->offset;
         return TH_OK;
     }
-    memcpy(frame->call.input[0].stride, base->gradient_stride, sizeof base->gradient_stride);
+    memcpy(frame->call.input[0].stride, base->part.stride, sizeof base->part.stride);
     if (th_frame_shape(frame) != TH_OK)
         return frame->call.ctx->error;
     if (frame->output[0].ndim != view->ndim ||
         memcmp(frame->output[0].size, view->size, (size_t)view->ndim * sizeof view->size[0]) != 0)
         return th_call_fail(&frame->call, TH_ERROR_STATE, "the shape rule declares another shape for other strides");
-    memcpy(view->gradient_stride, frame->output[0].stride, sizeof view->gradient_stride);
-    view->gradient_offset = base->gradient_offset + frame->view_offset;
+    memcpy(view->part.stride, frame->output[0].stride, sizeof view->part.stride);
+    view->part.offset = base->part.offset + frame->view_offset;
     return TH_OK;
 }
 
 /* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
  * overwrite each other. */
-static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_places **places)
+static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_part **repeats)
 {
-    *places = NULL;
-    if (th_strides_distinct(view->ndim, view->size, view->gradient_stride))
+    if (th_strides_distinct(view->ndim, view->size, view->part.stride))
         return TH_OK;
     th_context *ctx = frame->call.ctx;
-    th_places *kept = th_bump_take(ctx, &tape->bytes, sizeof *kept);
-    if (kept == NULL)
-        return th_fail_memory(ctx, frame->call.op->name, sizeof *kept);
-    memcpy(kept->stride, view->gradient_stride, sizeof kept->stride);
-    kept->offset = view->gradient_offset;
-    *places = kept;
+    th_part *part = th_bump_take(ctx, &tape->bytes, sizeof *part);
+    if (part == NULL)
+        return th_fail_memory(ctx, frame->call.op->name, sizeof *part);
+    *part = view->part;
+    *repeats = part;
     return TH_OK;
 }
 
-/* A result whose gradient has memory of its own, laid out as the value is (densely, where the value repeats elements).
- */
-static void become_root(th_body *t, int64_t node, int output)
+/* The gradient of a result gets a place of its own, laid out as the value is (densely, where the value repeats
+ * elements). */
+static th_status become_root(th_body *t, th_tape *tape, int64_t node, const char *operation)
 {
+    t->gradient = th_bump_take(t->ctx, &tape->bytes, sizeof *t->gradient);
+    if (t->gradient == NULL)
+        return th_fail_memory(t->ctx, operation, sizeof *t->gradient);
+    *t->gradient = th_place_new(t, TH_PLACE_OF_RESULT, node);
     t->requires_gradient = true;
-    t->root = t;
-    t->node = node;
-    t->output = output;
-    t->gradient_offset = 0;
+    t->part.root = t;
+    t->part.offset = 0;
     bool repeats = false;
     for (int d = 0; d < t->ndim; d++)
         repeats |= t->size[d] > 1 && t->stride[d] == 0;
     if (repeats || t->storage != &t->own_storage)
-        th_contiguous_strides(t->ndim, t->size, t->gradient_stride);
+        th_contiguous_strides(t->ndim, t->size, t->part.stride);
     else
-        memcpy(t->gradient_stride, t->stride, sizeof t->stride);
+        memcpy(t->part.stride, t->stride, sizeof t->stride);
+    return TH_OK;
+}
+
+/* Where the gradients of a node's outputs will lie: that of a view in its base's, unless the view repeats elements;
+ * *repeats then says where they are added up. */
+static th_status place_outputs(th_frame *frame, th_tape *tape, th_body *const *inputs, th_body *const *outputs,
+                               const th_part **repeats)
+{
+    const th_op *op = frame->call.op;
+    *repeats = NULL;
+    if ((op->flags & TH_OP_VIEW) && !op->identity_gradients) {
+        if (set_part(frame, outputs[0], inputs[0]) != TH_OK ||
+            note_repeats(frame, tape, outputs[0], repeats) != TH_OK || *repeats == NULL)
+            return frame->call.ctx->error;
+    }
+    const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
+    for (int i = 0; i < frame->call.n_outputs; i++)
+        if (outputs[i] && th_is_floating(outputs[i]->dtype) && (differentiable_outputs & (1u << i)) &&
+            become_root(outputs[i], tape, tape->nodes.count, op->name) != TH_OK)
+            return frame->call.ctx->error;
+    return TH_OK;
 }
 
 /* The node depends on whatever this one does. */
@@ -264,10 +285,8 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
-    const bool view = (op->flags & TH_OP_VIEW) && !op->identity_gradients;
-    const th_places *places = NULL;
-    if (view && (view_gradient_geometry(frame, outputs[0], inputs[0]) != TH_OK ||
-                 note_repeats(frame, tape, outputs[0], &places) != TH_OK))
+    const th_part *repeats;
+    if (place_outputs(frame, tape, inputs, outputs, &repeats) != TH_OK)
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
     th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
@@ -281,14 +300,14 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
                       .n_outputs = n_outputs,
                       .operand = operand,
                       .random = frame->call.random,
-                      .places = places,
+                      .repeats = repeats,
                       .training = frame->call.training,
                       .bfloat16 = ctx->machine.bfloat16_products,
                       .path = ctx->path,
                       .lowest = index};
     th_location(&node->file, &node->line);
 
-    const bool cheap = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
+    const bool recompute = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
     for (int i = 0; i < n; i++) {
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)
@@ -296,9 +315,8 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[i].requires_gradient = inputs[i]->requires_gradient;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
-        if (inputs[i]->root)
-            reach(ctx, node, inputs[i]->root->node);
-        if (cheap || th_op_names(op, saved, i))
+        reach(ctx, node, th_place_node(inputs[i]));
+        if (recompute || th_op_names(op, saved, i))
             save_operand(ctx, node, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
@@ -306,10 +324,7 @@ static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *i
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
-        const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
-        if (th_is_floating(t->dtype) && (differentiable_outputs & (1u << i)) && (!view || places))
-            become_root(t, index, i);
-        if (cheap && i == 0)
+        if (recompute && i == 0)
             t->storage->producer = index;
         if (saved & TH_SAVE_OUTPUT(i))
             save_operand(ctx, node, &operand[n + i]);
@@ -352,8 +367,9 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     return TH_OK;
 }
 
-static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
-                     th_body **outputs)
+/* The call itself: outputs, forward, node. */
+static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
+                         th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -369,7 +385,7 @@ static th_status run(th_frame *frame, th_tape *tape, int n, th_body *const *inpu
         return ctx->error;
     if (recording && record(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
-    if (recording)
+    if (frame->call.early)
         th_early_claim(frame, n, inputs, tape->nodes.count - 1);
     if (ctx->tracing && op->forward)
         th_trace_call(frame, recording ? th_node_at(tape, tape->nodes.count - 1) : NULL, false);
@@ -431,7 +447,7 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
     th_frame frame;
     th_body *outputs[TH_MAX_OUTPUTS] = {NULL};
     if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
-        run(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
+        compute(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
         abandon(TH_MAX_OUTPUTS, outputs);
         ctx->calls[TH_STREAM_DROPOUT] = calls; /* what failed has drawn nothing */
         return NULL;

@@ -7,18 +7,25 @@
 
 #include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
+#include "tensor/place.h"
 
 /* A tensor that the function reads: a copy of an input, or somebody else's (a parameter, a constant), which lies in
  * memory of the checker's, in the checking type, until the end of the check. */
 typedef struct th_leaf {
     th_body *tensor;
-    bool copy;           /* of an input: the checker's own */
-    bool checked;        /* its gradient is */
-    th_body before;      /* somebody else's tensor as it was */
-    th_storage values;   /* of somebody else's: where it lies meanwhile */
-    th_storage gradient; /* the same of the gradient that this check computes */
-    uint32_t version;    /* of the values, as the checker left them */
-    int position;        /* of the input, or n_inputs and up for parameters */
+    bool copy;         /* of an input: the checker's own */
+    bool checked;      /* its gradient is */
+    th_storage values; /* of somebody else's: where it lies meanwhile; of a copy: the input once more */
+    th_place gradient; /* of somebody else's: the place of the gradient that this check computes */
+    struct {
+        th_storage *storage;
+        th_place *gradient;
+        th_dtype dtype;
+        char axes[TH_MAX_DIMS + 1];
+        bool requires_gradient;
+    } before;         /* somebody else's tensor as it was */
+    uint32_t version; /* of the values, as the checker left them */
+    int position;     /* of the input, or n_inputs and up for parameters */
     int64_t numel;
     int64_t first; /* column of its element 0 among all checked elements */
     char name[96];

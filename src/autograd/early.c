@@ -15,17 +15,11 @@ static bool is_wanted(const th_op *op, int i, const th_body *input)
     return is_early(op, i) && input && input->requires_gradient;
 }
 
-static bool can_be_offered(const th_body *t)
-{
-    return t == t->root && !th_gradient_begun(t) && !t->early &&
-           th_strides_contiguous(t->ndim, t->size, t->gradient_stride);
-}
-
 static bool all_can_be_offered(const th_op *op, int n, th_body *const *inputs)
 {
     for (int i = 0; i < n; i++)
         if (is_wanted(op, i, inputs[i])) {
-            if (!can_be_offered(inputs[i]))
+            if (!th_gradient_can_be_early(inputs[i]))
                 return false;
             for (int j = 0; j < i; j++)
                 if (is_early(op, j) && inputs[j] == inputs[i])
@@ -46,10 +40,8 @@ th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
     for (int i = 0; i < n; i++) {
         if (!is_wanted(op, i, inputs[i]))
             continue;
-        if (th_gradient_reserve(ctx, inputs[i]) != TH_OK)
+        if (th_gradient_offer(inputs[i], &frame->call.input_gradient[i]) != TH_OK)
             return ctx->error;
-        th_storage_changed(inputs[i]->gradient); /* an operation may have read it through th_gradient */
-        frame->call.input_gradient[i] = th_gradient_array(inputs[i]);
     }
     frame->call.early = true;
     return TH_OK;
@@ -57,32 +49,27 @@ th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
 
 void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node)
 {
-    for (int i = 0; i < n && frame->call.early; i++)
-        if (frame->call.input_gradient[i].given) {
-            inputs[i]->early = 1 + node;
-            inputs[i]->early_version = inputs[i]->gradient->version;
-        }
+    for (int i = 0; i < n; i++)
+        if (frame->call.input_gradient[i].given)
+            th_gradient_claim(inputs[i], node);
 }
 
-bool th_early_stands(const th_context *ctx, const th_node *node)
+bool th_early_stands(const th_pass *pass, const th_node *node)
 {
     const th_op *op = node->op;
-    if (op->early == 0 || ctx->tape->wrt)
+    if (op->early == 0 || pass->chosen)
         return false;
-    const int64_t index = th_node_output(node, 0)->tensor->node;
-    for (int i = 0; i < node->n_inputs; i++) {
-        const th_body *input = th_node_input(node, i)->tensor;
-        if (!is_early(op, i) || !th_input_gradient_wanted(ctx, node, i))
-            continue;
-        if (input->early != 1 + index || input->early_version != input->gradient->version)
-            return false; /* taken, or written to through a handle from before */
-    }
+    const int64_t index = th_place_node(th_node_output(node, 0)->tensor);
+    for (int i = 0; i < node->n_inputs; i++)
+        if (is_early(op, i) && th_pass_wants(pass, node, i) &&
+            !th_gradient_claimed(th_node_input(node, i)->tensor, index))
+            return false;
     return true;
 }
 
 void th_early_forget(const th_node *node)
 {
-    for (int i = 0; i < node->n_inputs; i++)
+    for (int i = 0; i < node->n_inputs && node->op->early; i++)
         if (is_early(node->op, i) && th_node_input(node, i)->tensor)
-            th_node_input(node, i)->tensor->early = 0;
+            th_gradient_unclaim(th_node_input(node, i)->tensor);
 }

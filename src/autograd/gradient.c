@@ -1,64 +1,35 @@
-/* Gradient memory: see gradient.h. */
+/* What moves the place of a gradient from one state to the next: see gradient.h, and the picture in ARCHITECTURE.md. */
 #include "autograd/gradient.h"
 
 #include <string.h>
 
 #include "autograd/coverage.h"
 #include "tensor/checked.h"
-#include "tensor/elementwise.h"
 #include "tensor/parameter.h"
 
 /* So many parts of one gradient are told apart. What comes then finds the gradient completed with zeros, and adds: the
  * time for many views of one tensor grows with their number, not with its square. */
-enum { MOST_REGIONS = 64 };
+enum { MOST_PARTS = 64 };
 
-/* Lists of the current backward, in the tape's bump. */
-struct th_touched {
-    th_body *leaf;
-    struct th_touched *next;
-};
+/* -- questions -- */
 
-struct th_stashed {
-    th_body *root;
-    th_storage *gradient; /* of a leaf: what it has accumulated; of an intermediate result: what was kept */
-    bool full;
-    struct th_stashed *next;
-};
-
-bool th_gradient_wanted(const th_context *ctx, const th_body *t)
+void th_gradient_array(const th_body *t, th_array *array)
 {
-    if (t == NULL || !t->requires_gradient)
-        return false;
-    const th_body *root = t->root;
-    if (root->wrt_target)
-        return true;
-    return root->node < 0 ? !ctx->tape->wrt : th_node_at(ctx->tape, root->node)->wanted;
+    *array = (th_array){.given = true, .dtype = t->dtype, .ndim = t->ndim};
+    memcpy(array->size, t->size, sizeof t->size);
+    memcpy(array->stride, t->part.stride, sizeof t->part.stride);
+    memcpy(array->axes, t->axes, sizeof t->axes);
+    char *data = th_place_of(t)->memory->data;
+    array->data = data ? data + (size_t)t->part.offset * th_dtype_size(t->dtype) : NULL;
 }
 
-bool th_input_gradient_wanted(const th_context *ctx, const th_node *node, int i)
+/* It outlasts the backward of the node that made its root. */
+static bool is_kept(const th_place *place)
 {
-    const th_operand_record *input = th_node_input(node, i);
-    return input->requires_gradient && th_gradient_wanted(ctx, input->tensor);
+    return place->keep || place->kind == TH_PLACE_OF_PASS || place->root->ctx->keep_values;
 }
 
-th_array th_gradient_array(const th_body *t)
-{
-    th_array array = {.given = true, .dtype = t->dtype, .ndim = t->ndim};
-    memcpy(array.size, t->size, sizeof t->size);
-    memcpy(array.stride, t->gradient_stride, sizeof t->gradient_stride);
-    memcpy(array.axes, t->axes, sizeof t->axes);
-    char *data = t->root->gradient->data;
-    array.data = data ? data + (size_t)t->gradient_offset * th_dtype_size(t->dtype) : NULL;
-    return array;
-}
-
-static size_t gradient_bytes(const th_body *root)
-{
-    size_t bytes = 0;
-    (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype),
-                           &bytes); /* fitted when the value was made */
-    return bytes;
-}
+/* -- memory -- */
 
 static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes, bool owned)
 {
@@ -81,327 +52,306 @@ static th_storage *step_storage(th_context *ctx, size_t bytes)
     return fill_storage(ctx, storage, bytes, false) == TH_OK ? storage : NULL;
 }
 
-th_status th_gradient_reserve(th_context *ctx, th_body *root)
+/* A parameter's lies in its block; in another place, that of a check, it must not. */
+static th_status leaf_memory(th_place *place, size_t bytes)
 {
-    root->early = 0;
-    if (root->gradient)
-        return TH_OK;
-    if (root->node >= 0 || root->wrt_target) {
-        root->gradient = step_storage(ctx, gradient_bytes(root));
-        return root->gradient ? TH_OK : ctx->error;
-    }
-    const th_status status = root->parameter ? th_parameter_gradient_memory(root)
-                                             : fill_storage(ctx, &root->gradient_storage, gradient_bytes(root), true);
+    th_body *root = place->root;
+    const th_status status = root->parameter && place == th_place_beside(root)
+                                 ? th_parameter_gradient_memory(root, &place->own_memory)
+                                 : fill_storage(root->ctx, &place->own_memory, bytes, true);
     if (status == TH_OK)
-        root->gradient = &root->gradient_storage;
+        place->memory = &place->own_memory;
     return status;
 }
 
-static void forget(th_body *root)
+/* Ready to be written to: what does not count is gone, and there is memory. */
+static th_status prepare(th_place *place)
 {
-    root->gradient_full = false;
-    root->covered = NULL;
-}
-
-/* The memory of an intermediate result's gradient goes back, and with it what a forward has written there. */
-static void give_back(th_body *root)
-{
-    if (root->gradient)
-        th_storage_drop(root->ctx, root->gradient);
-    root->gradient = NULL;
-    root->early = 0;
-    forget(root);
-}
-
-static th_status note_touched(th_context *ctx, th_body *root)
-{
-    if (root->node >= 0 || root->touched)
+    if (place->state == TH_PLACE_KEPT) /* others may still read it there */
+        th_gradient_give_back(place);
+    else if (!th_place_begun(place))
+        place->state = TH_PLACE_EMPTY;
+    if (place->memory)
         return TH_OK;
-    struct th_touched *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
-    if (entry == NULL)
-        return th_fail_memory(ctx, "backward", sizeof *entry);
-    *entry = (struct th_touched){root, ctx->tape->touched};
-    ctx->tape->touched = entry;
-    root->touched = true;
-    if (root->gradient_refused && !root->wrt_target) {
-        root->gradient_refused = false;
-        forget(root);
-    }
-    th_storage_changed(root->gradient); /* an operation may have read it through th_gradient */
-    return TH_OK;
+    const th_body *root = place->root;
+    size_t bytes = 0;
+    (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype),
+                           &bytes); /* fitted when the value was made */
+    if (place->kind == TH_PLACE_OF_LEAF)
+        return leaf_memory(place, bytes);
+    place->memory = step_storage(root->ctx, bytes);
+    return place->memory ? TH_OK : root->ctx->error;
 }
 
 /* A gradient that is about to be added to must not be shared. */
-static th_status unshare(th_context *ctx, th_body *root)
+static th_status unshare(th_place *place)
 {
-    if (root->node < 0 || root->gradient->holds == 1)
+    if (place->kind == TH_PLACE_OF_LEAF || place->memory->holds == 1)
         return TH_OK;
-    th_storage *copy = step_storage(ctx, root->gradient->bytes);
+    th_context *ctx = place->root->ctx;
+    th_storage *copy = step_storage(ctx, place->memory->bytes);
     if (copy == NULL)
         return ctx->error;
     if (copy->data && copy->bytes)
-        memcpy(copy->data, root->gradient->data, copy->bytes);
-    th_storage_drop(ctx, root->gradient);
-    root->gradient = copy;
+        memcpy(copy->data, place->memory->data, copy->bytes);
+    th_storage_drop(ctx, place->memory);
+    place->memory = copy;
     return TH_OK;
 }
 
-static void set_full(th_body *root)
+/* -- moves in a pass -- */
+
+static const th_region *parts_of(const th_place *place)
 {
-    root->gradient_full = true;
-    root->covered = NULL;
+    return place->state == TH_PLACE_PARTIAL ? place->parts : NULL;
 }
 
-/* Adds a region nobody has written to the list. */
-static th_status cover(th_context *ctx, th_body *root, const th_region *region)
+/* Adds a part that nobody has written to the list; the last one makes it full. */
+static th_status cover(th_place *place, const th_region *part)
 {
-    int64_t covered = region->numel;
-    for (const th_region *r = root->covered; r; r = r->next)
+    int64_t covered = part->numel;
+    for (const th_region *r = parts_of(place); r; r = r->next)
         covered += r->numel;
-    if (covered == th_tensor_numel(root)) {
-        set_full(root);
+    if (covered == th_tensor_numel(place->root)) {
+        place->state = TH_PLACE_FULL;
         return TH_OK;
     }
+    th_context *ctx = place->root->ctx;
     th_region *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
-    *entry = *region;
-    entry->next = root->covered;
-    root->covered = entry;
+    *entry = *part;
+    entry->next = place->state == TH_PLACE_PARTIAL ? place->parts : NULL;
+    place->parts = entry;
+    place->state = TH_PLACE_PARTIAL;
     return TH_OK;
 }
 
-th_status th_gradient_open(th_context *ctx, th_body *t, bool *add)
+/* Finds out whether t's part has been written; from here on it has. */
+static th_status open_part(th_place *place, const th_body *t, bool *add)
 {
-    th_body *root = t->root;
-    if (th_gradient_reserve(ctx, root) != TH_OK || note_touched(ctx, root) != TH_OK)
-        return ctx->error;
-    if (!root->gradient_full) {
-        const th_region region = th_region_of(t);
+    if (place->state != TH_PLACE_FULL) {
+        const th_region part = th_region_of(t);
         th_relation relation = TH_DISJOINT;
-        int regions = 0;
-        for (const th_region *r = root->covered; r && relation == TH_DISJOINT; r = r->next, regions++)
-            relation = th_region_relation(r, &region);
+        int parts = 0;
+        for (const th_region *r = parts_of(place); r && relation == TH_DISJOINT; r = r->next, parts++)
+            relation = th_region_relation(r, &part);
         *add = relation == TH_INSIDE;
         if (*add)
             return TH_OK;
-        if (relation == TH_DISJOINT && regions < MOST_REGIONS)
-            return cover(ctx, root, &region);
-        th_gradient_complete(root);
+        if (relation == TH_DISJOINT && parts < MOST_PARTS)
+            return cover(place, &part);
+        th_gradient_complete(place);
     }
     *add = true;
-    return unshare(ctx, root);
+    return unshare(place);
 }
 
-void th_gradient_share(th_body *root, th_storage *storage)
+th_status th_gradient_open(th_pass *pass, th_body *t, th_array *target, bool *add)
 {
-    th_storage_hold(storage);
-    if (root->gradient) /* reserved early, and not used */
-        th_storage_drop(root->ctx, root->gradient);
-    root->early = 0;
-    root->gradient = storage;
-    set_full(root);
+    th_place *place = th_place_of(t);
+    if (prepare(place) != TH_OK)
+        return pass->ctx->error;
+    if (place->kind == TH_PLACE_OF_LEAF && !place->listed) {
+        place->listed = true;
+        place->next_listed = pass->written;
+        pass->written = place;
+        th_storage_changed(place->memory); /* an operation may have read it through th_gradient */
+    }
+    if (open_part(place, t, add) != TH_OK)
+        return pass->ctx->error;
+    th_gradient_array(t, target);
+    return TH_OK;
 }
 
-th_status th_gradient_take_value(th_context *ctx, th_body *root)
+/* The gradients of both lie in memory alike, and nothing has begun that of input, which is a result. */
+static bool can_share(const th_body *input, const th_body *output)
 {
-    th_storage *gradient = th_pool_new(ctx, &ctx->tape->storages), *value = root->storage;
-    if (gradient == NULL)
-        return th_fail_memory(ctx, "backward", sizeof *gradient);
-    *gradient =
+    const th_place *place = input->gradient;
+    const size_t bytes = (size_t)input->ndim * sizeof input->size[0];
+    return place && place->node >= 0 && !th_place_begun(place) && input->dtype == output->dtype &&
+           input->ndim == output->ndim && memcmp(input->size, output->size, bytes) == 0 &&
+           memcmp(input->part.stride, output->part.stride, bytes) == 0;
+}
+
+static void share(th_place *place, th_storage *memory)
+{
+    th_storage_hold(memory);
+    if (place->memory) /* taken for an early gradient, or kept */
+        th_storage_drop(place->root->ctx, place->memory);
+    place->memory = memory;
+    place->state = TH_PLACE_FULL;
+}
+
+bool th_gradient_share(th_body *input, const th_body *output)
+{
+    if (!can_share(input, output))
+        return false;
+    share(input->gradient, output->gradient->memory);
+    return true;
+}
+
+bool th_gradient_take_over(th_body *input, const th_body *output)
+{
+    return output->gradient->memory->holds == 1 && !is_kept(output->gradient) && th_gradient_share(input, output);
+}
+
+th_status th_gradient_take_over_value(th_body *input, bool *taken)
+{
+    th_context *ctx = input->ctx;
+    th_place *place = input->gradient;
+    th_storage *value = input->storage;
+    *taken = place && place->kind == TH_PLACE_OF_RESULT && !place->memory && !is_kept(place) &&
+             value == &input->own_storage && value->holds == 1 &&
+             memcmp(input->stride, input->part.stride, sizeof input->stride) == 0;
+    if (!*taken)
+        return TH_OK;
+    th_storage *memory = th_pool_new(ctx, &ctx->tape->storages);
+    if (memory == NULL)
+        return th_fail_memory(ctx, "backward", sizeof *memory);
+    *memory =
         (th_storage){.data = value->data, .block = value->block, .bytes = value->bytes, .holds = 1, .producer = -1};
     value->data = value->block = NULL;
     value->dropped = true;
     value->holds = 0;
-    root->gradient = gradient;
-    set_full(root);
+    place->memory = memory;
+    place->state = TH_PLACE_FULL;
     return TH_OK;
 }
 
-void th_gradient_complete(th_body *root)
+void th_gradient_complete(th_place *place)
 {
-    if (root->gradient_full)
+    if (th_place_complete(place))
         return;
-    th_fill_uncovered(root->covered, root->gradient->data, th_tensor_numel(root), th_dtype_size(root->dtype));
-    set_full(root);
+    const th_body *root = place->root;
+    th_fill_uncovered(parts_of(place), place->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
+    place->state = TH_PLACE_FULL;
 }
 
-void th_gradient_used_up(th_body *root)
+bool th_gradient_read(const th_body *output, th_array *array)
 {
-    th_context *ctx = root->ctx;
-    if (!th_gradient_begun(root)) /* none, or one that a forward has computed and nobody has asked for yet */
-        return;
-    if (root->keep_gradient || root->wrt_target || ctx->keep_values) {
-        th_gradient_complete(root); /* nobody has, where the node that made it was not walked */
-        if (root->kept)
-            th_storage_drop(ctx, root->kept);
-        root->kept = root->gradient;
+    if (output == NULL || !th_place_begun(output->gradient))
+        return false;
+    if (!th_place_complete(output->gradient))
+        th_gradient_complete(output->gradient);
+    th_gradient_array(output, array);
+    return true;
+}
+
+void th_gradient_release(const th_body *output)
+{
+    if (output == NULL || !th_place_begun(output->gradient))
+        return; /* there is none, or one that a forward has computed and nobody has asked for yet */
+    if (is_kept(output->gradient)) {
+        th_gradient_complete(output->gradient); /* nobody has, where the node that made it was not walked */
+        output->gradient->state = TH_PLACE_KEPT;
     } else {
-        th_storage_drop(ctx, root->gradient);
+        th_gradient_give_back(output->gradient);
     }
-    root->gradient = NULL;
-    forget(root);
 }
 
-/* -- around a pass -- */
+/* -- moves around a pass -- */
 
-/* A root whose gradient was asked for: the one it has is set aside. */
-static th_status stash(th_context *ctx, th_body *root)
+void th_gradient_empty(const th_body *t)
 {
-    struct th_stashed *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
-    if (entry == NULL)
-        return th_fail_memory(ctx, "backward", sizeof *entry);
-    *entry = (struct th_stashed){root, root->node < 0 ? root->gradient : root->kept, root->gradient_full,
-                                 ctx->tape->stashed};
-    ctx->tape->stashed = entry;
-    if (root->node >= 0)
-        give_back(root);
-    root->gradient = root->kept = NULL;
-    forget(root);
-    root->wrt_target = true;
+    th_place *place = th_place_of(t);
+    if (place && place->kind == TH_PLACE_OF_LEAF && place->state != TH_PLACE_EARLY)
+        place->state = TH_PLACE_EMPTY;
+}
+
+void th_gradient_refuse(const th_body *t)
+{
+    th_place_of(t)->state = TH_PLACE_REFUSED;
+}
+
+void th_gradient_give_back(th_place *place)
+{
+    if (place->memory)
+        th_storage_drop(place->root->ctx, place->memory);
+    place->memory = NULL;
+    place->state = TH_PLACE_EMPTY;
+}
+
+void th_gradient_keep(th_place *place, const th_place *chosen)
+{
+    if (chosen->state != TH_PLACE_KEPT || !is_kept(place))
+        return;
+    share(place, chosen->memory);
+    place->state = TH_PLACE_KEPT;
+}
+
+/* -- gradients that a forward computes -- */
+
+bool th_gradient_can_be_early(const th_body *t)
+{
+    return t->gradient && t->gradient->state == TH_PLACE_EMPTY &&
+           th_strides_contiguous(t->ndim, t->size, t->part.stride);
+}
+
+th_status th_gradient_offer(th_body *t, th_array *array)
+{
+    if (prepare(t->gradient) != TH_OK)
+        return t->ctx->error;
+    th_storage_changed(t->gradient->memory); /* an operation may have read it through th_gradient */
+    th_gradient_array(t, array);
     return TH_OK;
 }
 
-th_status th_gradients_begin(th_context *ctx, const th_backward_options *options)
+void th_gradient_claim(const th_body *t, int64_t node)
 {
-    ctx->tape->wrt = options->n_wrt > 0;
-    for (int i = 0; i < options->n_wrt; i++) {
-        const th_body *t = th_usable(options->wrt[i], ctx, "backward", "a tensor of wrt");
-        if (t == NULL)
-            break;
-        if (!t->requires_gradient) {
-            th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "wrt[%d] does not require a gradient", i);
-            break;
-        }
-        if (!t->root->wrt_target && stash(ctx, t->root) != TH_OK)
-            break;
-    }
-    return ctx->error ? th_gradients_end(ctx, options) : TH_OK;
+    th_place *place = t->gradient;
+    place->state = TH_PLACE_EARLY;
+    place->early.node = node;
+    place->early.version = place->memory->version;
 }
 
-/* The chosen gradient of t as a tensor of the step. */
-static th_body *chosen(th_context *ctx, th_body *t)
+bool th_gradient_claimed(const th_body *t, int64_t node)
 {
-    th_body *root = t->root;
-    th_storage *storage = root->node < 0 ? root->gradient : root->kept;
-    if (storage == NULL) {
-        th_body *zeros = th_tensor_new(ctx, t->dtype, t->ndim, t->size, false, "backward");
-        if (zeros) {
-            const th_array array = th_tensor_array(zeros);
-            th_fill_array(ctx, &array, 0);
-        }
-        return zeros;
-    }
-    if (root->node < 0)
-        th_gradient_complete(root);
-    return th_gradient_alias(t, storage, false);
+    const th_place *place = t->gradient;
+    return place && place->state == TH_PLACE_EARLY && place->early.node == node &&
+           place->early.version == place->memory->version;
 }
 
-static void hand_out(th_context *ctx, const th_backward_options *options)
+void th_gradient_unclaim(const th_body *t)
 {
-    for (int i = 0; i < options->n_wrt && !ctx->error; i++)
-        if (options->gradients)
-            options->gradients[i] = th_handle_of(chosen(ctx, th_body_of(options->wrt[i])));
-}
-
-static void drop_if(th_context *ctx, th_storage *storage)
-{
-    if (storage)
-        th_storage_drop(ctx, storage);
-}
-
-/* Leaves get back what they had. So do intermediate results, unless this pass has brought a gradient that is to be kept
- * for reading. */
-static void end_wrt(th_context *ctx)
-{
-    th_tape *tape = ctx->tape;
-    for (struct th_stashed *entry = tape->stashed; entry; entry = entry->next) {
-        th_body *root = entry->root;
-        root->wrt_target = false;
-        if (root->node < 0) {
-            drop_if(ctx, root->gradient);
-            forget(root);
-            root->gradient = entry->gradient;
-            root->gradient_full = entry->full;
-            root->touched = false;
-        } else if (root->kept && (root->keep_gradient || ctx->keep_values)) {
-            drop_if(ctx, entry->gradient);
-        } else {
-            drop_if(ctx, root->kept);
-            root->kept = entry->gradient;
-        }
-    }
-    tape->stashed = NULL;
-    tape->wrt = false;
-}
-
-static void drop_unfinished(th_context *ctx)
-{
-    for (int64_t i = 0; i < ctx->tape->nodes.count; i++) {
-        th_node *node = th_node_at(ctx->tape, i);
-        for (int j = 0; j < node->n_outputs; j++) {
-            th_body *output = th_node_output(node, j)->tensor;
-            if (output && output->root == output)
-                give_back(output);
-        }
-    }
-}
-
-th_status th_gradients_end(th_context *ctx, const th_backward_options *options)
-{
-    th_tape *tape = ctx->tape;
-    hand_out(ctx, options);
-    if (ctx->error)
-        drop_unfinished(ctx);
-    for (struct th_touched *entry = tape->touched; entry; entry = entry->next) {
-        entry->leaf->touched = false;
-        if (ctx->error)
-            forget(entry->leaf);
-        else if (!entry->leaf->wrt_target)
-            th_gradient_complete(entry->leaf);
-    }
-    tape->touched = NULL;
-    end_wrt(ctx);
-    return ctx->error;
+    if (t->gradient && t->gradient->state == TH_PLACE_EARLY)
+        t->gradient->state = TH_PLACE_EMPTY;
 }
 
 /* -- reading -- */
 
-th_body *th_gradient_alias(th_body *t, th_storage *storage, bool owned)
+static th_body *tensor_on(const th_body *t, th_storage *memory, bool owned)
 {
-    th_body *alias = th_handle_new(t->ctx, owned, "gradient");
-    if (alias == NULL)
+    th_body *tensor = th_handle_new(t->ctx, owned, "gradient");
+    if (tensor == NULL)
         return NULL;
-    alias->storage = storage;
-    alias->dtype = t->dtype;
-    alias->ndim = t->ndim;
-    memcpy(alias->size, t->size, sizeof t->size);
-    memcpy(alias->stride, t->gradient_stride, sizeof t->gradient_stride);
-    memcpy(alias->axes, t->axes, sizeof t->axes);
-    alias->offset = t->gradient_offset;
-    th_storage_hold(storage);
-    return alias;
+    tensor->storage = memory;
+    tensor->dtype = t->dtype;
+    tensor->ndim = t->ndim;
+    memcpy(tensor->size, t->size, sizeof t->size);
+    memcpy(tensor->stride, t->part.stride, sizeof t->part.stride);
+    memcpy(tensor->axes, t->axes, sizeof t->axes);
+    tensor->offset = t->part.offset;
+    th_storage_hold(memory);
+    return tensor;
 }
 
-/* The gradient as a tensor; NULL when there is none, or memory is out. */
-static th_body *gradient_of(th_body *t)
+th_body *th_gradient_tensor(th_body *t)
 {
-    th_body *root = t->root;
-    if (root->node >= 0)
-        return root->kept ? th_gradient_alias(t, root->kept, false) : NULL;
-    if (!root->gradient_full)
+    th_place *place = th_place_of(t);
+    if (!th_place_complete(place))
         return NULL;
-    if (t != root)
-        return th_gradient_alias(t, root->gradient, false);
-    if (t->gradient_tensor == NULL)
-        t->gradient_tensor = th_gradient_alias(t, root->gradient, true);
-    return t->gradient_tensor;
+    if (t->gradient == NULL || place->kind != TH_PLACE_OF_LEAF)
+        return tensor_on(t, place->memory, false);
+    if (place->tensor == NULL)
+        place->tensor = tensor_on(t, place->memory, true);
+    return place->tensor;
 }
 
 th_tensor *(th_gradient)(th_tensor *handle)
 {
     th_body *t = th_usable(handle, NULL, "gradient", "the tensor");
-    return t && t->requires_gradient ? th_handle_of(gradient_of(t)) : NULL;
+    return t && t->requires_gradient ? th_handle_of(th_gradient_tensor(t)) : NULL;
 }
 
 th_tensor *(th_keep_gradient)(th_tensor *handle)
@@ -413,16 +363,8 @@ th_tensor *(th_keep_gradient)(th_tensor *handle)
         th_fail(t->ctx, TH_ERROR_ARGUMENT, "keep_gradient", "the tensor does not require a gradient");
         return NULL;
     }
-    t->root->keep_gradient = true;
+    th_place_of(t)->keep = true;
     return handle;
-}
-
-void th_gradient_empty(const th_body *t)
-{
-    if (t->root && t->root->node < 0) {
-        forget(t->root);
-        t->root->gradient_refused = false;
-    }
 }
 
 void th_empty_gradient(th_tensor *handle)
@@ -448,9 +390,12 @@ th_tensor *(th_set_requires_gradient)(th_tensor *handle, bool requires_gradient)
         return NULL;
     }
     t->requires_gradient = requires_gradient;
-    t->root = t;
-    memcpy(t->gradient_stride, t->stride, sizeof t->stride);
-    t->gradient_offset = 0;
+    if (t->gradient == NULL) {
+        t->gradient = th_place_beside(t);
+        *t->gradient = th_place_new(t, TH_PLACE_OF_LEAF, -1);
+        t->part = (th_part){.root = t};
+        memcpy(t->part.stride, t->stride, sizeof t->stride);
+    }
     return handle;
 }
 

@@ -1,41 +1,54 @@
-/* The gradient memory of a root: made when first written, shared while nobody adds, given back when used up. */
+/* What happens to the place of a gradient (tensor/place.h): opened and written part by part, shared while nobody adds,
+ * released when it is used up. */
 #ifndef TH_AUTOGRAD_GRADIENT_H
 #define TH_AUTOGRAD_GRADIENT_H
 
-#include "autograd/tape.h"
+#include "autograd/pass.h"
+#include "tensor/place.h"
 
-/* Something has been written to it. */
-static inline bool th_gradient_begun(const th_body *root)
-{
-    return root->gradient_full || root->covered;
-}
-/* The current backward wants dL/dt; t may be NULL. */
-bool th_gradient_wanted(const th_context *ctx, const th_body *t);
-/* The same of a node's input: it must have required a gradient when the node was recorded, too. */
-bool th_input_gradient_wanted(const th_context *ctx, const th_node *node, int i);
-/* Makes t's part of its root's gradient ready to be written; *add says that it holds something to add to. */
-th_status th_gradient_open(th_context *ctx, th_body *t, bool *add);
-/* Memory for a root's gradient, which stays empty; what an earlier call's forward wrote there no longer counts. */
-th_status th_gradient_reserve(th_context *ctx, th_body *root);
-/* t's part as an array. */
-th_array th_gradient_array(const th_body *t);
-/* root's gradient is this memory, complete, shared until somebody adds to it. */
-void th_gradient_share(th_body *root, th_storage *storage);
-/* root's gradient, complete, takes the memory of its value, which is gone. */
-th_status th_gradient_take_value(th_context *ctx, th_body *root);
-/* What is in t's root's gradient, a leaf's, no longer counts. */
-void th_gradient_empty(const th_body *t);
+/* -- reading -- */
+/* *array: t's part. */
+void th_gradient_array(const th_body *t, th_array *array);
+/* t's gradient as a tensor of the step (a leaf's own: one that ends with it). NULL when there is none, or memory is
+ * out. */
+th_body *th_gradient_tensor(th_body *t);
+
+/* -- moves in a pass -- */
+/* *target is t's part, ready to be written; *add says that it holds something to add to. */
+th_status th_gradient_open(th_pass *pass, th_body *t, th_array *target, bool *add);
+/* The gradient of input, a result of which nothing is written, is that of output and lies alike: they have one memory,
+ * until somebody adds to it. False, and nothing has happened, when it cannot be. */
+bool th_gradient_share(th_body *input, const th_body *output);
+/* The same for an input whose gradient is to be written over the output's: nobody else may need that. */
+bool th_gradient_take_over(th_body *input, const th_body *output);
+/* The gradient of input, a result, takes the memory of its value, which nobody reads any more. *taken is false, and
+ * nothing has happened, when it cannot. */
+th_status th_gradient_take_over_value(th_body *input, bool *taken);
 /* Zeros in what nobody wrote. */
-void th_gradient_complete(th_body *root);
-/* The node that made root has been visited: the memory goes back, or is kept for reading. */
-void th_gradient_used_up(th_body *root);
+void th_gradient_complete(th_place *place);
+/* The gradient of a node's output, complete; false, and *array untouched, when nothing has been written. */
+bool th_gradient_read(const th_body *output, th_array *array);
+/* The node that made this output has been visited: the memory goes back, or is kept for reading. */
+void th_gradient_release(const th_body *output);
 
-/* A handle on t's part of a gradient's memory. NULL with TH_ERROR_MEMORY. */
-th_body *th_gradient_alias(th_body *t, th_storage *storage, bool owned);
+/* -- moves around a pass -- */
+/* What is in it no longer counts: of a leaf, emptied by its owner or by a pass that failed. */
+void th_gradient_empty(const th_body *t);
+/* An optimiser step was refused: the gradient stays to be looked at, the next pass overwrites it. */
+void th_gradient_refuse(const th_body *t);
+/* The memory of a result's goes back, whatever is in it. */
+void th_gradient_give_back(th_place *place);
+/* A result's own place keeps for reading what a pass has brought to a chosen one. */
+void th_gradient_keep(th_place *place, const th_place *chosen);
 
-/* Around a backward pass. end hands out chosen gradients, completes those of leaves, and undoes all after an error.
- * Returns the pending error. */
-th_status th_gradients_begin(th_context *ctx, const th_backward_options *options);
-th_status th_gradients_end(th_context *ctx, const th_backward_options *options);
+/* -- gradients that a forward computes (autograd/early.c) -- */
+/* Empty, and in one run: *array is memory for it. */
+bool th_gradient_can_be_early(const th_body *t);
+th_status th_gradient_offer(th_body *t, th_array *array);
+/* The forward of `node` has written it. */
+void th_gradient_claim(const th_body *t, int64_t node);
+/* That still stands: nobody has taken the memory, or written to it through a handle from before. */
+bool th_gradient_claimed(const th_body *t, int64_t node);
+void th_gradient_unclaim(const th_body *t);
 
 #endif

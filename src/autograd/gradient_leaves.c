@@ -49,74 +49,40 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
 
 /* -- somebody else's tensors -- */
 
-/* The leaf's tensor lies in the checker's memory from here on, with its owner's values. */
+/* The leaf's tensor lies in the checker's memory from here on, with its owner's values, and so does its gradient. (What
+ * is owned lies in one run: in the other memory as well.) */
 static bool swap_in(th_checker *checker, th_leaf *leaf, th_body *t)
 {
-    th_context *ctx = checker->ctx;
-    if (!take_storage(ctx, t, checker->dtype, &leaf->values))
+    if (!take_storage(checker->ctx, t, checker->dtype, &leaf->values))
         return false;
-    const bool has_gradient = leaf->checked || t->parameter; /* a parameter's own gradient stays untouched */
-    if (has_gradient && !take_storage(ctx, t, checker->dtype, &leaf->gradient)) {
-        give_storage(ctx, &leaf->values);
-        return false;
-    }
     leaf->tensor = t;
-    leaf->before = *t;
+    leaf->before.storage = t->storage;
+    leaf->before.gradient = t->gradient;
+    leaf->before.dtype = t->dtype;
+    leaf->before.requires_gradient = t->requires_gradient;
+    memcpy(leaf->before.axes, t->axes, sizeof t->axes);
+    leaf->gradient = th_place_new(t, TH_PLACE_OF_LEAF, -1);
     const th_array source = th_tensor_array(t);
     t->dtype = checker->dtype;
     t->storage = &leaf->values;
-    t->offset = t->gradient_offset = 0;
-    th_contiguous_strides(t->ndim, t->size, t->stride);
-    memcpy(t->gradient_stride, t->stride, sizeof t->stride);
-    t->gradient = has_gradient ? &leaf->gradient : NULL;
-    t->gradient_full = t->gradient_refused = false;
-    t->covered = NULL;
-    t->gradient_tensor = NULL;
+    if (t->gradient)
+        t->gradient = &leaf->gradient;
     const th_array target = th_tensor_array(t);
-    th_convert_array(ctx, &target, &source);
+    th_convert_array(checker->ctx, &target, &source);
     return true;
-}
-
-/* The handle that th_gradient gave out for a gradient of this check. */
-static void drop_gradient_tensor(th_body *t)
-{
-    if (t->gradient_tensor == NULL)
-        return;
-    th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
-    th_handle_free_owned(t->gradient_tensor);
-    t->gradient_tensor = NULL;
 }
 
 /* Back to where it was, as it was, but for what the function did to it on purpose: freeing it waits. */
 static void swap_out(th_checker *checker, th_leaf *leaf)
 {
-    th_context *ctx = checker->ctx;
     th_body *t = leaf->tensor;
-    const th_body *before = &leaf->before;
-    drop_gradient_tensor(t);
-    if (t->gradient == &t->gradient_storage) { /* of a constant that the function made a leaf of its own */
-        th_storage_drop(ctx, t->gradient);
-        t->gradient_storage = before->gradient_storage;
-    }
-    t->dtype = before->dtype;
-    t->storage = before->storage;
-    t->offset = before->offset;
-    memcpy(t->stride, before->stride, sizeof t->stride);
-    memcpy(t->axes, before->axes, sizeof t->axes);
-    t->requires_gradient = before->requires_gradient;
-    t->root = before->root;
-    memcpy(t->gradient_stride, before->gradient_stride, sizeof t->gradient_stride);
-    t->gradient_offset = before->gradient_offset;
-    t->gradient = before->gradient;
-    t->gradient_full = before->gradient_full;
-    t->gradient_refused = before->gradient_refused;
-    t->covered = before->covered;
-    t->keep_gradient = before->keep_gradient;
-    t->gradient_tensor = before->gradient_tensor;
-    t->early = before->early;
-    t->early_version = before->early_version;
-    give_storage(ctx, &leaf->values);
-    give_storage(ctx, &leaf->gradient);
+    th_place_end(&leaf->gradient);
+    t->storage = leaf->before.storage;
+    t->gradient = leaf->before.gradient;
+    t->dtype = leaf->before.dtype;
+    t->requires_gradient = leaf->before.requires_gradient;
+    memcpy(t->axes, leaf->before.axes, sizeof t->axes);
+    give_storage(checker->ctx, &leaf->values);
 }
 
 static void name_parameter(const th_checker *checker, const th_body *t, char *name, size_t size)
@@ -133,7 +99,8 @@ static void name_parameter(const th_checker *checker, const th_body *t, char *na
 static void adopt(th_checker *checker, th_body *t)
 {
     const bool passing = t->checking == 0;
-    if (passing && (t->dtype == checker->dtype || t->parameter || t->gradient || t->own_storage.holds != 1))
+    if (passing &&
+        (t->dtype == checker->dtype || t->parameter || th_place_has_memory(t->gradient) || t->own_storage.holds != 1))
         return;
     th_pool *leaves = passing ? &checker->passing : &checker->leaves;
     th_leaf *leaf = new_leaf(checker, leaves);
@@ -305,8 +272,6 @@ void th_leaves_reset(th_checker *checker)
         const th_leaf *leaf = th_checker_leaf(checker, i);
         th_body *t = leaf->tensor;
         t->requires_gradient = leaf->checked;
-        t->root = leaf->checked ? t : NULL;
-        t->keep_gradient = false;
         th_gradient_empty(t);
     }
 }
@@ -319,15 +284,16 @@ static void give_back(th_checker *checker)
     int64_t waiting = 0;
     for (int64_t i = 0; i < checker->made.count; i++) {
         th_body **entry = th_pool_at(&checker->made, i), *t = *entry;
-        if (t->life != TH_LIFE_LIVE || t->checking > 0 || t->checking == TH_CHECK_OUTSIDE)
+        const bool freed = t->life == TH_LIFE_FREED;
+        if ((t->life != TH_LIFE_LIVE && !freed) || t->checking > 0 || t->checking == TH_CHECK_OUTSIDE)
             continue;
         if (t->parameter) {
             t->checking = TH_CHECK_OUTSIDE;
-        } else if (!t->freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_EARLIER))) {
+        } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_EARLIER))) {
             t->checking = TH_CHECK_EARLIER;
             *(th_body **)th_pool_at(&checker->made, waiting++) = t;
         } else {
-            t->freed = false;
+            t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);
         }
     }
@@ -347,7 +313,9 @@ static void put_right(th_checker *checker, th_leaf *leaf)
         if (!take_storage(ctx, t, checker->dtype, &converted))
             return;
         th_array target = th_tensor_array(t);
-        const th_array source = th_tensor_array(&leaf->before);
+        th_array source = target;
+        source.dtype = leaf->before.dtype;
+        source.data = leaf->before.storage->data;
         target.data = converted.data;
         th_convert_array(ctx, &target, &source);
         original = converted.data;
@@ -371,7 +339,8 @@ void th_leaves_settle(th_checker *checker)
     checker->passing.count = 0;
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
-        drop_gradient_tensor(leaf->tensor);
+        if (leaf->tensor->gradient)
+            th_place_end_tensor(leaf->tensor->gradient);
         if (leaf->tensor->storage->version != leaf->version)
             put_right(checker, leaf);
     }
@@ -388,14 +357,14 @@ void th_leaves_end(th_checker *checker)
             continue;
         }
         give_storage(ctx, &leaf->values);
-        leaf->tensor->freed = false;
+        leaf->tensor->life = TH_LIFE_LIVE;
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
         th_body *t = th_pool_at(&ctx->owned_tensors, i);
-        const bool waiting = t->checking && t->freed;
+        const bool waiting = t->checking && t->life == TH_LIFE_FREED;
         t->checking = 0;
         if (waiting) {
-            t->freed = false;
+            t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);
         }
     }

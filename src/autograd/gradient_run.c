@@ -233,8 +233,9 @@ bool th_checker_gradient(th_checker *checker, th_body *output, const double *cot
         if (!leaf->checked)
             continue;
         double *values = gradient + leaf->first;
-        if (leaf->tensor->gradient_full) {
-            const th_array array = th_gradient_array(leaf->tensor);
+        if (th_place_complete(leaf->tensor->gradient)) {
+            th_array array;
+            th_gradient_array(leaf->tensor, &array);
             th_checker_read(leaf->tensor, &array, values);
         } else {
             memset(values, 0, (size_t)leaf->numel * sizeof *values);

@@ -94,7 +94,7 @@ static void shapes_text(const th_node *node, char *text, size_t size)
     }
 }
 
-/* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is computed again. */
+/* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is recomputed. */
 static void saves_text(const th_node *node, char *text, size_t size)
 {
     size_t used = 0;
@@ -153,10 +153,9 @@ static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
             continue;
         if (print_matrix(ctx, file, i ? "value of a further output" : "value", output) != TH_OK)
             return ctx->error;
-        th_body *root = output->root;
-        if (root == NULL || root->kept == NULL)
+        if (!th_place_kept(th_place_of(output)))
             continue;
-        th_body *gradient = th_gradient_alias(output, root->kept, false);
+        th_body *gradient = th_gradient_tensor(output);
         if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
             return ctx->error;
     }

@@ -1,4 +1,4 @@
-/* What happens to the tape as a whole: saved values, values computed again, scopes, the clear. */
+/* What happens to the tape as a whole: saved values, recomputed values, scopes, the clear. */
 #include "autograd/tape.h"
 
 #include <string.h>
@@ -29,10 +29,10 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
                    storage->changed_line);
 }
 
-/* -- values computed again -- */
+/* -- recomputed values -- */
 
-/* Runs a cheap operation's forward once more, into fresh memory for its output 0. */
-static th_status run_again(th_context *ctx, const th_node *node)
+/* Runs an operation's forward once more, into fresh memory for its output 0. */
+static th_status run_forward(th_context *ctx, const th_node *node)
 {
     th_frame frame;
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
@@ -47,7 +47,7 @@ static th_status run_again(th_context *ctx, const th_node *node)
     return th_frame_run(&frame, false);
 }
 
-static th_status compute_again(th_context *ctx, th_node *node)
+static th_status recompute(th_context *ctx, th_node *node)
 {
     th_storage *storage = th_node_output(node, 0)->tensor->storage;
     th_block *block = th_take_block(ctx, &ctx->step_arena, storage->bytes, node->op->name);
@@ -57,15 +57,15 @@ static th_status compute_again(th_context *ctx, th_node *node)
     storage->data = th_block_data(block);
     storage->dropped = false;
     storage->holds = 1; /* the node's, until its own backward has been */
-    if (run_again(ctx, node) != TH_OK) {
+    if (run_forward(ctx, node) != TH_OK) {
         th_storage_drop(ctx, storage);
         return ctx->error;
     }
-    node->restored = true;
+    node->recomputed = true;
     return TH_OK;
 }
 
-/* The node that can compute a storage again, for one that waits for it. */
+/* The node that can recompute a storage, for one that waits for it. */
 static th_node *producer_of(th_context *ctx, const th_storage *storage, th_node *waiting, const char *operation)
 {
     if (storage->producer < 0) {
@@ -77,7 +77,7 @@ static th_node *producer_of(th_context *ctx, const th_storage *storage, th_node 
     return node;
 }
 
-/* The first input of a node that has to be computed again itself; NULL when all are there. */
+/* The first input of a node that has to be recomputed itself; NULL when all are there. */
 static th_status first_missing(th_context *ctx, const th_node *node, th_storage **missing)
 {
     *missing = NULL;
@@ -92,8 +92,8 @@ static th_status first_missing(th_context *ctx, const th_node *node, th_storage 
     return TH_OK;
 }
 
-/* A chain of cheap operations is as long as it likes: the nodes that wait are linked, nothing calls itself. */
-th_status th_restore(th_context *ctx, th_storage *storage, const char *operation)
+/* A chain of recomputed values is as long as it likes: the nodes that wait are linked, nothing calls itself. */
+th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)
         return TH_OK;
@@ -105,7 +105,7 @@ th_status th_restore(th_context *ctx, th_storage *storage, const char *operation
         if (missing) {
             node = producer_of(ctx, missing, node, operation);
         } else {
-            if (compute_again(ctx, node) != TH_OK)
+            if (recompute(ctx, node) != TH_OK)
                 return ctx->error;
             node = node->waiting;
         }
@@ -229,7 +229,7 @@ static void clear_node(th_context *ctx, th_node *node)
 {
     th_node_release(ctx, node);
     th_early_forget(node);
-    if (node->restored)
+    if (node->recomputed)
         th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
     for (int i = 0; i < node->n_inputs; i++) {
         th_body *input = th_node_input(node, i)->tensor;
@@ -238,10 +238,8 @@ static void clear_node(th_context *ctx, th_node *node)
     }
     for (int i = 0; i < node->n_outputs; i++) {
         th_body *output = th_node_output(node, i)->tensor;
-        if (output && output->kept)
-            th_storage_drop(ctx, output->kept);
-        if (output && output->gradient && output->root == output)
-            th_storage_drop(ctx, output->gradient);
+        if (output && output->gradient)
+            th_gradient_give_back(output->gradient);
     }
 }
 

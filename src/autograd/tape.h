@@ -11,7 +11,7 @@
 typedef enum th_saved {
     TH_SAVED_NOT,
     TH_SAVED_HELD,      /* the node holds the storage */
-    TH_SAVED_RECOMPUTED /* the storage's producer is cheap: computed again when needed */
+    TH_SAVED_RECOMPUTED /* the storage's producer runs once more when it is needed */
 } th_saved;
 
 typedef struct th_operand_record {
@@ -21,28 +21,27 @@ typedef struct th_operand_record {
     bool requires_gradient; /* of an input, when recorded: otherwise nothing was saved for its gradient */
 } th_operand_record;
 
-/* Where the elements of a view lie in the gradient of its base's root, when some lie on one another. */
-typedef struct th_places {
-    int64_t stride[TH_MAX_DIMS], offset; /* elements */
-} th_places;
-
 typedef struct th_node {
     const th_op *op;
     void *attributes;
     int n_inputs, n_outputs;
     th_operand_record *operand; /* inputs, then outputs */
     th_random_call random;
-    const th_places *places; /* of a view that repeats elements: its gradient has memory of its own, and is added up */
+    const th_part *repeats; /* of a view that repeats elements, which has a gradient of its own: the part of its base's
+                               that this is added to */
     bool training;
-    bool bfloat16; /* products were rounded when it was recorded: they are in its backward, too */
-    bool consumed; /* backward has been through and its saved values are given back */
-    bool restored; /* output 0 was computed again and waits for this node's own backward */
-    bool wanted;   /* in the current backward: a gradient is wanted of something below */
+    bool bfloat16;   /* products were rounded when it was recorded: they are in its backward, too */
+    bool consumed;   /* backward has been through and its saved values are given back */
+    bool recomputed; /* output 0 was, and waits for this node's own backward */
+    bool wanted;     /* in the current backward: a gradient is wanted of something below */
     int line;
     const char *path, *file;
     int64_t lowest;          /* no node before this one has a part in its value or its gradient */
-    struct th_node *waiting; /* th_restore: the node that needs this one's value first, or NULL */
+    struct th_node *waiting; /* th_recompute: the node that needs this one's value first, or NULL */
 } th_node;
+
+/* A backward pass (autograd/pass.h). */
+typedef struct th_pass th_pass;
 
 enum { TH_MAX_SCOPES = 64 };
 
@@ -56,14 +55,11 @@ typedef struct th_scope {
 
 typedef struct th_tape {
     th_pool nodes;
-    th_pool storages; /* gradients of intermediate results */
-    th_bump bytes;    /* attributes, operand records, paths, regions */
+    th_pool storages; /* th_storage: of gradients of results */
+    th_bump bytes;    /* attributes, operand records, paths, places of gradients and their regions */
     th_scope scope[TH_MAX_SCOPES];
-    struct th_touched *touched; /* leaves that the current backward writes */
-    struct th_stashed *stashed; /* their gradients, set aside while only chosen ones are computed */
-    bool wrt;                   /* the current backward computes chosen gradients alone */
-    char finding[1024];         /* of tracing; "" when there is none */
-    bool finding_is_old;        /* it stems from the step before */
+    char finding[1024];  /* of tracing; "" when there is none */
+    bool finding_is_old; /* it stems from the step before */
 } th_tape;
 
 /* A scope that belongs to somebody. False, and nothing is open, when there can be none: the error is stored. */
@@ -136,13 +132,13 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs);
 /* After it was recorded as this node: what it wrote there stands until somebody else takes the memory. */
 void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node);
-/* Whether all that the current backward wants of it still stands. */
-bool th_early_stands(const th_context *ctx, const th_node *node);
+/* Whether all that the pass wants of it still stands. */
+bool th_early_stands(const th_pass *pass, const th_node *node);
 /* At a clear. */
 void th_early_forget(const th_node *node);
 
-/* Computes the dropped bytes of a storage again. */
-th_status th_restore(th_context *ctx, th_storage *storage, const char *operation);
+/* Brings back the dropped bytes of a storage: what produced it runs once more. */
+th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation);
 th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
 
 /* -- tracing (autograd/trace.c) -- */

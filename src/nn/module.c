@@ -474,8 +474,7 @@ static th_status reserve_all(th_module *m, th_dtype dtype)
         th_body *t = th_body_of(p.tensor);
         if (t->dtype == dtype)
             continue;
-        if (t->tape_uses > 0 || t->own_storage.holds > 1 ||
-            (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL)))
+        if (th_tensor_in_use(t))
             return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first",
                            p.name);
         if (th_parameter_reserve(t, dtype, "module_cast") != TH_OK)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/gradient.h"
 #include "autograd/profile.h"
 #include "kernels/optimizer_kernels.h"
 #include "kernels/parallel.h"
@@ -548,7 +549,7 @@ static double number_at(th_dtype dtype, const void *data, int64_t i)
 
 static bool has_gradient(const th_body *t)
 {
-    return t->requires_gradient && t->gradient && t->gradient_full;
+    return t->requires_gradient && th_place_complete(t->gradient);
 }
 
 /* The first element that is not finite; -1 when there is none. */
@@ -556,7 +557,7 @@ static int64_t find_non_finite(const th_body *t)
 {
     const int64_t numel = th_tensor_numel(t);
     for (int64_t i = 0; i < numel; i++)
-        if (!isfinite(number_at(t->dtype, t->gradient->data, i)))
+        if (!isfinite(number_at(t->dtype, th_place_data(t->gradient), i)))
             return i;
     return -1;
 }
@@ -572,7 +573,7 @@ static th_status fail_non_finite(const th_body *t, const char *operation, const 
         rest %= size;
     }
     return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed",
-                   name, number_at(t->dtype, t->gradient->data, element), index);
+                   name, number_at(t->dtype, th_place_data(t->gradient), element), index);
 }
 
 static const char *name_of(const th_module *m, const th_body *parameter, char *name)
@@ -601,7 +602,7 @@ static th_status visit(norm *g, const th_body *t)
     if (!has_gradient(t))
         return TH_OK;
     if (g->pass == PASS_SUM) {
-        g->sum += sum_of_squares(t->ctx, t->dtype, t->gradient->data, th_tensor_numel(t));
+        g->sum += sum_of_squares(t->ctx, t->dtype, th_place_data(t->gradient), th_tensor_numel(t));
         return TH_OK;
     }
     if (g->pass == PASS_CULPRIT) {
@@ -610,7 +611,7 @@ static th_status visit(norm *g, const th_body *t)
         return element < 0 ? TH_OK : fail_non_finite(t, g->operation, name_of(g->module, t, name), element);
     }
     for (int64_t i = 0; i < th_tensor_numel(t); i++) {
-        const double size = fabs(number_at(t->dtype, t->gradient->data, i));
+        const double size = fabs(number_at(t->dtype, th_place_data(t->gradient), i));
         if (g->pass == PASS_LARGEST)
             g->largest = fmax(g->largest, size);
         else
@@ -638,7 +639,7 @@ static void scale_gradient(const th_body *t, double factor)
     if (!has_gradient(t))
         return;
     th_array gradient = th_tensor_array(t);
-    gradient.data = t->gradient->data;
+    gradient.data = th_place_data(t->gradient);
     th_elementwise(t->ctx, th_context_kernels(t->ctx, t->dtype)->scale, &factor, &gradient, false, 1,
                    (const th_array *const[]){&gradient});
 }
@@ -766,7 +767,8 @@ static void update_all(th_optimizer *o, double gradient_scale)
 static th_status refuse(th_optimizer *o)
 {
     for (int64_t i = 0; i < o->count; i++)
-        o->records[i].tensor->gradient_refused = has_gradient(o->records[i].tensor);
+        if (has_gradient(o->records[i].tensor))
+            th_gradient_refuse(o->records[i].tensor);
     th_random_step_refused(o->ctx);
     return o->ctx->error;
 }
@@ -777,9 +779,9 @@ static void forget_refused(th_optimizer *o)
 {
     bool repeated = false;
     for (int64_t i = 0; i < o->count && !repeated; i++)
-        repeated = has_gradient(o->records[i].tensor) && !o->records[i].tensor->gradient_refused;
+        repeated = has_gradient(o->records[i].tensor) && !th_place_refused(o->records[i].tensor->gradient);
     for (int64_t i = 0; i < o->count && repeated; i++)
-        if (o->records[i].tensor->gradient_refused)
+        if (th_place_refused(o->records[i].tensor->gradient))
             th_empty_gradient(o->records[i].tensor->handle);
 }
 

@@ -142,7 +142,7 @@ static bool has_view(const th_body *x, th_shape shape)
     if (!resolve(&shape, th_tensor_numel(x), why, sizeof why))
         return true; /* the shape rule has the sentence */
     return view_strides(x->ndim, x->size, x->stride, &shape, stride) &&
-           (x->root == NULL || view_strides(x->ndim, x->size, x->gradient_stride, &shape, stride));
+           (x->part.root == NULL || view_strides(x->ndim, x->size, x->part.stride, &shape, stride));
 }
 
 extern const th_op th_op_contiguous;

@@ -4,7 +4,7 @@
 
 #include "kernels/team.h"
 #include "tensor/parameter.h"
-#include "tensor/tensor.h"
+#include "tensor/place.h"
 
 #ifdef __clang__
 #define TH_COMPILER __VERSION__ /* names clang itself */
@@ -72,7 +72,7 @@ th_context *(th_context_new)(const th_context_options *options)
     th_arena_init(&ctx->step_arena, th_context_chunks(ctx));
     th_arena_init(&ctx->owned_arena, th_context_chunks(ctx));
     th_pool_init(&ctx->step_tensors, sizeof(th_body));
-    th_pool_init(&ctx->owned_tensors, sizeof(th_body));
+    th_pool_init(&ctx->owned_tensors, sizeof(th_owned_body));
     th_use_context(ctx);
     check_options(ctx, &given.allocator);
     ctx->machine.bfloat16_products = given.bfloat16_products;

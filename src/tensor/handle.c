@@ -12,7 +12,7 @@
 
 #include "tensor/checked.h"
 #include "tensor/parameter.h"
-#include "tensor/tensor.h"
+#include "tensor/place.h"
 
 static const uint64_t which_mask = ((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 1;
 static const uint64_t body_mask = ((uint64_t)1 << TH_HANDLE_BODY_BITS) - 1;
@@ -90,9 +90,8 @@ th_body *th_handle_new(th_context *ctx, bool owned, const char *operation)
         th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE);
         return NULL;
     }
-    *t = (th_body){.ctx = ctx, .handle = handle, .life = TH_LIFE_LIVE, .owned = owned, .node = -1};
+    *t = (th_body){.ctx = ctx, .handle = handle, .life = TH_LIFE_LIVE, .owned = owned};
     t->own_storage.producer = -1;
-    t->gradient_storage.producer = -1;
     return t;
 }
 
@@ -101,6 +100,7 @@ th_body *th_handle_new(th_context *ctx, bool owned, const char *operation)
 static const char *const life_text[] = {
     [TH_LIFE_UNUSED] = "has been freed",
     [TH_LIFE_LIVE] = "is alive",
+    [TH_LIFE_FREED] = "has been freed",
     [TH_LIFE_GIVEN_UP] = "was given up when its scope ended (return it from the scope, or th_keep it)",
     [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
 };
@@ -108,7 +108,7 @@ static const char *const life_text[] = {
 /* A body whose tensor may still be used. */
 static bool lives(const th_body *body)
 {
-    return body && body->life == TH_LIFE_LIVE && !body->freed;
+    return body && body->life == TH_LIFE_LIVE;
 }
 
 /* Stores that t, which is called `position`, must not be used, and why: in ctx, else in the context used last. */
@@ -117,7 +117,6 @@ static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation
     const th_context *own = th_handle_context(t);
     const th_body *body = own ? body_in(own, t) : NULL;
     const char *why = own == NULL              ? "is no tensor of a context that lives"
-                      : body && body->freed    ? life_text[TH_LIFE_UNUSED]
                       : body                   ? life_text[body->life]
                       : bits_of(t) & owned_bit ? life_text[TH_LIFE_UNUSED]
                                                : life_text[TH_LIFE_CLEARED];
@@ -205,7 +204,7 @@ void th_storage_changed(th_storage *storage)
 
 void th_handle_give_up(th_body *t, th_life life)
 {
-    if (t->life == TH_LIFE_LIVE && t->storage)
+    if ((t->life == TH_LIFE_LIVE || t->life == TH_LIFE_FREED) && t->storage)
         th_storage_drop(t->ctx, t->storage);
     t->life = life;
 }
@@ -254,41 +253,38 @@ void th_handle_free_owned(th_body *t)
     ctx->owned_free_last = t;
 }
 
-/* Ends an owned tensor: its memory, its gradient's, the handle on its gradient. */
+/* Ends an owned tensor: its memory, and the place of its gradient. */
 static void free_now(th_body *t)
 {
-    if (t->gradient_tensor) {
-        th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
-        th_handle_free_owned(t->gradient_tensor);
-        t->gradient_tensor = NULL;
-    }
     if (t->gradient)
-        th_storage_drop(t->ctx, t->gradient);
-    t->gradient = NULL;
+        th_place_end(t->gradient);
     th_handle_give_up(t, TH_LIFE_UNUSED);
     th_handle_free_owned(t);
+}
+
+bool th_tensor_in_use(const th_body *t)
+{
+    return t->tape_uses > 0 || t->own_storage.holds > 1 || th_place_in_use(t->gradient);
 }
 
 void th_tensor_free(th_tensor *handle)
 {
     th_body *t = th_body_of(handle);
-    if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->freed || t->parameter)
+    if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->parameter)
         return;
     th_context *ctx = t->ctx;
     if (t->checking && ctx->watch) {
-        t->freed = true;
+        t->life = TH_LIFE_FREED;
         ctx->watch->frees(t, ctx->watch->user);
         return;
     }
     if (t->storage != &t->own_storage) /* a gradient, which ends with its tensor */
         return;
-    const bool in_use = ctx->running || t->tape_uses > 0 || t->own_storage.holds > 1 ||
-                        (t->gradient && t->gradient->holds > 1 + (t->gradient_tensor != NULL));
-    if (!in_use) {
+    if (!ctx->running && !th_tensor_in_use(t)) {
         free_now(t);
         return;
     }
-    t->freed = true;
+    t->life = TH_LIFE_FREED;
     t->next_free = ctx->free_at_clear;
     ctx->free_at_clear = t;
 }

@@ -4,6 +4,7 @@
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/parameter.h"
+#include "tensor/place.h"
 
 /* Blocks grow with what there is, by half: few runs to walk, not much room left over. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
@@ -161,7 +162,7 @@ void th_parameter_release(th_context *ctx, th_storage *storage)
     storage->dropped = true;
 }
 
-th_status th_parameter_gradient_memory(th_body *t)
+th_status th_parameter_gradient_memory(const th_body *t, th_storage *memory)
 {
     const th_parameter_entry *entry = th_parameter_entry_of(t);
     th_parameter_block *block = entry->block;
@@ -175,10 +176,11 @@ th_status th_parameter_gradient_memory(th_body *t)
         if (block->gradient)
             memset(block->gradient, 0, block->used);
     }
-    t->gradient_storage.data = block->gradient ? block->gradient + entry->offset : NULL;
-    t->gradient_storage.bytes = t->own_storage.bytes;
-    t->gradient_storage.owned = true;
-    t->gradient_storage.holds = 1;
+    *memory = (th_storage){.data = block->gradient ? block->gradient + entry->offset : NULL,
+                           .bytes = t->own_storage.bytes,
+                           .holds = 1,
+                           .owned = true,
+                           .producer = -1};
     return TH_OK;
 }
 
@@ -205,15 +207,8 @@ void th_parameter_move(th_body *t)
     th_context *ctx = t->ctx;
     th_parameter_entry *from = th_parameter_entry_of(t), *to = from->successor;
     const th_array before = th_tensor_array(t);
-    if (t->gradient_tensor) {
-        th_handle_give_up(t->gradient_tensor, TH_LIFE_UNUSED);
-        th_handle_free_owned(t->gradient_tensor);
-        t->gradient_tensor = NULL;
-    }
-    t->gradient = NULL;
-    t->gradient_storage = (th_storage){.producer = -1};
-    t->gradient_full = t->gradient_refused = false;
-
+    if (t->gradient)
+        th_place_end(t->gradient);
     const uint32_t version = t->own_storage.version;
     to->tensor = t;
     to->owners = from->owners;

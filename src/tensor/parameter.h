@@ -38,8 +38,8 @@ static inline th_parameter_entry *th_parameter_entry_of(const th_body *t)
 {
     return t->own_storage.parameter;
 }
-/* Makes t->gradient_storage point to its place in the block's gradient; TH_ERROR_MEMORY. */
-th_status th_parameter_gradient_memory(th_body *t);
+/* *memory: t's part of its block's gradient; TH_ERROR_MEMORY. */
+th_status th_parameter_gradient_memory(const th_body *t, th_storage *memory);
 /* Room for t as `dtype` in another block, its successor; then either the move itself, which cannot fail (values
  * converted, gradient emptied, the handle stays), or nothing has happened. */
 th_status th_parameter_reserve(th_body *t, th_dtype dtype, const char *operation);

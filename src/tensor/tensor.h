@@ -1,5 +1,5 @@
 /* Tensors from inside: a handle, the body that it stands for (geometry), its storage (memory), and for differentiable
- * ones the root whose gradient theirs is a view of.
+ * ones the place of their gradient, or the root of whose gradient theirs is a part.
  *
  * th_tensor is the handle, what users and modules hold. It is never defined and never followed: a handle is a number
  * that no other tensor has, so that one kept for too long is recognised however much later (handle.c). Whatever is
@@ -26,63 +26,49 @@ typedef struct th_storage {
     int changed_line;
     bool owned;                           /* in the owned arena (or a parameter block), not the step's */
     bool dropped;                         /* the bytes were given back */
-    int64_t producer;                     /* node that can compute it again, or -1 */
+    int64_t producer;                     /* node that can recompute it, or -1 */
     struct th_parameter_entry *parameter; /* where it lies, of a parameter */
 } th_storage;
 
-/* A rectangle of a root's gradient that has been written (autograd/coverage.h). */
-struct th_region;
+/* Where a root's gradient lies, and what is in it (tensor/place.h). */
+typedef struct th_place th_place;
 
 /* What a handle on this body is good for. */
 typedef enum th_life {
     TH_LIFE_UNUSED, /* never handed out, or an owned one that was freed */
     TH_LIFE_LIVE,
+    TH_LIFE_FREED,    /* th_tensor_free was called; what uses it still, the tape or a check, ends it */
     TH_LIFE_GIVEN_UP, /* its scope ended; the engine may still use it, the user may not */
     TH_LIFE_CLEARED   /* its step is over */
 } th_life;
+
+/* A tensor's gradient as a part of a root's: the same view of it as the tensor is of the root, except below an expand. A
+ * root's own part is all of it. */
+typedef struct th_part {
+    struct th_body *root;                /* NULL: the tensor has no gradient */
+    int64_t stride[TH_MAX_DIMS], offset; /* elements */
+} th_part;
 
 typedef struct th_body {
     th_context *ctx;
     th_tensor *handle; /* that stands for it now */
     th_storage *storage;
     th_storage own_storage; /* used by tensors that are not views */
-    th_life life;
-    bool owned; /* from the owned pool */
-    bool freed; /* th_tensor_free was called, the tape still uses it */
-    bool parameter;
-    bool requires_gradient; /* a leaf that asks for one, or a result that depends on such a leaf */
+    const char *label;      /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];
     int64_t stride[TH_MAX_DIMS]; /* elements */
     int64_t offset;              /* elements from storage->data */
     char axes[TH_MAX_DIMS + 1];
-    const char *label; /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
-
-    /* Gradient. root is the tensor whose gradient memory holds this one's (itself unless it is a view); NULL when
-     * requires_gradient is false. Geometry of the view in that memory: the same as the data's, except below an expand.
-     */
-    struct th_body *root;
-    int64_t gradient_stride[TH_MAX_DIMS];
-    int64_t gradient_offset;
-    /* Of a root only: */
-    int64_t node;                /* the node that made it, -1 for a leaf */
-    int64_t early;               /* 1 + the node whose forward has written its empty gradient; 0: none */
-    uint32_t early_version;      /* of that gradient's memory then */
-    int output;                  /* which of its outputs */
-    th_storage *gradient;        /* NULL or without data: empty */
-    th_storage gradient_storage; /* what `gradient` points to unless it is shared with another root */
-    struct th_region *covered;   /* parts written so far; NULL with gradient_full */
-    bool gradient_full;          /* every element has been written */
-    bool gradient_refused;       /* by an optimiser step: it stays to be looked at, the next backward overwrites it */
-    bool keep_gradient;
-    bool touched;                    /* a leaf that the current backward has written */
-    bool wrt_target;                 /* the current backward was asked for this gradient alone */
-    th_storage *kept;                /* of an intermediate result: the gradient that was kept for reading */
-    struct th_body *gradient_tensor; /* what th_gradient gives, made on demand */
-    int32_t tape_uses;               /* nodes of the current tape that name this owned tensor */
-    int32_t checking; /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
-    int destination;  /* of a root: 1 + the last input of the node backward is at that writes to its gradient */
+    bool owned; /* from the owned pool */
+    bool parameter;
+    bool requires_gradient; /* a leaf that asks for one, or a result that depends on such a leaf */
+    th_life life;
+    th_place *gradient; /* of a root: the place of its gradient; else NULL */
+    th_part part;       /* that its gradient is, of whose */
+    int32_t tape_uses;  /* nodes of the current tape that name this owned tensor */
+    int32_t checking;   /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
     struct th_body *next_free; /* links of the owned pool's free list, oldest first */
 } th_body;
 
@@ -109,6 +95,8 @@ void th_storage_changed(th_storage *storage);               /* bumps the version
 /* The handle's own claim ends (scope end, clear, free). */
 void th_handle_give_up(th_body *t, th_life life);
 void th_handle_free_owned(th_body *t);
+/* The tape, or another tensor, needs the memory of an owned tensor or of its gradient. */
+bool th_tensor_in_use(const th_body *t);
 void th_free_waiting(th_context *ctx); /* at a clear: the owned tensors whose freeing waited for it */
 /* Memory for a tensor of this shape, contiguous: the usual way to create one. */
 th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
