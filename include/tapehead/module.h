@@ -33,6 +33,7 @@
 TH_BEGIN_DECLS
 
 typedef struct th_module th_module;
+typedef struct th_module_state th_module_state; /* the library's own */
 /* One tensor in, one tensor out. */
 typedef th_tensor *th_forward_function(th_module *m, th_tensor *x);
 
@@ -60,10 +61,7 @@ struct th_module {
     th_parameter *parameters;         /* its own, in the order they were added */
     bool evaluation;                  /* pinned to evaluation */
     bool part;                        /* its parent's forward needs it: it is freed with its parent only */
-    bool freed;                       /* by th_module_free: what is left is for sentences */
-    bool training_outside;            /* the context's mode while the forward of a pinned module runs */
-    int entered;                      /* forwards of this module that run now */
-    size_t bytes;                     /* of the whole struct */
+    th_module_state *state;
 };
 
 /* -- making -- */

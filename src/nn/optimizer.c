@@ -70,7 +70,7 @@ bool th_optimizer_takes(const th_module *m)
 {
     if (m == NULL)
         th_fail_last(TH_ERROR_ARGUMENT, "optimizer", "the module is NULL");
-    if (m && m->freed)
+    if (m && m->state->freed)
         th_fail(m->ctx, TH_ERROR_STATE, "optimizer", "the module (%s) has been freed", m->type);
     return m && !th_failed(m->ctx);
 }
