@@ -23,11 +23,11 @@ TH_BEGIN_DECLS
 typedef enum th_profile_phase {
     TH_PROFILE_FORWARD,
     TH_PROFILE_BACKWARD,
-    TH_PROFILE_AGAIN, /* a forward that backward runs once more, because its result was not kept */
-    TH_PROFILE_STEP,  /* of an optimiser */
+    TH_PROFILE_RECOMPUTE, /* a forward that backward runs once more, because its result was not kept */
+    TH_PROFILE_STEP,      /* of an optimiser */
     TH_PROFILE_PHASE_COUNT
 } th_profile_phase;
-/* "forward", "backward", "again", "step"; "?" for a value that is no phase. */
+/* "forward", "backward", "recompute", "step"; "?" for a value that is no phase. */
 TH_API const char *th_profile_phase_name(th_profile_phase phase);
 
 typedef struct th_profile_options {
