@@ -8,6 +8,7 @@
 #include "autograd/checker.h"
 #include "autograd/gradient.h"
 #include "tensor/checked.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
 static const char *const operation = "check_gradient";
@@ -408,17 +409,17 @@ void th_leaves_end(th_checker *checker)
 
 /* -- elements -- */
 
+static void *address_of(const th_leaf *leaf, int64_t element)
+{
+    return (char *)th_tensor_data(leaf->tensor) + element * (int64_t)th_dtype_size(leaf->tensor->dtype);
+}
+
 double th_checker_element(const th_leaf *leaf, int64_t element)
 {
-    const void *data = th_tensor_data(leaf->tensor);
-    return leaf->tensor->dtype == TH_FLOAT64 ? ((const double *)data)[element] : (double)((const float *)data)[element];
+    return th_number_load(leaf->tensor->dtype, address_of(leaf, element));
 }
 
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
 {
-    void *data = th_tensor_data(leaf->tensor);
-    if (leaf->tensor->dtype == TH_FLOAT64)
-        ((double *)data)[element] = value;
-    else
-        ((float *)data)[element] = (float)value;
+    th_number_store(leaf->tensor->dtype, address_of(leaf, element), value);
 }

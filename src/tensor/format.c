@@ -26,12 +26,17 @@ int th_format(char *text, size_t size, const char *format, ...)
     return length;
 }
 
-void th_append(char *text, size_t size, const char *format, ...)
+void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)
 {
     const size_t used = strlen(text);
+    th_format_arguments(text + used, size - used, format, arguments);
+}
+
+void th_append(char *text, size_t size, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    th_format_arguments(text + used, size - used, format, arguments);
+    th_append_arguments(text, size, format, arguments);
     va_end(arguments);
 }
 

@@ -9,7 +9,9 @@
 #include "tensor/elementwise.h"
 #include "tensor/nest.h"
 
-/* A bijection of 64 bits that spreads every bit over all (SplitMix64's finaliser; Steele, Lea & Flood 2014). */
+static const uint64_t golden = 0x9e3779b97f4a7c15; /* 2^64 divided by the golden ratio */
+
+/* A bijection of 64 bits that spreads every bit over all: SplitMix64's finaliser. */
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -17,9 +19,14 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
+uint64_t th_splitmix64(uint64_t *state)
+{
+    return mix(*state += golden);
+}
+
 th_random_call th_random_next(th_context *ctx, th_stream stream)
 {
-    const uint64_t key = mix(mix(ctx->seed + 0x9e3779b97f4a7c15) + (uint64_t)stream * 0x9e3779b97f4a7c15);
+    const uint64_t key = mix(mix(ctx->seed + golden) + (uint64_t)stream * golden);
     return (th_random_call){
         .key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = ctx->calls[stream]++, .step = (uint32_t)ctx->step};
 }
