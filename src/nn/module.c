@@ -112,10 +112,24 @@ bool th_module_usable(const th_module *m, const char *operation)
     return !th_failed(m->ctx);
 }
 
-void th_module_complete(th_module *m)
+th_module *th_module_finish(th_module *m)
 {
     for (th_module *child = m->first; child; child = child->next)
         child->part = true;
+    if (!th_failed(m->ctx))
+        return m;
+    th_module_free(m);
+    return NULL;
+}
+
+th_status th_check_widths(th_context *ctx, const char *layer, int count, const int64_t *sizes)
+{
+    for (int i = 0; i < count; i++)
+        if (sizes[i] < (i < 2) || sizes[i] > INT64_MAX / 4)
+            return th_fail(ctx, TH_ERROR_ARGUMENT, layer,
+                           "width and heads must be positive and no size negative or absurd, one is %lld",
+                           (long long)sizes[i]);
+    return TH_OK;
 }
 
 th_module *(th_module_add)(th_module *m, const char *name, th_module *child)

@@ -54,6 +54,17 @@ bool th_module_begin(th_module *m)
     return true;
 }
 
+bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind)
+{
+    if (!th_module_begin(m))
+        return false;
+    if (m->forward == forward)
+        return true;
+    th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s is not a %s", m->type, kind);
+    th_module_end(m, NULL);
+    return false;
+}
+
 th_tensor *th_module_end(th_module *m, th_tensor *result)
 {
     if (m == NULL)
