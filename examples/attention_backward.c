@@ -1,9 +1,9 @@
 /* Attention backwards: scaled dot-product attention of three tokens, every number printed, forward and backward.
  *
- * Each gradient appears three times: as the tape computed it (here), from the formula in plain loops (to be read first:
- * attention_backward/loops.c), and as a central difference (L(x + h) - L(x - h)) / 2h. The program fails if two of them
- * differ. It trains nothing, and is slow on purpose: docs/attention-backward.md is its output with the derivation around
- * it. */
+ * Each gradient appears three times: as the tape computed it (here), from the formula in plain loops (to be read
+ * first: attention_backward/loops.c), and as a central difference (L(x + h) - L(x - h)) / 2h. The program fails if two
+ * of them differ. It trains nothing, and is slow on purpose: docs/attention-backward.md is its output with the
+ * derivation around it. */
 #include <math.h>
 #include <string.h>
 #include <tapehead/tapehead.h>

@@ -52,16 +52,16 @@ typedef struct th_parameter {
 /* To read; the functions below change it. Set by hand: forward (before the first use), destroy and part. */
 struct th_module {
     th_context *ctx;
-    char type[TH_NAME_SIZE];      /* "attention_block": for sentences */
-    char name[TH_NAME_SIZE];      /* what the parent calls it; "" without a parent */
-    th_forward_function *forward; /* NULL: the module has typed functions only, like th_attend */
-    void (*destroy)(
-        th_module *m); /* frees what the struct holds besides members; called once, before they go; may be NULL */
+    char type[TH_NAME_SIZE];       /* "attention_block": for sentences */
+    char name[TH_NAME_SIZE];       /* what the parent calls it; "" without a parent */
+    th_forward_function *forward;  /* NULL: the module has typed functions only, like th_attend */
+    void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before they go; may be
+                                      NULL */
     th_module *parent, *first, *next; /* first child; next child of the same parent */
     th_parameter *parameters;         /* its own, in the order they were added */
     bool evaluation;                  /* pinned to evaluation */
     bool part;                        /* its parent's forward needs it: it is freed with its parent only */
-    th_module_state *state;
+    th_module_state *state;           /* the library's own */
 };
 
 /* -- making -- */

@@ -1,5 +1,5 @@
-/* The profile measures: what the driver tells it becomes events with a time, a place and the work done. It changes nothing
- * that is measured. What becomes of the events is profile_table.c's matter, how they read profile_print.c's. */
+/* The profile measures: what the driver tells it becomes events with a time, a place and the work done. It changes
+ * nothing that is measured. What becomes of the events is profile_table.c's matter, how they read profile_print.c's. */
 #include "autograd/profile.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What a profile keeps: the first events, with copies of all that they point to, and sums of all by operation and phase.
- * It knows no clock. */
+/* What a profile keeps: the first events, with copies of all that they point to, and sums of all by operation and
+ * phase. It knows no clock. */
 #ifndef TH_AUTOGRAD_PROFILE_TABLE_H
 #define TH_AUTOGRAD_PROFILE_TABLE_H
 

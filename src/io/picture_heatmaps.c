@@ -52,11 +52,7 @@ static int level_of(const map *m, double value)
 
 static void put_cells(th_svg *svg, double x, double y, double width, double height, int level)
 {
-    th_svg_put(svg, "<rect");
-    th_svg_attribute(svg, "x", x);
-    th_svg_attribute(svg, "y", y);
-    th_svg_attribute(svg, "width", width);
-    th_svg_attribute(svg, "height", height);
+    th_svg_open_rect(svg, x, y, width, height);
     th_svg_put(svg, " fill=\"");
     if (level < 0)
         th_svg_put(svg, "#d1242f");

@@ -84,7 +84,7 @@ static void scale(const th_body *t, double factor)
 /* -- all of a list -- */
 
 typedef struct walk {
-    int64_t next; /* record of the optimiser */
+    int64_t next; /* parameter of the optimiser */
     th_parameter_iterator parameter;
 } walk;
 
@@ -101,7 +101,7 @@ static const th_body *next(const th_gradient_list *list, walk *w)
 {
     const th_optimizer *o = list->optimizer;
     while (o ? w->next < o->count : th_parameter_next(&w->parameter)) {
-        const th_body *t = o ? o->records[w->next++].tensor : th_body_of(w->parameter.tensor);
+        const th_body *t = o ? o->parameters[w->next++].tensor : th_body_of(w->parameter.tensor);
         if (th_has_gradient(t))
             return t;
     }

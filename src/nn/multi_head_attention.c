@@ -109,8 +109,8 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
 
 /* -- forward -- */
 
-/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product: (N, rows).
- */
+/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product:
+ * (N, rows). */
 static th_tensor *project(const attention_layer *l, th_tensor *x, int first, int last)
 {
     int64_t begin = 0, end = 0;

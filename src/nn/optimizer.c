@@ -11,7 +11,7 @@ static void release(th_context *ctx, void *object)
     th_optimizer *o = object;
     th_moments_destroy(o);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
-    th_release(ctx, o->records, (size_t)o->capacity * sizeof *o->records);
+    th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
     o->freed = true;
     th_rest(ctx, o, sizeof *o);
@@ -75,7 +75,7 @@ bool th_optimizer_takes(const th_module *m)
     return m && !th_failed(m->ctx);
 }
 
-/* All but the rule: records of the module's parameters, sorted into groups. */
+/* All but the rule: the module's parameters, sorted into groups. */
 static th_optimizer *optimizer_new(th_module *m, const char *operation, const th_parameter_group *groups, int n_groups,
                                    double weight_decay)
 {
@@ -94,11 +94,11 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
     }
     *o = (th_optimizer){.ctx = ctx, .module = m, .operation = operation, .n_groups = n_groups + 1, .capacity = count};
     o->groups = th_allocate(ctx, (size_t)o->n_groups * sizeof *o->groups);
-    o->records = th_allocate(ctx, (size_t)count * sizeof *o->records);
+    o->parameters = th_allocate(ctx, (size_t)count * sizeof *o->parameters);
     o->layout = th_allocate(ctx, (size_t)count * sizeof *o->layout);
-    if (!o->groups || !o->records || !o->layout || !th_attach(ctx, o, release)) {
+    if (!o->groups || !o->parameters || !o->layout || !th_attach(ctx, o, release)) {
         release(ctx, o);
-        th_fail_memory(ctx, operation, (size_t)count * sizeof *o->records);
+        th_fail_memory(ctx, operation, (size_t)count * sizeof *o->parameters);
         return NULL;
     }
     for (int g = 0; g < n_groups; g++)
@@ -112,8 +112,8 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
                                    : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
             g++;
         th_body *tensor = th_body_of(p.tensor);
-        o->records[o->count++] =
-            (th_optimizer_record){.tensor = tensor, .entry = th_parameter_entry_of(tensor), .group = g};
+        o->parameters[o->count++] =
+            (th_optimizer_parameter){.tensor = tensor, .entry = th_parameter_entry_of(tensor), .group = g};
     }
     return o;
 }

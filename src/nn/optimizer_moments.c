@@ -1,5 +1,5 @@
-/* The moments of an optimiser: one mirror of each parameter block that it uses, so that a run of parameters has its moments
- * in one run too. */
+/* The moments of an optimiser: one mirror of each parameter block that it uses, so that a run of parameters has its
+ * moments in one run too. */
 #include <string.h>
 
 #include "nn/optimizer_state.h"
@@ -73,9 +73,9 @@ void th_moments_adopt_reserved(th_optimizer *o)
         for (int i = 0; i < o->n_moments; i++)
             if (grown->moment[i])
                 memcpy(grown->moment[i], old->moment[i], old->bytes);
-        for (int64_t r = 0; r < o->count; r++)
-            if (o->records[r].moments == old)
-                o->records[r].moments = grown;
+        for (int64_t i = 0; i < o->count; i++)
+            if (o->parameters[i].moments == old)
+                o->parameters[i].moments = grown;
         free_moments(o, old);
     }
 }
@@ -83,30 +83,30 @@ void th_moments_adopt_reserved(th_optimizer *o)
 th_status th_moments_ensure(th_optimizer *o)
 {
     bool complete = true;
-    for (int64_t r = 0; r < o->count && complete; r++)
-        complete = o->records[r].moments != NULL;
+    for (int64_t i = 0; i < o->count && complete; i++)
+        complete = o->parameters[i].moments != NULL;
     if (complete)
         return TH_OK;
-    for (int64_t r = 0; r < o->count; r++)
-        if (th_moments_reserve(o, o->records[r].entry->block) != TH_OK) {
+    for (int64_t i = 0; i < o->count; i++)
+        if (th_moments_reserve(o, o->parameters[i].entry->block) != TH_OK) {
             th_moments_discard_reserved(o);
             return o->ctx->error;
         }
     th_moments_adopt_reserved(o);
-    for (int64_t r = 0; r < o->count; r++)
-        o->records[r].moments = moments_in(o->moments, o->records[r].entry->block);
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].moments = moments_in(o->moments, o->parameters[i].entry->block);
     return TH_OK;
 }
 
-static void *moment_at(const th_optimizer_record *r, int i)
+static void *moment_at(const th_optimizer_parameter *p, int i)
 {
-    return (char *)r->moments->moment[i] + r->entry->offset;
+    return (char *)p->moments->moment[i] + p->entry->offset;
 }
 
 static bool in_use(const th_optimizer *o, const th_moments *m)
 {
-    for (int64_t r = 0; r < o->count; r++)
-        if (o->records[r].moments == m)
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->parameters[i].moments == m)
             return true;
     return false;
 }
@@ -124,27 +124,27 @@ void th_moments_drop_unused(th_optimizer *o)
     }
 }
 
-void th_moments_clear(const th_optimizer *o, const th_optimizer_record *r)
+void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
 {
-    for (int i = 0; r->moments && i < o->n_moments; i++)
-        if (r->moments->moment[i])
-            memset(moment_at(r, i), 0, r->entry->bytes);
+    for (int i = 0; p->moments && i < o->n_moments; i++)
+        if (p->moments->moment[i])
+            memset(moment_at(p, i), 0, p->entry->bytes);
 }
 
-void th_moments_move(th_optimizer *o, th_optimizer_record *r)
+void th_moments_move(th_optimizer *o, th_optimizer_parameter *p)
 {
-    th_optimizer_record moved = *r;
-    moved.entry = r->entry->successor;
+    th_optimizer_parameter moved = *p;
+    moved.entry = p->entry->successor;
     moved.moments = moments_in(o->moments, moved.entry->block);
-    for (int i = 0; i < o->n_moments && r->moments->moment[i]; i++) {
-        th_array before = th_tensor_array(r->tensor), after = before;
-        before.data = moment_at(r, i);
+    for (int i = 0; i < o->n_moments && p->moments->moment[i]; i++) {
+        th_array before = th_tensor_array(p->tensor), after = before;
+        before.data = moment_at(p, i);
         after.data = moment_at(&moved, i);
         after.dtype = moved.entry->block->dtype;
         th_convert_array(o->ctx, &after, &before);
     }
-    th_moments_clear(o, r);
-    r->moments = moved.moments;
+    th_moments_clear(o, p);
+    p->moments = moved.moments;
 }
 
 void th_moments_destroy(th_optimizer *o)

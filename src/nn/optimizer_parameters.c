@@ -3,11 +3,11 @@
 
 #include "nn/optimizer_state.h"
 
-static th_optimizer_record *record_of(const th_optimizer *o, const th_body *parameter)
+static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_body *parameter)
 {
-    for (int64_t r = 0; r < o->count; r++)
-        if (o->records[r].tensor == parameter)
-            return &o->records[r];
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->parameters[i].tensor == parameter)
+            return &o->parameters[i];
     return NULL;
 }
 
@@ -15,12 +15,12 @@ void th_optimizers_forget_parameter(th_context *ctx, const th_body *parameter)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {
-        th_optimizer_record *gone = record_of(o, parameter);
+        th_optimizer_parameter *gone = parameter_of(o, parameter);
         if (gone == NULL)
             continue;
         th_moments_clear(o, gone);
         o->count--;
-        memmove(gone, gone + 1, (size_t)(&o->records[o->count] - gone) * sizeof *gone);
+        memmove(gone, gone + 1, (size_t)(&o->parameters[o->count] - gone) * sizeof *gone);
         o->sorted = false;
         th_moments_drop_unused(o);
     }
@@ -38,8 +38,8 @@ th_status th_optimizers_reserve(th_context *ctx)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
-        for (int64_t r = 0; r < o->count; r++) {
-            const th_optimizer_record *moving = &o->records[r];
+        for (int64_t i = 0; i < o->count; i++) {
+            const th_optimizer_parameter *moving = &o->parameters[i];
             if (moving->moments && moving->entry->successor &&
                 th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
                 return ctx->error;
@@ -60,12 +60,12 @@ void th_optimizers_move(th_context *ctx)
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {
         th_moments_adopt_reserved(o);
         for (int64_t i = 0; i < o->count; i++) {
-            th_optimizer_record *r = &o->records[i];
-            if (r->entry->successor == NULL)
+            th_optimizer_parameter *p = &o->parameters[i];
+            if (p->entry->successor == NULL)
                 continue;
-            if (r->moments)
-                th_moments_move(o, r);
-            r->entry = r->entry->successor;
+            if (p->moments)
+                th_moments_move(o, p);
+            p->entry = p->entry->successor;
             o->sorted = false;
         }
         th_moments_drop_unused(o);

@@ -1,5 +1,5 @@
-/* What an optimiser is made of, for the files that share it: optimizer.c makes it, optimizer_moments.c holds its moments,
- * optimizer_parameters.c follows its parameters where they go, optimizer_step.c steps. */
+/* What an optimiser is made of, for the files that share it: optimizer.c makes it, optimizer_moments.c holds its
+ * moments, optimizer_parameters.c follows its parameters where they go, optimizer_step.c steps. */
 #ifndef TH_NN_OPTIMIZER_STATE_H
 #define TH_NN_OPTIMIZER_STATE_H
 
@@ -17,14 +17,14 @@ typedef struct th_moments {
 } th_moments;
 
 /* One parameter. */
-typedef struct th_optimizer_record {
+typedef struct th_optimizer_parameter {
     th_body *tensor;
     th_parameter_entry *entry;
     th_moments *moments; /* NULL until the first step */
     int group;
     bool due;      /* has a gradient in the current step */
     int64_t steps; /* taken so far */
-} th_optimizer_record;
+} th_optimizer_parameter;
 
 typedef struct th_optimizer_group {
     double learning_rate_factor, weight_decay;
@@ -44,8 +44,8 @@ struct th_optimizer {
     int n_moments;
     th_optimizer_group *groups; /* [n_groups]; the last one is everything else */
     int n_groups;
-    th_optimizer_record *records; /* [count], in the module's order */
-    th_optimizer_record **layout; /* [count], in the order they lie in memory */
+    th_optimizer_parameter *parameters; /* [count], in the module's order */
+    th_optimizer_parameter **layout;    /* [count], in the order they lie in memory */
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
     bool freed;
@@ -68,11 +68,11 @@ th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block);
 /* What was reserved replaces shorter moments of the same blocks. */
 void th_moments_adopt_reserved(th_optimizer *o);
 void th_moments_discard_reserved(th_optimizer *o);
-/* The record's moments, converted, to where its parameter will be. */
-void th_moments_move(th_optimizer *o, th_optimizer_record *r);
-/* The record's place in the moments holds zeros again, as every gap does. */
-void th_moments_clear(const th_optimizer *o, const th_optimizer_record *r);
-/* Frees those of blocks that no record uses any more: the blocks may be gone soon. */
+/* The parameter's moments, converted, to where it will be. */
+void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
+/* The parameter's place in the moments holds zeros again, as every gap does. */
+void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
+/* Frees those of blocks that no parameter uses any more: the blocks may be gone soon. */
 void th_moments_drop_unused(th_optimizer *o);
 void th_moments_destroy(th_optimizer *o);
 

@@ -1,5 +1,5 @@
-/* One step of an optimiser. The arithmetic of one run of parameters is in src/kernels/vector/optimizer.c; which parameter
- * takes which options, and what is refused, is decided here. */
+/* One step of an optimiser. The arithmetic of one run of parameters is in src/kernels/vector/optimizer.c; which
+ * parameter takes which options, and what is refused, is decided here. */
 #include "autograd/profile.h"
 #include "kernels/optimizer_kernels.h"
 #include "kernels/parallel.h"
@@ -14,8 +14,8 @@ enum { CHUNK = 1 << 14 }; /* elements of one task: cut by size, never by the num
 static void sort_layout(th_optimizer *o)
 {
     int64_t placed = 0;
-    for (int64_t r = 0; r < o->count; r++)
-        o->records[r].entry->mark = &o->records[r];
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].entry->mark = &o->parameters[i];
     for (const th_parameter_block *block = o->ctx->parameter_blocks; block; block = block->next)
         for (th_parameter_entry *entry = block->first; entry; entry = entry->next)
             if (entry->mark) {
@@ -29,7 +29,7 @@ static void sort_layout(th_optimizer *o)
 typedef struct run {
     const th_optimizer *optimizer;
     const th_kernels *kernels;
-    const th_optimizer_record *first;
+    const th_optimizer_parameter *first;
     int64_t numel;
     size_t element;
     th_adam_update adam;
@@ -54,14 +54,14 @@ static void update_chunk(void *shared, int64_t index, int worker)
         r->kernels->sgd(n, block->data + offset, block->gradient + offset, moment[0], &r->sgd);
 }
 
-/* The numbers of this step for a parameter that has taken r->steps so far. */
-static void set_rule(const th_optimizer *o, const th_optimizer_record *r, double gradient_scale, run *to)
+/* The numbers of this step for a parameter that has taken p->steps so far. */
+static void set_rule(const th_optimizer *o, const th_optimizer_parameter *p, double gradient_scale, run *to)
 {
-    const th_optimizer_group *g = &o->groups[r->group];
+    const th_optimizer_group *g = &o->groups[p->group];
     const double rate = o->learning_rate * g->learning_rate_factor;
     if (o->rule == TH_RULE_SGD) {
         /* The first step is not dampened, nor is one without momentum, as in PyTorch. */
-        const double kept = r->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
+        const double kept = p->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
         to->sgd = (th_sgd_update){
             .gradient_scale = kept * gradient_scale,
             .weight_decay = kept * g->weight_decay,
@@ -71,7 +71,7 @@ static void set_rule(const th_optimizer *o, const th_optimizer_record *r, double
         };
         return;
     }
-    const double t = (double)r->steps + 1;
+    const double t = (double)p->steps + 1;
     to->adam = (th_adam_update){
         .gradient_scale = gradient_scale,
         .weight_decay = o->decoupled ? 0 : g->weight_decay,
@@ -87,7 +87,7 @@ static void set_rule(const th_optimizer *o, const th_optimizer_record *r, double
 
 /* next continues the run of the parameter before it. The gap between them holds zeros, which stay zeros unless eps is
  * 0. */
-static bool continues(const th_optimizer *o, const th_optimizer_record *before, const th_optimizer_record *next)
+static bool continues(const th_optimizer *o, const th_optimizer_parameter *before, const th_optimizer_parameter *next)
 {
     return next->due && next->entry->block == before->entry->block &&
            next->entry->offset == before->entry->offset + before->entry->bytes && next->group == before->group &&
@@ -98,7 +98,7 @@ static void update_all(th_optimizer *o, double gradient_scale)
 {
     th_context *ctx = o->ctx;
     for (int64_t i = 0; i < o->count;) {
-        const th_optimizer_record *first = o->layout[i++], *last = first;
+        const th_optimizer_parameter *first = o->layout[i++], *last = first;
         if (!first->due)
             continue;
         while (i < o->count && continues(o, last, o->layout[i]))
@@ -129,7 +129,7 @@ static void set_refused(th_body *t, bool refused)
 static th_status refuse(th_optimizer *o)
 {
     for (int64_t i = 0; i < o->count; i++)
-        set_refused(o->records[i].tensor, th_has_gradient(o->records[i].tensor));
+        set_refused(o->parameters[i].tensor, th_has_gradient(o->parameters[i].tensor));
     th_random_step_refused(o->ctx);
     return o->ctx->error;
 }
@@ -140,10 +140,10 @@ static void forget_refused(th_optimizer *o)
 {
     bool repeated = false;
     for (int64_t i = 0; i < o->count && !repeated; i++)
-        repeated = th_has_gradient(o->records[i].tensor) && !is_refused(o->records[i].tensor);
+        repeated = th_has_gradient(o->parameters[i].tensor) && !is_refused(o->parameters[i].tensor);
     for (int64_t i = 0; i < o->count && repeated; i++)
-        if (is_refused(o->records[i].tensor))
-            th_empty_gradient(o->records[i].tensor->handle);
+        if (is_refused(o->parameters[i].tensor))
+            th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
 /* What the update multiplies gradients with to clip them. The kernels divide the weight decay by it: where it is too
@@ -175,14 +175,14 @@ th_status(th_optimizer_step)(th_optimizer *o)
     if (!o->sorted)
         sort_layout(o);
     for (int64_t i = 0; i < o->count; i++)
-        o->records[i].due = th_has_gradient(o->records[i].tensor);
+        o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
     if (real)
         update_all(o, clip(o));
     for (int64_t i = 0; i < o->count; i++)
-        if (o->records[i].due) {
-            o->records[i].steps++;
-            th_storage_changed(o->records[i].tensor->storage);
-            th_empty_gradient(o->records[i].tensor->handle);
+        if (o->parameters[i].due) {
+            o->parameters[i].steps++;
+            th_storage_changed(o->parameters[i].tensor->storage);
+            th_empty_gradient(o->parameters[i].tensor->handle);
         }
     th_random_step_done(ctx);
     if (start)

@@ -1,5 +1,5 @@
-/* printf for floating numbers: with a decimal point, whatever the locale of the program says. Everything that the
- * library writes, files and sentences alike, goes through here where it has such numbers. */
+/* Text with floating numbers, in a decimal point whatever the locale of the program says: printf, and appending. (The
+ * numbers of printed tensors have rules of their own: decimal.h.) */
 #ifndef TH_TENSOR_FORMAT_H
 #define TH_TENSOR_FORMAT_H
 
