@@ -94,7 +94,7 @@ static void shapes_text(const th_node *node, char *text, size_t size)
     }
 }
 
-/* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is computed again. */
+/* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is recomputed. */
 static void saves_text(const th_node *node, char *text, size_t size)
 {
     text[0] = 0;

@@ -5,7 +5,8 @@
 #include "nn/optimizer_state.h"
 #include "tensor/tensor.h"
 
-/* Whose gradients: an optimiser's, or, where that is NULL, a module's. module gives the names too, and may be NULL then. */
+/* Whose gradients: an optimiser's, or, where that is NULL, a module's. module gives the names too, and may be NULL
+ * beside an optimiser. */
 typedef struct th_gradient_list {
     const th_optimizer *optimizer;
     const th_module *module;
