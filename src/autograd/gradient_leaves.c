@@ -10,6 +10,7 @@
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
+#include "tensor/format.h"
 
 static const char *const operation = "check_gradient";
 
@@ -183,9 +184,8 @@ static void note_cut(th_checker *checker)
     int line;
     th_location(&file, &line);
     checker->cut = true;
-    const char *slash = file ? strrchr(file, '/') : NULL;
     if (file)
-        snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", slash ? slash + 1 : file, line);
+        snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", th_base_name(file), line);
 }
 
 static void on_read(th_body *t, void *user)

@@ -16,7 +16,7 @@ enum {
 
 /* -- one gradient -- */
 
-static const void *gradient_data(const th_body *t)
+static void *gradient_data(const th_body *t)
 {
     return t->gradient->data;
 }
@@ -76,7 +76,7 @@ static th_status fail_non_finite(const th_body *t, const char *operation, const 
 static void scale(const th_body *t, double factor)
 {
     th_array gradient = th_tensor_array(t);
-    gradient.data = t->gradient->data;
+    gradient.data = gradient_data(t);
     th_elementwise(t->ctx, th_context_kernels(t->ctx, t->dtype)->scale, &factor, &gradient, false, 1,
                    (const th_array *const[]){&gradient});
 }

@@ -78,12 +78,6 @@ th_context *th_last_context(void)
     return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &own ? ctx : NULL;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
                             va_list arguments)
 {
@@ -102,7 +96,7 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     int line;
     th_location(&file, &line);
     if (file)
-        th_append(message, TH_MESSAGE_SIZE, "; at %s:%d", base_name(file), line);
+        th_append(message, TH_MESSAGE_SIZE, "; at %s:%d", th_base_name(file), line);
     return code;
 }
 

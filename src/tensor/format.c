@@ -40,6 +40,12 @@ void th_append(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
+const char *th_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int th_format_to(FILE *file, const char *format, ...)
 {
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -1,4 +1,4 @@
-/* Text with floating numbers, in a decimal point whatever the locale of the program says: printf, and appending. (The
+/* Text with floating numbers with a decimal point, whatever the locale of the program says: printf, and appending. (The
  * numbers of printed tensors have rules of their own: decimal.h.) */
 #ifndef TH_TENSOR_FORMAT_H
 #define TH_TENSOR_FORMAT_H
@@ -15,5 +15,7 @@ void th_append(char *text, size_t size, const char *format, ...) __attribute__((
 void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 int th_format_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What of a path is behind its last slash. */
+const char *th_base_name(const char *path);
 
 #endif
