@@ -119,9 +119,9 @@ static bool is_refused(const th_body *t)
     return t->gradient_refused;
 }
 
-static void set_refused(th_body *t, bool refused)
+static void refuse_gradient(th_body *t)
 {
-    t->gradient_refused = refused;
+    t->gradient_refused = th_has_gradient(t);
 }
 
 /* The gradients stay to be looked at, and the step can be repeated: with the same random numbers, and gradients that
@@ -129,7 +129,7 @@ static void set_refused(th_body *t, bool refused)
 static th_status refuse(th_optimizer *o)
 {
     for (int64_t i = 0; i < o->count; i++)
-        set_refused(o->parameters[i].tensor, th_has_gradient(o->parameters[i].tensor));
+        refuse_gradient(o->parameters[i].tensor);
     th_random_step_refused(o->ctx);
     return o->ctx->error;
 }

@@ -6,7 +6,6 @@
 #include "kernels/kernels.h"
 #include "ops/shared/indices.h"
 #include "ops/shared/rows.h"
-#include "tensor/convert.h"
 #include "tensor/tensor.h"
 
 bool th_class_loss_fits(const th_array *rows, const th_array *targets)
@@ -90,8 +89,8 @@ int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *optio
             offset += rest % array.size[axis] * array.stride[axis];
             rest /= array.size[axis];
         }
-        const char *at = (const char *)array.data + offset * (int64_t)th_dtype_size(array.dtype);
-        const int64_t target = th_integer_load(array.dtype, at);
+        const int64_t target =
+            array.dtype == TH_INT32 ? ((const int32_t *)array.data)[offset] : ((const int64_t *)array.data)[offset];
         counted += !is_ignored(options, target);
     }
     return counted;

@@ -1,4 +1,4 @@
-/* Index operands: reading and checking them. Whether an index is in range depends on data: a forward finds it. */
+/* Index operands: reading and checking, which a forward does because it depends on data. */
 #include "ops/shared/indices.h"
 
 #include "tensor/elementwise.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tensor/checked.h"
-#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -81,7 +80,7 @@ th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th
 
 static int64_t index_at(const th_array *array, int64_t offset)
 {
-    return th_integer_load(array->dtype, (const char *)array->data + offset * (int64_t)th_dtype_size(array->dtype));
+    return array->dtype == TH_INT32 ? ((const int32_t *)array->data)[offset] : ((const int64_t *)array->data)[offset];
 }
 
 /* "valid_lens", "valid_lens[1]" or "valid_lens[1, 2]" */
