@@ -20,12 +20,12 @@ static const char *out = ".";
 static bool no_attention, quiet;
 static volatile sig_atomic_t interrupted;
 
-/* -- the model: embedding + learned positions, attention with a residual, dense to the vocabulary -- */
+/* -- the model: embedding + position embeddings, attention with a residual, dense to the vocabulary -- */
 
 typedef struct {
     th_module base;
     th_module *embedding, *attention, *output;
-    th_tensor *positions; /* (T, E) */
+    th_tensor *positions; /* (T, E), the position embeddings */
 } copy_model;
 static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nn/module.h"
 #include "tapehead/tapehead.h"
 
 #include "context.h"
@@ -163,7 +164,7 @@ static th_tensor *any_forward(th_module *m, th_tensor *x)
 static void make_module(void)
 {
     th_module **place = &module[below(MODULES)];
-    if (*place && !(*place)->freed)
+    if (*place && !(*place)->state->freed)
         return;
     const int type = below(3);
     *place = type == 0   ? th_dense_new(ctx, 4, 4, NULL)

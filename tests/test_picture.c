@@ -316,6 +316,23 @@ START_TEST(heat_maps)
 }
 END_TEST
 
+START_TEST(panels_with_names_of_their_own)
+{
+    static const char *const names[3] = {"first", NULL, "<last>"};
+    th_tensor *w = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 2, 2));
+    ck_assert_int_eq(th_picture_heatmaps(w, path, &(th_heatmap_options){.panel_names = names}), TH_OK);
+    char *text = read_picture();
+    ck_assert_int_eq(count(text, ">first<"), 1);
+    ck_assert_int_eq(count(text, ">&lt;last&gt;<"), 1);
+    ck_assert_int_eq(count(text, "head "), 0);
+    free(text);
+    ck_assert_int_eq(th_picture_heatmaps(th_select(w, 0, 0), path, &(th_heatmap_options){.panel_names = names}), TH_OK);
+    text = read_picture();
+    ck_assert_int_eq(count(text, ">first<"), 1); /* the only one has a name when it is given one */
+    free(text);
+}
+END_TEST
+
 START_TEST(heat_maps_of_any_numbers)
 {
     th_tensor *odd = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 3));
@@ -378,6 +395,7 @@ int main(void)
     tcase_add_test(pictures, heat_maps_near_the_ends_of_the_numbers);
     tcase_add_test(pictures, names_of_any_bytes);
     tcase_add_test(pictures, heat_maps);
+    tcase_add_test(pictures, panels_with_names_of_their_own);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
     tcase_add_test(pictures, errors);
     return run_suites();

@@ -47,6 +47,25 @@ START_TEST(plain_lines)
 }
 END_TEST
 
+START_TEST(a_line_every_so_many_steps)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    th_progress *bar = th_progress_new(ctx, &(th_progress_options){.file = file, .steps = 10, .plain_every = 4});
+    for (int64_t step = 0; step < 10; step++)
+        th_progress_update(bar, step, 1);
+    ck_assert_int_eq(th_progress_end(bar), TH_OK);
+    fclose(file);
+    ck_assert_int_eq(count(text, "\n"), 4);
+    ck_assert_ptr_nonnull(strstr(text, "step  1/10"));
+    ck_assert_ptr_nonnull(strstr(text, "step  5/10"));
+    ck_assert_ptr_nonnull(strstr(text, "step  9/10"));
+    ck_assert_ptr_nonnull(strstr(text, "step 10/10"));
+    free(text);
+}
+END_TEST
+
 START_TEST(on_a_terminal)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -129,6 +148,7 @@ int main(void)
 {
     TCase *lines = new_suite("progress", setup, close_context);
     tcase_add_test(lines, plain_lines);
+    tcase_add_test(lines, a_line_every_so_many_steps);
     tcase_add_test(lines, on_a_terminal);
     tcase_add_test(lines, odd_steps_and_names);
     tcase_add_test(lines, errors);

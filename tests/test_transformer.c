@@ -620,6 +620,32 @@ START_TEST(evaluation_drops_nothing)
 }
 END_TEST
 
+/* The branches' ends are dropped from, and what is between the MLP's layers unless that is told not to. */
+START_TEST(dropout_inside_the_mlp_is_an_option)
+{
+    for (int without = 0; without < 2; without++) {
+        const th_transformer_block_options options = {.dropout = 0.5, .no_mlp_dropout = without};
+        th_module *block = th_transformer_block_new(ctx, E, H, &options);
+        th_tensor *x = wave(TH_SHAPE(B, T, E), 0);
+        ck_assert_ptr_nonnull(th_transform(block, x, NULL));
+        int dropped = 0, inside = 0;
+        for (int64_t i = 0; i < th_tape_length(ctx); i++) {
+            th_node_info before, node;
+            ck_assert_int_eq(th_tape_node(ctx, i, &node), TH_OK);
+            if (strcmp(node.operation, "dropout") != 0)
+                continue;
+            dropped++;
+            ck_assert_int_eq(th_tape_node(ctx, i - 1, &before), TH_OK);
+            inside += strcmp(before.operation, "gelu_tanh") == 0;
+        }
+        ck_assert_int_eq(inside, !without);
+        ck_assert_int_eq(dropped, 2 + inside);
+        no_error();
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
 START_TEST(any_leading_dimensions)
 {
     th_module *block = th_transformer_block_new(ctx, E, H, NULL);
@@ -737,6 +763,7 @@ int main(void)
     tcase_add_test(tcase, a_warm_step_allocates_nothing);
     tcase_add_test(tcase, making_a_model_survives_the_failure_of_any_allocation);
     tcase_add_test(tcase, evaluation_drops_nothing);
+    tcase_add_test(tcase, dropout_inside_the_mlp_is_an_option);
     tcase_add_test(tcase, any_leading_dimensions);
     tcase_add_test(tcase, errors_of_blocks);
     tcase_add_test(tcase, errors_of_the_language_model);

@@ -39,8 +39,9 @@ TH_API th_module *th_dropout_new(th_context *ctx, double p);
  * length, S key length, H heads.
  *
  *   in_proj_weight (3 width, width)   W_q, W_k, W_v one upon the other, when query, key and value have that width on
- * both sides and no heads are grouped; self-attention then runs one product. Otherwise q_proj_weight (key_width,
- * query_input), k_proj_weight (key_width Hkv / H, key_input), v_proj_weight (value_width Hkv / H, value_input)
+ *                                     both sides and no heads are grouped; self-attention then runs one product.
+ *                                     Otherwise q_proj_weight (key_width, query_input), k_proj_weight (key_width Hkv /
+ *                                     H, key_input), v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                      b_q, b_k, b_v one after another, in both cases
  *   out_proj.weight (output_width, value_width), out_proj.bias (output_width)
  *

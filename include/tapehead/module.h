@@ -33,6 +33,7 @@
 TH_BEGIN_DECLS
 
 typedef struct th_module th_module;
+typedef struct th_module_state th_module_state; /* the library's own */
 /* One tensor in, one tensor out. */
 typedef th_tensor *th_forward_function(th_module *m, th_tensor *x);
 
@@ -51,19 +52,16 @@ typedef struct th_parameter {
 /* To read; the functions below change it. Set by hand: forward (before the first use), destroy and part. */
 struct th_module {
     th_context *ctx;
-    char type[TH_NAME_SIZE];      /* "attention_block": for sentences */
-    char name[TH_NAME_SIZE];      /* what the parent calls it; "" without a parent */
-    th_forward_function *forward; /* NULL: the module has typed functions only, like th_attend */
-    void (*destroy)(
-        th_module *m); /* frees what the struct holds besides members; called once, before they go; may be NULL */
+    char type[TH_NAME_SIZE];       /* "attention_block": for sentences */
+    char name[TH_NAME_SIZE];       /* what the parent calls it; "" without a parent */
+    th_forward_function *forward;  /* NULL: the module has typed functions only, like th_attend */
+    void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before they go; may be
+                                      NULL */
     th_module *parent, *first, *next; /* first child; next child of the same parent */
     th_parameter *parameters;         /* its own, in the order they were added */
     bool evaluation;                  /* pinned to evaluation */
     bool part;                        /* its parent's forward needs it: it is freed with its parent only */
-    bool freed;                       /* by th_module_free: what is left is for sentences */
-    bool training_outside;            /* the context's mode while the forward of a pinned module runs */
-    int entered;                      /* forwards of this module that run now */
-    size_t bytes;                     /* of the whole struct */
+    th_module_state *state;           /* the library's own */
 };
 
 /* -- making -- */

@@ -82,8 +82,8 @@ TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 /* Taken literally, 0 included; TH_ERROR_ARGUMENT for a negative or non-finite one. */
 TH_API th_status th_optimizer_set_learning_rate(th_optimizer *optimizer, double learning_rate);
 TH_API double th_optimizer_learning_rate(const th_optimizer *optimizer);
-/* The global norm of the gradients that the last step saw, before clipping (0 before the first step, and when neither
- * max_norm nor anything else asked for it). */
+/* The global norm of the gradients that the last step saw, before clipping (0 before the first step, and
+ * in a shapes-only context). */
 TH_API double th_optimizer_gradient_norm(const th_optimizer *optimizer);
 
 /* Scales all gradients of the module's parameters so that their global norm sqrt(sum g^2) is at most max_norm: g *=

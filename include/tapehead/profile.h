@@ -23,11 +23,11 @@ TH_BEGIN_DECLS
 typedef enum th_profile_phase {
     TH_PROFILE_FORWARD,
     TH_PROFILE_BACKWARD,
-    TH_PROFILE_AGAIN, /* a forward that backward runs once more, because its result was not kept */
-    TH_PROFILE_STEP,  /* of an optimiser */
+    TH_PROFILE_RECOMPUTE, /* a forward that backward runs once more, because its result was not kept */
+    TH_PROFILE_STEP,      /* of an optimiser */
     TH_PROFILE_PHASE_COUNT
 } th_profile_phase;
-/* "forward", "backward", "again", "step"; "?" for a value that is no phase. */
+/* "forward", "backward", "recompute", "step"; "?" for a value that is no phase. */
 TH_API const char *th_profile_phase_name(th_profile_phase phase);
 
 typedef struct th_profile_options {
@@ -74,8 +74,8 @@ typedef struct th_profile_total {
 /* All zeros without a profile. */
 TH_API th_profile_total th_profile_sum(const th_context *ctx);
 
-/* The entries as a table, then the totals. TH_ERROR_STATE without a profile, TH_ERROR_FILE when file cannot be written.
- */
+/* The entries as a table, then the totals. TH_ERROR_STATE without a profile, TH_ERROR_FILE when the file cannot be
+ * written. */
 TH_API th_status th_profile_print(th_context *ctx, FILE *file) TH_MUST_CHECK;
 /* Every event with its time, operand shapes, module path and source line, in the JSON that https://ui.perfetto.dev and
  * chrome://tracing open. Errors as th_profile_print. */

@@ -66,8 +66,8 @@ TH_API th_tensor *th_transform(th_module *block, th_tensor *x, const th_transfor
  *   logits = norm(x) embedding^T      the embedding is the classifier too (tied)
  *
  * Parameters: embedding.weight (V, E), position.weight (length, E), layers.0 ... (blocks), norm.weight and norm.bias
- * (pre-norm only: post-norm blocks end with a norm). Weights, embedding and positions: N(0, 0.02^2), those that end a
- * residual branch (self_attn.out_proj, linear2) N(0, 0.02^2 / n) with n branches in all; biases 0, norms 1. */
+ * (pre-norm only: post-norm blocks end with a norm). Weights, embedding and position embeddings: N(0, 0.02^2), those
+ * that end a residual branch (self_attn.out_proj, linear2) N(0, 0.02^2 / n) with n branches; biases 0, norms 1. */
 typedef struct th_language_model_options {
     int64_t vocabulary, length, width, heads, layers; /* all must be given; length: the most tokens in a sequence */
     double dropout;                                   /* in training, on the embedding and at the end of every branch */

@@ -8,7 +8,9 @@
 #include "autograd/checker.h"
 #include "autograd/gradient.h"
 #include "tensor/checked.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
+#include "tensor/format.h"
 
 static const char *const operation = "check_gradient";
 
@@ -149,9 +151,8 @@ static void note_cut(th_checker *checker)
     int line;
     th_location(&file, &line);
     checker->cut = true;
-    const char *slash = file ? strrchr(file, '/') : NULL;
     if (file)
-        snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", slash ? slash + 1 : file, line);
+        snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", th_base_name(file), line);
 }
 
 static void on_read(th_body *t, void *user)
@@ -377,17 +378,17 @@ void th_leaves_end(th_checker *checker)
 
 /* -- elements -- */
 
+static void *address_of(const th_leaf *leaf, int64_t element)
+{
+    return (char *)th_tensor_data(leaf->tensor) + element * (int64_t)th_dtype_size(leaf->tensor->dtype);
+}
+
 double th_checker_element(const th_leaf *leaf, int64_t element)
 {
-    const void *data = th_tensor_data(leaf->tensor);
-    return leaf->tensor->dtype == TH_FLOAT64 ? ((const double *)data)[element] : (double)((const float *)data)[element];
+    return th_number_load(leaf->tensor->dtype, address_of(leaf, element));
 }
 
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
 {
-    void *data = th_tensor_data(leaf->tensor);
-    if (leaf->tensor->dtype == TH_FLOAT64)
-        ((double *)data)[element] = value;
-    else
-        ((float *)data)[element] = (float)value;
+    th_number_store(leaf->tensor->dtype, address_of(leaf, element), value);
 }

@@ -9,10 +9,9 @@
 
 void th_checker_say(th_gradient_report *report, const char *format, ...)
 {
-    const size_t used = strlen(report->text);
     va_list arguments;
     va_start(arguments, format);
-    th_format_arguments(report->text + used, sizeof report->text - used, format, arguments);
+    th_append_arguments(report->text, sizeof report->text, format, arguments);
     va_end(arguments);
 }
 

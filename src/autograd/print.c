@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
+#include "tensor/format.h"
 
 enum { TH_LINE_TEXT = 512 };
 
@@ -81,32 +82,29 @@ th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
 /* "(B=2, T=4, E=8) (8, 8) -> (B=2, T=4, 8)" */
 static void shapes_text(const th_node *node, char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = 0;
-    for (int i = 0; i < node->n_inputs + node->n_outputs && used < size; i++) {
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_body *t = node->operand[i].tensor;
-        if (i == node->n_inputs && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s->", used ? " " : "");
-        if (t == NULL || used >= size)
+        if (i == node->n_inputs)
+            th_append(text, size, "%s->", text[0] ? " " : "");
+        if (t == NULL)
             continue;
         const th_array array = th_tensor_array(t);
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", TH_TEXT(&array));
+        th_append(text, size, "%s%s", text[0] ? " " : "", TH_TEXT(&array));
     }
 }
 
 /* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is recomputed. */
 static void saves_text(const th_node *node, char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = 0;
-    for (int i = 0; i < node->n_inputs + node->n_outputs && used < size; i++) {
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_saved saved = node->operand[i].saved;
         if (saved == TH_SAVED_NOT)
             continue;
         const bool input = i < node->n_inputs;
         const char *format = saved == TH_SAVED_RECOMPUTED ? "%s(%c%d)" : "%s%c%d";
-        used += (size_t)snprintf(text + used, size - used, format, used ? "," : "", input ? 'x' : 'y',
-                                 input ? i : i - node->n_inputs);
+        th_append(text, size, format, text[0] ? "," : "", input ? 'x' : 'y', input ? i : i - node->n_inputs);
     }
 }
 

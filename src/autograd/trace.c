@@ -40,17 +40,18 @@ static survey survey_array(const th_array *array)
     return s;
 }
 
-static size_t describe_survey(char *text, size_t size, const survey *s)
+static void append_survey(char *text, size_t size, const survey *s)
 {
-    int used =
-        s->finite ? th_format(text, size, "%.4g .. %.4g", s->low, s->high) : snprintf(text, size, "nothing finite");
-    if (s->nan && used >= 0 && (size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, ", %lld NaN", (long long)s->nan);
-    if (s->infinite && used >= 0 && (size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, ", %lld inf", (long long)s->infinite);
-    if (s->minus_infinite && used >= 0 && (size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, ", %lld -inf", (long long)s->minus_infinite);
-    return used < 0 ? 0 : (size_t)used < size ? (size_t)used : size - 1;
+    if (s->finite)
+        th_append(text, size, "%.4g .. %.4g", s->low, s->high);
+    else
+        th_append(text, size, "nothing finite");
+    if (s->nan)
+        th_append(text, size, ", %lld NaN", (long long)s->nan);
+    if (s->infinite)
+        th_append(text, size, ", %lld inf", (long long)s->infinite);
+    if (s->minus_infinite)
+        th_append(text, size, ", %lld -inf", (long long)s->minus_infinite);
 }
 
 /* A -inf is a finding only if no operand had one: an additive mask is passed on, not made. */
@@ -75,29 +76,26 @@ static void write_finding(th_tape *tape, const th_call *call, const th_node *nod
     int line = node ? node->line : 0;
     if (node == NULL)
         th_location(&file, &line);
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    char range[128];
-    describe_survey(range, sizeof range, result);
-    int used = snprintf(tape->finding, size, "%s: %s %d is not finite (%s)%s%s; at %s:%d", call->op->name,
-                        backward ? "the gradient of input" : "output", which, range, path && path[0] ? "; in " : "",
-                        path ? path : "",
-                        slash  ? slash + 1
-                        : file ? file
-                               : "?",
-                        line);
-    for (int i = 0; i < call->n_inputs && used > 0 && (size_t)used < size; i++) {
+    char *text = tape->finding;
+    text[0] = 0;
+    th_append(text, size, "%s: %s %d is not finite (", call->op->name, backward ? "the gradient of input" : "output",
+              which);
+    append_survey(text, size, result);
+    th_append(text, size, ")%s%s; at %s:%d", path && path[0] ? "; in " : "", path ? path : "",
+              file ? th_base_name(file) : "?", line);
+    for (int i = 0; i < call->n_inputs; i++) {
         if (call->input[i].data == NULL || !th_is_floating(call->input[i].dtype))
             continue;
         const survey input = survey_array(&call->input[i]);
-        describe_survey(range, sizeof range, &input);
-        used += snprintf(tape->finding + used, size - (size_t)used, "; input %d: %s", i, range);
+        th_append(text, size, "; input %d: ", i);
+        append_survey(text, size, &input);
     }
-    for (int i = 0; backward && i < call->n_outputs && used > 0 && (size_t)used < size; i++) {
+    for (int i = 0; backward && i < call->n_outputs; i++) {
         if (!call->output_gradient[i].given)
             continue;
         const survey gradient = survey_array(&call->output_gradient[i]);
-        describe_survey(range, sizeof range, &gradient);
-        used += snprintf(tape->finding + used, size - (size_t)used, "; gradient of output %d: %s", i, range);
+        th_append(text, size, "; gradient of output %d: ", i);
+        append_survey(text, size, &gradient);
     }
     tape->finding_is_old = false;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tensor/checked.h"
+#include "tensor/format.h"
 
 enum { ALIGNMENT = 64, GROWTH = 21 }; /* NumPy leaves room for the first size to grow to so many digits */
 
@@ -182,16 +183,17 @@ size_t th_npy_header_format(const th_npy_header *header, char *bytes)
     char *const text = bytes + TH_NPY_PREAMBLE;
     const size_t room = TH_NPY_WRITTEN_HEADER - TH_NPY_PREAMBLE;
     const th_shape *shape = &header->shape;
-    size_t n = (size_t)snprintf(text, room, "{'descr': '%s', 'fortran_order': %s, 'shape': (",
-                                descriptions[header->dtype], header->fortran_order ? "True" : "False");
-    int first_digits = 0;
+    text[0] = 0;
+    th_append(text, room, "{'descr': '%s', 'fortran_order': %s, 'shape': (", descriptions[header->dtype],
+              header->fortran_order ? "True" : "False");
+    const size_t before = strlen(text);
+    int growth = 0;
     for (int i = 0; i < shape->ndim; i++) {
-        const int digits = snprintf(text + n, room - n, i ? ", %lld" : "%lld", (long long)shape->size[i]);
-        first_digits = i ? first_digits : digits;
-        n += (size_t)digits;
+        th_append(text, room, i ? ", %lld" : "%lld", (long long)shape->size[i]);
+        growth = i ? growth : GROWTH - (int)(strlen(text) - before);
     }
-    n += (size_t)snprintf(text + n, room - n, "%s), }%*s", shape->ndim == 1 ? "," : "",
-                          shape->ndim > 0 ? GROWTH - first_digits : 0, "");
+    th_append(text, room, "%s), }%*s", shape->ndim == 1 ? "," : "", growth, "");
+    size_t n = strlen(text);
     while ((TH_NPY_PREAMBLE + n + 1) % ALIGNMENT != 0)
         text[n++] = ' ';
     text[n++] = '\n';

@@ -22,8 +22,8 @@ typedef struct th_npy_header {
  * bytes), when it is not exactly one that describes a tensor. */
 bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble);
 
-/* The preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER); returns their length.
- */
+/* The preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER); returns their
+ * length. */
 size_t th_npy_header_format(const th_npy_header *header, char *bytes);
 
 #endif

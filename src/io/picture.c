@@ -122,23 +122,29 @@ void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anc
     th_svg_put(svg, "</text>\n");
 }
 
+/* An element whose place is four numbers, still open. */
+static void open_element(th_svg *svg, const char *element, const char *const name[4], const double value[4])
+{
+    fprintf(svg->file, "<%s", element);
+    for (int i = 0; i < 4; i++)
+        th_svg_attribute(svg, name[i], value[i]);
+}
+
+void th_svg_open_rect(th_svg *svg, double x, double y, double width, double height)
+{
+    open_element(svg, "rect", (const char *const[]){"x", "y", "width", "height"},
+                 (const double[]){x, y, width, height});
+}
+
 void th_svg_rect(th_svg *svg, double x, double y, double width, double height, const char *style_name)
 {
-    th_svg_put(svg, "<rect");
-    th_svg_attribute(svg, "x", x);
-    th_svg_attribute(svg, "y", y);
-    th_svg_attribute(svg, "width", width);
-    th_svg_attribute(svg, "height", height);
+    th_svg_open_rect(svg, x, y, width, height);
     fprintf(svg->file, " class=\"%s\"/>\n", style_name);
 }
 
 void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style_name)
 {
-    th_svg_put(svg, "<line");
-    th_svg_attribute(svg, "x1", x1);
-    th_svg_attribute(svg, "y1", y1);
-    th_svg_attribute(svg, "x2", x2);
-    th_svg_attribute(svg, "y2", y2);
+    open_element(svg, "line", (const char *const[]){"x1", "y1", "x2", "y2"}, (const double[]){x1, y1, x2, y2});
     fprintf(svg->file, " class=\"%s\"/>\n", style_name);
 }
 

@@ -30,6 +30,8 @@ void th_svg_escape(th_svg *svg, const char *text);
 /* One line of text; class names its style: "title", "label" or "tick". turned: read from below. NULL text draws
  * nothing. */
 void th_svg_text(th_svg *svg, double x, double y, const char *style, th_anchor anchor, bool turned, const char *text);
+/* A rectangle whose tag is still open: more attributes may follow. */
+void th_svg_open_rect(th_svg *svg, double x, double y, double width, double height);
 void th_svg_rect(th_svg *svg, double x, double y, double width, double height, const char *style);
 void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/picture.h"
+#include "tensor/convert.h"
 #include "tensor/format.h"
 #include "tensor/tensor.h"
 
@@ -24,8 +25,8 @@ typedef struct map {
 static double entry(const map *m, int64_t p, int64_t r, int64_t c)
 {
     const int64_t at = p * m->values.stride[0] + r * m->values.stride[1] + c * m->values.stride[2];
-    return m->values.dtype == TH_FLOAT64 ? ((const double *)m->values.data)[at]
-                                         : (double)((const float *)m->values.data)[at];
+    const th_dtype dtype = m->values.dtype;
+    return th_number_load(dtype, (const char *)m->values.data + at * (int64_t)th_dtype_size(dtype));
 }
 
 /* White through blue to nearly black, by level 0 .. LEVELS; dark enough early that 0.1 is seen. */
@@ -51,11 +52,7 @@ static int level_of(const map *m, double value)
 
 static void put_cells(th_svg *svg, double x, double y, double width, double height, int level)
 {
-    th_svg_put(svg, "<rect");
-    th_svg_attribute(svg, "x", x);
-    th_svg_attribute(svg, "y", y);
-    th_svg_attribute(svg, "width", width);
-    th_svg_attribute(svg, "height", height);
+    th_svg_open_rect(svg, x, y, width, height);
     th_svg_put(svg, " fill=\"");
     if (level < 0)
         th_svg_put(svg, "#d1242f");

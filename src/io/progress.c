@@ -70,18 +70,7 @@ static void append_count(char *text, size_t size, double count)
         count /= 1000;
         power++;
     }
-    const size_t used = strlen(text);
-    th_format(text + used, size - used, power == 0 ? "%.0f" : count < 9.95 ? "%.1f%c" : "%.0f%c", count, suffix[power]);
-}
-
-static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t size, const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    th_format_arguments(text + used, size - used, format, arguments);
-    va_end(arguments);
+    th_append(text, size, power == 0 ? "%.0f" : count < 9.95 ? "%.1f%c" : "%.0f%c", count, suffix[power]);
 }
 
 static void compose(const th_progress *bar, char *text, size_t size)
@@ -93,26 +82,26 @@ static void compose(const th_progress *bar, char *text, size_t size)
         int digits = 1;
         for (int64_t n = steps; n >= 10; n /= 10)
             digits++;
-        append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->done, (long long)steps,
-               100.0 * (double)bar->done / (double)steps);
+        th_append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->done, (long long)steps,
+                  100.0 * (double)bar->done / (double)steps);
     } else {
-        append(text, size, "step %lld", (long long)bar->done);
+        th_append(text, size, "step %lld", (long long)bar->done);
     }
-    append(text, size, "  loss %.4f", bar->loss);
+    th_append(text, size, "  loss %.4f", bar->loss);
     for (int i = 0; i < bar->figures; i++)
-        append(text, size, "  %s %.3f", bar->figure_name[i], bar->figure[i]);
+        th_append(text, size, "  %s %.3f", bar->figure_name[i], bar->figure[i]);
     if (bar->options.units_per_step > 0 && seconds > 0) {
-        append(text, size, "  ");
+        th_append(text, size, "  ");
         append_count(text, size, (double)bar->done * (double)bar->options.units_per_step / seconds);
-        append(text, size, " %s/s", bar->unit);
+        th_append(text, size, " %s/s", bar->unit);
     }
     if (steps > bar->done && bar->done > 0) {
         const double left = ceil(seconds / (double)bar->done * (double)(steps - bar->done));
         const long long whole = left < 1e9 ? (long long)left : 1000000000;
         if (whole >= 3600)
-            append(text, size, "  %lld:%02lld:%02lld left", whole / 3600, whole / 60 % 60, whole % 60);
+            th_append(text, size, "  %lld:%02lld:%02lld left", whole / 3600, whole / 60 % 60, whole % 60);
         else
-            append(text, size, "  %lld:%02lld left", whole / 60, whole % 60);
+            th_append(text, size, "  %lld:%02lld left", whole / 60, whole % 60);
     }
 }
 

@@ -1,4 +1,4 @@
-/* The decoder-only language model: embedding, learned positions, causal transformer blocks, a tied classifier, put
+/* The decoder-only language model: embedding, position embeddings, causal transformer blocks, a tied classifier, put
  * together from the public API. It has no cache of keys and values: a forward computes the whole sequence. */
 #include <math.h>
 #include <string.h>
@@ -14,41 +14,43 @@ typedef struct language_model {
     th_module base;
     th_module *embedding, *position, *layers;
     th_module *norm;                /* NULL after post-norm blocks */
-    th_tensor *classifier, *places; /* (V, E), the embedding's weight; (length, E), the positions */
+    th_tensor *classifier;          /* (V, E), the embedding's weight */
+    th_tensor *position_embeddings; /* (length, E) */
     double dropout;
 } language_model;
 
 /* -- forward -- */
 
-static bool check_tokens(const language_model *l, th_tensor *handle)
+static th_status check_tokens(const language_model *l, th_tensor *handle)
 {
     th_context *ctx = l->base.ctx;
     const th_body *tokens = th_usable(handle, ctx, l->base.type, "tokens");
-    const th_body *places = tokens ? th_usable(l->places, ctx, l->base.type, "the positions") : NULL;
-    if (places == NULL)
-        return false;
+    const th_body *positions =
+        tokens ? th_usable(l->position_embeddings, ctx, l->base.type, "the position embeddings") : NULL;
+    if (positions == NULL)
+        return ctx->error;
     const th_array a = th_tensor_array(tokens);
-    const int64_t length = places->size[0];
+    const int64_t length = positions->size[0];
     if (!th_is_index(a.dtype))
         return th_fail(ctx, TH_ERROR_TYPE, l->base.type, "tokens must be int32 or int64, they are %s",
-                       th_dtype_name(a.dtype)) == TH_OK;
+                       th_dtype_name(a.dtype));
     if (a.ndim != 2)
-        return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "tokens must be (B, T), they are %s", TH_TEXT(&a)) == TH_OK;
+        return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "tokens must be (B, T), they are %s", TH_TEXT(&a));
     if (a.size[1] > length)
         return th_fail(ctx, TH_ERROR_SHAPE, l->base.type,
                        "a sequence has at most %lld tokens, as many as there are positions; these have %lld",
-                       (long long)length, (long long)a.size[1]) == TH_OK;
-    return true;
+                       (long long)length, (long long)a.size[1]);
+    return TH_OK;
 }
 
 /* (B, T) -> (B, T, E): what the classifier sees. */
 static th_tensor *hidden(const language_model *l, th_tensor *tokens)
 {
     static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
-    if (!check_tokens(l, tokens))
+    if (check_tokens(l, tokens) != TH_OK)
         return NULL;
-    th_tensor *places = (th_slice)(l->places, 0, 0, (th_size)(tokens, 1), 1); /* (T, E), a view */
-    th_tensor *x = (th_add)((th_module_forward)(l->embedding, tokens), places);
+    th_tensor *positions = (th_slice)(l->position_embeddings, 0, 0, (th_size)(tokens, 1), 1); /* (T, E), a view */
+    th_tensor *x = (th_add)((th_module_forward)(l->embedding, tokens), positions);
     if (x)
         (th_set_axes)(x, "BTE");
     x = (th_dropout)(x, l->dropout);
@@ -71,13 +73,9 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
 th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tensor *targets,
                                     const th_cross_entropy_options *options)
 {
-    if (!th_module_begin(model))
+    if (!th_module_begin_as(model, language_model_forward, "language_model_loss", "language_model"))
         return NULL;
     const language_model *l = (const language_model *)model;
-    if (model->forward != language_model_forward) {
-        th_fail(model->ctx, TH_ERROR_ARGUMENT, "language_model_loss", "%s is not a language_model", model->type);
-        return th_module_end(model, NULL);
-    }
     th_tensor *loss = th_has_fusion(model->ctx)
                           ? (th_dense_cross_entropy)(hidden(l, tokens), l->classifier, targets, options)
                           : (th_cross_entropy)(logits_of(l, tokens), targets, options);
@@ -88,24 +86,23 @@ th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tens
 
 enum { MOST_LAYERS = 1 << 16 }; /* a slip is refused at once, not when memory is out */
 
-static bool check_options(th_context *ctx, const th_language_model_options *o)
+static th_status check_options(th_context *ctx, const th_language_model_options *o)
 {
     const char *const name[] = {"vocabulary", "length", "width", "heads", "layers"};
     const int64_t size[] = {o->vocabulary, o->length, o->width, o->heads, o->layers};
     for (int i = 0; i < 5; i++)
         if (size[i] <= 0)
             return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "%s must be given and positive, it is %lld",
-                           name[i], (long long)size[i]) == TH_OK;
+                           name[i], (long long)size[i]);
     if (o->layers > MOST_LAYERS)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "a model has at most %d layers, not %lld",
-                       (int)MOST_LAYERS, (long long)o->layers) == TH_OK;
+                       (int)MOST_LAYERS, (long long)o->layers);
     if (o->block.cross_attention)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model",
-                       "a decoder-only model has no memory: .block.cross_attention must be false") == TH_OK;
+                       "a decoder-only model has no memory: .block.cross_attention must be false");
     if (!(o->dropout >= 0 && o->dropout < 1))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "dropout must be in [0, 1), it is %g", o->dropout) ==
-               TH_OK;
-    return true;
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "language_model", "dropout must be in [0, 1), it is %g", o->dropout);
+    return TH_OK;
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -141,7 +138,7 @@ static void add_members(language_model *l, const th_language_model_options *o)
     l->embedding = (th_module_add)(&l->base, "embedding", (th_embedding_new)(ctx, o->vocabulary, o->width));
     l->position = (th_module_add)(&l->base, "position", (th_embedding_new)(ctx, o->length, o->width));
     l->classifier = th_module_find_parameter(l->embedding, "weight");
-    l->places = th_module_find_parameter(l->position, "weight");
+    l->position_embeddings = th_module_find_parameter(l->position, "weight");
     l->layers = (th_module_add)(&l->base, "layers", (th_module_list_new)(ctx));
     for (int64_t i = 0; i < o->layers && !th_failed(ctx); i++)
         (th_module_list_add)(l->layers, (th_transformer_block_new)(ctx, o->width, o->heads, &block));
@@ -155,18 +152,14 @@ static void add_members(language_model *l, const th_language_model_options *o)
 th_module *(th_language_model_new)(th_context *ctx, const th_language_model_options *options)
 {
     const th_language_model_options given = options ? *options : (th_language_model_options){0};
-    if (ctx == NULL || th_failed(ctx) || !check_options(ctx, &given))
+    if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
     language_model *l = (th_module_new)(ctx, sizeof *l, "language_model", language_model_forward);
     if (l == NULL)
         return NULL;
     l->dropout = given.dropout;
     add_members(l, &given);
-    th_module_complete(&l->base);
     if (!th_failed(ctx))
         initialise(l, given.layers * (given.block.no_mlp ? 1 : 2));
-    if (!th_failed(ctx))
-        return &l->base;
-    th_module_free(&l->base);
-    return NULL;
+    return th_module_finish(&l->base);
 }

@@ -1,21 +1,12 @@
 /* Dense, Embedding, LayerNorm, RMSNorm, Dropout: parameters around one operation each. */
 #include <math.h>
 
+#include "nn/module.h"
 #include "tapehead/layers.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/tensor.h"
-
-/* With an error pending every call below does nothing, so a constructor looks at its own memory only; this throws a
- * half-made layer away. */
-static th_module *finished(th_module *m)
-{
-    if (m == NULL || !th_failed(m->ctx))
-        return m;
-    th_module_free(m);
-    return NULL;
-}
 
 static bool positive(th_context *ctx, const char *layer, const char *what, int64_t size)
 {
@@ -25,6 +16,12 @@ static bool positive(th_context *ctx, const char *layer, const char *what, int64
         return true;
     th_fail(ctx, TH_ERROR_ARGUMENT, layer, "%s must be positive, it is %lld", what, (long long)size);
     return false;
+}
+
+/* A parameter with numbers drawn by fill(parameter, a, b); NULL, with the error pending, stays NULL. */
+static th_tensor *filled(th_tensor *parameter, th_status (*fill)(th_tensor *, double, double), double a, double b)
+{
+    return parameter && fill(parameter, a, b) == TH_OK ? parameter : NULL;
 }
 
 /* -- dense -- */
@@ -42,12 +39,8 @@ static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
 
 th_tensor *(th_dense_residual)(th_module *dense, th_tensor *x, th_tensor *residual)
 {
-    if (!th_module_begin(dense))
+    if (!th_module_begin_as(dense, dense_layer_forward, "dense_residual", "dense layer"))
         return NULL;
-    if (dense->forward != dense_layer_forward) {
-        th_fail(dense->ctx, TH_ERROR_ARGUMENT, "dense_residual", "%s is not a dense layer", dense->type);
-        return th_module_end(dense, NULL);
-    }
     const dense_layer *l = (const dense_layer *)dense;
     if (!th_usable(residual, dense->ctx, "dense_residual", "the residual"))
         return th_module_end(dense, NULL);
@@ -62,15 +55,11 @@ th_module *(th_dense_new)(th_context *ctx, int64_t in, int64_t out, const th_den
     if (l == NULL)
         return NULL;
     const double bound = 1.0 / sqrt((double)in);
-    l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(out, in));
-    if (l->weight == NULL || (th_fill_uniform)(l->weight, -bound, bound) != TH_OK)
-        return finished(&l->base);
-    if (!options || !options->no_bias) {
-        l->bias = (th_module_add_parameter)(&l->base, "bias", TH_SHAPE(out));
-        if (l->bias == NULL || (th_fill_uniform)(l->bias, -bound, bound) != TH_OK)
-            return finished(&l->base);
-    }
-    return finished(&l->base);
+    l->weight =
+        filled((th_module_add_parameter)(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
+    if (!options || !options->no_bias)
+        l->bias = filled((th_module_add_parameter)(&l->base, "bias", TH_SHAPE(out)), th_fill_uniform, -bound, bound);
+    return th_module_finish(&l->base);
 }
 
 /* -- embedding -- */
@@ -92,10 +81,8 @@ th_module *(th_embedding_new)(th_context *ctx, int64_t count, int64_t width)
     embedding_layer *l = (th_module_new)(ctx, sizeof *l, "embedding", embedding_layer_forward);
     if (l == NULL)
         return NULL;
-    l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(count, width));
-    if (l->weight == NULL || (th_fill_normal)(l->weight, 0, 1) != TH_OK)
-        return finished(&l->base);
-    return finished(&l->base);
+    l->weight = filled((th_module_add_parameter)(&l->base, "weight", TH_SHAPE(count, width)), th_fill_normal, 0, 1);
+    return th_module_finish(&l->base);
 }
 
 /* -- norms -- */
@@ -150,12 +137,12 @@ static th_module *norm_new(th_context *ctx, const char *type, th_forward_functio
     l->eps = given.eps;
     if (!given.no_weight) {
         l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(width));
-        if (l->weight == NULL || (th_fill)(l->weight, 1) != TH_OK)
-            return finished(&l->base);
+        if (l->weight && (th_fill)(l->weight, 1) != TH_OK)
+            l->weight = NULL;
     }
     if (bias && !given.no_weight && !given.no_bias)
         l->bias = (th_module_add_parameter)(&l->base, "bias", TH_SHAPE(width));
-    return finished(&l->base);
+    return th_module_finish(&l->base);
 }
 
 th_module *(th_layer_norm_new)(th_context *ctx, int64_t width, const th_norm_layer_options *options)

@@ -1,10 +1,30 @@
-/* What the library's own modules tell the tree. */
+/* What the files of the tree of modules share, and what the library's own modules tell it. */
 #ifndef TH_NN_MODULE_H
 #define TH_NN_MODULE_H
 
 #include "tapehead/module.h"
 
-/* All members that m has now are parts of it, which its forward needs. */
-void th_module_complete(th_module *m);
+/* Lies behind the module's own struct. */
+struct th_module_state {
+    size_t bytes;          /* of the struct and of this */
+    int entered;           /* forwards of this module that run now */
+    bool training_outside; /* the context's mode while the first of them runs */
+    bool freed;            /* by th_module_free: what is left is for sentences */
+};
+
+/* The end of a constructor. With an error pending every call of one does nothing, so it looks at its own memory only;
+ * this throws a half-made module away and returns NULL. Otherwise m, whose members are parts of it from now on: its
+ * forward needs them. */
+th_module *th_module_finish(th_module *m);
+/* TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive and the others, where 0 is a default, not
+ * negative; and so small that four times each is a size too. */
+th_status th_check_widths(th_context *ctx, const char *layer, int count, const int64_t *sizes);
+/* th_module_begin of a typed function. false, with no scope open, also for a module with another forward; kind: what it
+ * should be, for the sentence. */
+bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind);
+/* False with an error pending, or when m is NULL or has been freed (then that is the error). */
+bool th_module_usable(const th_module *m, const char *operation);
+/* The dotted name of m from below `above` (NULL: from the root) on, into name (of TH_FULL_NAME_SIZE bytes). */
+const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
 
 #endif

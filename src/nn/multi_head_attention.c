@@ -30,29 +30,26 @@ static th_tensor *no_forward(th_module *m, th_tensor *x)
 
 /* -- construction -- */
 
-static bool check_options(th_context *ctx, int64_t width, int64_t heads, const th_multi_head_attention_options *o)
+static th_status check_options(th_context *ctx, int64_t width, int64_t heads, const th_multi_head_attention_options *o)
 {
     const int64_t sizes[] = {width,        heads,          o->query_input,  o->key_input, o->value_input,
                              o->key_width, o->value_width, o->output_width, o->kv_heads};
-    for (int i = 0; i < 9; i++)
-        if (sizes[i] < (i < 2) || sizes[i] > INT64_MAX / 4) /* so that the sum of three is a size too */
-            return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention",
-                           "width and heads must be positive and no size negative or absurd, one is %lld",
-                           (long long)sizes[i]) == TH_OK;
+    if (th_check_widths(ctx, "multi_head_attention", 9, sizes) != TH_OK)
+        return ctx->error;
     const int64_t key_width = o->key_width ? o->key_width : width,
                   value_width = o->value_width ? o->value_width : width;
     const int64_t kv_heads = o->kv_heads ? o->kv_heads : heads;
     if (key_width % heads || value_width % heads)
         return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention",
                        "%lld heads must divide the key width %lld and the value width %lld", (long long)heads,
-                       (long long)key_width, (long long)value_width) == TH_OK;
+                       (long long)key_width, (long long)value_width);
     if (kv_heads > heads || heads % kv_heads)
         return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention", "kv_heads = %lld must divide the %lld heads",
-                       (long long)kv_heads, (long long)heads) == TH_OK;
+                       (long long)kv_heads, (long long)heads);
     if (!(o->dropout >= 0 && o->dropout < 1))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "dropout must be in [0, 1), it is %g",
-                       o->dropout) == TH_OK;
-    return true;
+                       o->dropout);
+    return TH_OK;
 }
 
 static th_tensor *xavier_parameter(attention_layer *l, const char *name, int64_t rows, int64_t columns)
@@ -86,7 +83,7 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
                                          const th_multi_head_attention_options *options)
 {
     const th_multi_head_attention_options given = options ? *options : (th_multi_head_attention_options){0};
-    if (ctx == NULL || th_failed(ctx) || !check_options(ctx, width, heads, &given))
+    if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
     attention_layer *l = (th_module_new)(ctx, sizeof *l, "multi_head_attention", no_forward);
     if (l == NULL)
@@ -107,17 +104,13 @@ th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t
         packed &= l->input[i] == width && l->rows[i] == width;
     }
     add_members(l, width, packed, given.no_bias, value_width, given.output_width ? given.output_width : width);
-    th_module_complete(&l->base);
-    if (!th_failed(ctx))
-        return &l->base;
-    th_module_free(&l->base);
-    return NULL;
+    return th_module_finish(&l->base);
 }
 
 /* -- forward -- */
 
-/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product: (N, rows).
- */
+/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product:
+ * (N, rows). */
 static th_tensor *project(const attention_layer *l, th_tensor *x, int first, int last)
 {
     int64_t begin = 0, end = 0;
@@ -180,21 +173,20 @@ static void project_all(const attention_layer *l, th_tensor *const *x, th_tensor
     }
 }
 
-static bool check_operands(const attention_layer *l, th_tensor *const *x)
+static th_status check_operands(const attention_layer *l, th_tensor *const *x)
 {
     th_context *ctx = l->base.ctx;
     for (int i = 0; i < 3; i++) {
         const th_body *operand = th_usable(x[i], ctx, l->base.type, operand_name[i]);
         if (operand == NULL)
-            return false;
+            return ctx->error;
         const th_array a = th_tensor_array(operand);
         if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != l->input[i]) {
-            th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)",
-                    operand_name[i], TH_TEXT(&a), (long long)l->input[i]);
-            return false;
+            return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)",
+                           operand_name[i], TH_TEXT(&a), (long long)l->input[i]);
         }
     }
-    return true;
+    return TH_OK;
 }
 
 th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
@@ -202,14 +194,10 @@ th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *k
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
     th_tensor *const x[3] = {query, key, value};
-    if (!th_module_begin(attention))
+    if (!th_module_begin_as(attention, no_forward, "attend", "multi_head_attention"))
         return NULL;
     const attention_layer *l = (const attention_layer *)attention;
-    if (attention->forward != no_forward) {
-        th_fail(attention->ctx, TH_ERROR_ARGUMENT, "attend", "%s is not a multi_head_attention", attention->type);
-        return th_module_end(attention, NULL);
-    }
-    if (!check_operands(l, x))
+    if (check_operands(l, x) != TH_OK)
         return th_module_end(attention, NULL);
     th_tensor *p[3] = {NULL}, *weights = NULL;
     project_all(l, x, p);

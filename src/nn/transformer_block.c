@@ -83,8 +83,8 @@ static th_tensor *with_residual(const transformer_block *b, branch_function *bra
 }
 
 /* A branch with its norm before or after, as a scope: what it made is given up before the next one. */
-static th_tensor *visit(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
-                        const th_transform_options *given)
+static th_tensor *run_branch(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
+                             const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL);
@@ -92,35 +92,34 @@ static th_tensor *visit(const transformer_block *b, branch_function *branch, th_
     return th_scope_end(ctx, normed(b->post_norm ? norm : NULL, x));
 }
 
-static bool check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
+static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
     const th_body *x = th_usable(handle, ctx, b->base.type, "x");
     if (x == NULL)
-        return false;
+        return ctx->error;
     const th_array a = th_tensor_array(x);
     if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != b->width)
         return th_fail(ctx, TH_ERROR_SHAPE, b->base.type, "x is %s, the block takes (..., length, %lld)", TH_TEXT(&a),
-                       (long long)b->width) == TH_OK;
+                       (long long)b->width);
     if (b->multihead_attn && given->memory == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type, "cross attention needs a memory: .memory is NULL") ==
-               TH_OK;
+        return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type, "cross attention needs a memory: .memory is NULL");
     if (b->multihead_attn == NULL && (given->memory || given->memory_mask))
         return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type,
-                       "the block was made without cross_attention: it takes no memory and no memory_mask") == TH_OK;
-    return true;
+                       "the block was made without cross_attention: it takes no memory and no memory_mask");
+    return TH_OK;
 }
 
 static th_tensor *transform(const transformer_block *b, th_tensor *x, const th_transform_options *given)
 {
-    if (!check_operands(b, x, given))
+    if (check_operands(b, x, given) != TH_OK)
         return NULL;
     th_module *const *norm = b->norm;
-    x = visit(b, self_attention, *norm++, x, given);
+    x = run_branch(b, self_attention, *norm++, x, given);
     if (b->multihead_attn)
-        x = visit(b, cross_attention, *norm++, x, given);
+        x = run_branch(b, cross_attention, *norm++, x, given);
     if (b->linear1)
-        x = visit(b, mlp, *norm, x, given);
+        x = run_branch(b, mlp, *norm, x, given);
     if (x && th_ndim(x) == 3)
         (th_set_axes)(x, "BTE");
     return x;
@@ -134,31 +133,25 @@ static th_tensor *block_forward(th_module *m, th_tensor *x)
 th_tensor *(th_transform)(th_module *block, th_tensor *x, const th_transform_options *options)
 {
     const th_transform_options given = options ? *options : (th_transform_options){0};
-    if (!th_module_begin(block))
+    if (!th_module_begin_as(block, block_forward, "transform", "transformer_block"))
         return NULL;
-    if (block->forward == block_forward)
-        return th_module_end(block, transform((const transformer_block *)block, x, &given));
-    th_fail(block->ctx, TH_ERROR_ARGUMENT, "transform", "%s is not a transformer_block", block->type);
-    return th_module_end(block, NULL);
+    return th_module_end(block, transform((const transformer_block *)block, x, &given));
 }
 
 /* -- construction -- */
 
-static bool check_options(th_context *ctx, int64_t width, int64_t heads, const th_transformer_block_options *o)
+static th_status check_options(th_context *ctx, int64_t width, int64_t heads, const th_transformer_block_options *o)
 {
     const int64_t sizes[] = {width, heads, o->mlp_width, o->kv_heads};
-    for (int i = 0; i < 4; i++)
-        if (sizes[i] < (i < 2) || sizes[i] > INT64_MAX / 4) /* so that 4 width is a size too */
-            return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block",
-                           "width and heads must be positive and no size negative or absurd, one is %lld",
-                           (long long)sizes[i]) == TH_OK;
+    if (th_check_widths(ctx, "transformer_block", 4, sizes) != TH_OK)
+        return ctx->error;
     if ((unsigned)o->activation > TH_SILU)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block", "%d is no activation", (int)o->activation) == TH_OK;
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block", "%d is no activation", (int)o->activation);
     if (!(o->dropout >= 0 && o->dropout < 1) || !(o->attention_dropout >= 0 && o->attention_dropout < 1))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block",
                        "dropout and attention_dropout must be in [0, 1), they are %g and %g", o->dropout,
-                       o->attention_dropout) == TH_OK;
-    return true;
+                       o->attention_dropout);
+    return TH_OK;
 }
 
 static void add_members(transformer_block *b, int64_t heads, const th_transformer_block_options *o)
@@ -189,7 +182,7 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
                                       const th_transformer_block_options *options)
 {
     const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
-    if (ctx == NULL || th_failed(ctx) || !check_options(ctx, width, heads, &given))
+    if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
     transformer_block *b = (th_module_new)(ctx, sizeof *b, "transformer_block", block_forward);
     if (b == NULL)
@@ -200,9 +193,5 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
     add_members(b, heads, &given);
-    th_module_complete(&b->base);
-    if (!th_failed(ctx))
-        return &b->base;
-    th_module_free(&b->base);
-    return NULL;
+    return th_module_finish(&b->base);
 }

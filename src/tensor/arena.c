@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tensor/random.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define TH_ASAN 1
 #elif defined(__has_feature)
@@ -191,10 +193,7 @@ static void longer(th_block *tree, const th_block *run)
 
 static void free_run(th_arena *arena, th_block *run)
 {
-    uint64_t mixed = ++arena->draws * 0x9e3779b97f4a7c15u; /* splitmix64 (Steele, Lea and Flood, 2014) */
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-    run->priority = mixed ^ (mixed >> 31);
+    run->priority = th_splitmix64(&arena->draws);
     arena->free = with(arena->free, run);
 }
 

@@ -32,7 +32,7 @@ typedef struct th_arena {
     size_t reserved;         /* bytes of all chunks */
     struct th_chunk *newest; /* each leads to the one before it */
     th_block *free;          /* root of the tree of free runs */
-    uint64_t draws;          /* priorities handed out in the tree */
+    uint64_t draws;          /* state of the priorities handed out in the tree */
     th_block *spare;         /* unused block records */
     void *records;           /* pages of block records */
 } th_arena;

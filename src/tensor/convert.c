@@ -103,6 +103,13 @@ double th_number_load(th_dtype dtype, const void *from)
     return value;
 }
 
+int64_t th_integer_load(th_dtype dtype, const void *from)
+{
+    int64_t value;
+    halves[dtype].load_whole(1, from, &value);
+    return value;
+}
+
 void th_number_store(th_dtype dtype, void *to, double value)
 {
     halves[dtype].store_real(1, to, &value);

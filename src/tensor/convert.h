@@ -7,7 +7,9 @@
 
 /* n contiguous elements. */
 void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from);
+/* One element, of any type; an integer as it is, without rounding. */
 double th_number_load(th_dtype dtype, const void *from);
+int64_t th_integer_load(th_dtype dtype, const void *from); /* integer types and bool */
 void th_number_store(th_dtype dtype, void *to, double value);
 /* Whether an element can hold value, up to rounding: false for NaN and out-of-range values of integer types. */
 bool th_number_fits(th_dtype dtype, double value);

@@ -78,23 +78,6 @@ th_context *th_last_context(void)
     return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &own ? ctx : NULL;
 }
 
-/* Appends to the message as far as it fits. */
-static void append(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(char *message, const char *format, ...)
-{
-    const size_t used = strlen(message);
-    va_list arguments;
-    va_start(arguments, format);
-    th_format_arguments(message + used, TH_MESSAGE_SIZE - used, format, arguments);
-    va_end(arguments);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
                             va_list arguments)
 {
@@ -105,16 +88,15 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     char *message = ctx->message;
     message[0] = 0;
     if (operation)
-        append(message, "%s: ", operation);
-    const size_t used = strlen(message);
-    th_format_arguments(message + used, TH_MESSAGE_SIZE - used, format, arguments);
+        th_append(message, TH_MESSAGE_SIZE, "%s: ", operation);
+    th_append_arguments(message, TH_MESSAGE_SIZE, format, arguments);
     if (ctx->path && ctx->path[0])
-        append(message, "; in %s", ctx->path);
+        th_append(message, TH_MESSAGE_SIZE, "; in %s", ctx->path);
     const char *file;
     int line;
     th_location(&file, &line);
     if (file)
-        append(message, "; at %s:%d", base_name(file), line);
+        th_append(message, TH_MESSAGE_SIZE, "; at %s:%d", th_base_name(file), line);
     return code;
 }
 

@@ -3,6 +3,7 @@
 #include "tensor/format.h"
 
 #include <locale.h>
+#include <string.h>
 
 int th_format_arguments(char *text, size_t size, const char *format, va_list arguments)
 {
@@ -23,6 +24,26 @@ int th_format(char *text, size_t size, const char *format, ...)
     const int length = th_format_arguments(text, size, format, arguments);
     va_end(arguments);
     return length;
+}
+
+void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)
+{
+    const size_t used = strlen(text);
+    th_format_arguments(text + used, size - used, format, arguments);
+}
+
+void th_append(char *text, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(text, size, format, arguments);
+    va_end(arguments);
+}
+
+const char *th_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
 int th_format_to(FILE *file, const char *format, ...)

@@ -1,5 +1,5 @@
-/* printf for floating numbers: with a decimal point, whatever the locale of the program says. Everything that the
- * library writes, files and sentences alike, goes through here where it has such numbers. */
+/* Text with floating numbers with a decimal point, whatever the locale of the program says: printf, and appending. (The
+ * numbers of printed tensors have rules of their own: decimal.h.) */
 #ifndef TH_TENSOR_FORMAT_H
 #define TH_TENSOR_FORMAT_H
 
@@ -10,6 +10,12 @@
 int th_format(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int th_format_arguments(char *text, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
+/* Appends to the text that is there, in memory of size bytes, as much as fits. */
+void th_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
 int th_format_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What of a path is behind its last slash. */
+const char *th_base_name(const char *path);
 
 #endif

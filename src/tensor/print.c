@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/convert.h"
 #include "tensor/decimal.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -92,23 +93,17 @@ static bool is_single(const format *f)
     return f->dtype == TH_FLOAT32;
 }
 
-static double real_at(const format *f, const void *element)
-{
-    return is_single(f) ? (double)*(const float *)element : *(const double *)element;
-}
-
 static int whole_text(const format *f, const void *element, char *word)
 {
-    const long long value = f->dtype == TH_INT32 ? *(const int32_t *)element : *(const int64_t *)element;
-    return snprintf(word, WORD, "%lld", value);
+    return snprintf(word, WORD, "%lld", (long long)th_integer_load(f->dtype, element));
 }
 
 static void find_range(format *f, const void *element)
 {
-    const double magnitude = fabs(real_at(f, element));
+    const double magnitude = fabs(th_number_load(f->dtype, element));
     if (!(magnitude < INFINITY)) {
         f->not_finite = true;
-        f->minus_infinity |= real_at(f, element) < 0;
+        f->minus_infinity |= th_number_load(f->dtype, element) < 0;
         return;
     }
     f->finite = true;
@@ -131,7 +126,7 @@ static th_decimal digits_of(const format *f, double value)
 
 static void find_real_widths(format *f, const void *element)
 {
-    const double value = real_at(f, element);
+    const double value = th_number_load(f->dtype, element);
     if (!isfinite(value))
         return;
     const th_decimal digits = digits_of(f, value);
@@ -171,9 +166,9 @@ static int real_word(const format *f, double value, char *word)
 static int element_word(const format *f, const void *element, char *word)
 {
     if (th_is_floating(f->dtype))
-        return real_word(f, real_at(f, element), word);
+        return real_word(f, th_number_load(f->dtype, element), word);
     if (f->dtype == TH_BOOL)
-        return snprintf(word, WORD, "%*s", f->left, *(const bool *)element ? "True" : "False");
+        return snprintf(word, WORD, "%*s", f->left, th_integer_load(TH_BOOL, element) ? "True" : "False");
     char digits[WORD];
     whole_text(f, element, digits);
     return snprintf(word, WORD, "%*s", f->left, digits);

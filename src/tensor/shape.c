@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tensor/checked.h"
+#include "tensor/format.h"
 #include "tensor/tensor.h"
 
 /* -- element types -- */
@@ -186,21 +187,18 @@ bool th_broadcasts_to(int source_ndim, const int64_t *source, int ndim, const in
 
 const char *th_sizes_text(int ndim, const int64_t *size, const char *axes, char *text)
 {
-    size_t used = 0;
     const size_t letters = axes ? strlen(axes) : 0;
-    text[used++] = '(';
+    strcpy(text, "(");
     for (int i = 0; i < ndim; i++) {
         const bool named = (size_t)i < letters && axes[i] != ' ';
-        const int written = snprintf(text + used, TH_SHAPE_TEXT - used, "%s%.*s%s%lld", i ? ", " : "", named,
-                                     named ? axes + i : "", named ? "=" : "", (long long)size[i]);
-        used += (size_t)written;
-        if (used > TH_SHAPE_TEXT - 5) {
+        th_append(text, TH_SHAPE_TEXT, "%s%.*s%s%lld", i ? ", " : "", named, named ? axes + i : "", named ? "=" : "",
+                  (long long)size[i]);
+        if (strlen(text) > TH_SHAPE_TEXT - 5) {
             memcpy(text + TH_SHAPE_TEXT - 5, "...)", 5);
             return text;
         }
     }
-    memcpy(text + used, ")", 2);
-    return text;
+    return strcat(text, ")");
 }
 
 const char *th_array_text(const th_array *array, char *text)

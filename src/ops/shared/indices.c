@@ -1,7 +1,8 @@
-/* Index operands: reading and checking. The only errors that a forward can find are here: they depend on data. */
+/* Index operands: reading and checking, which a forward does because it depends on data. */
 #include "ops/shared/indices.h"
 
 #include "tensor/elementwise.h"
+#include "tensor/format.h"
 #include "tensor/tensor.h"
 
 void th_indices_read(const th_call *call, int input, int64_t *index)
@@ -21,11 +22,10 @@ static const char *position_text(const th_array *array, int64_t number, char *te
         position[i] = number % array->size[i];
         number /= array->size[i];
     }
-    int used = 0;
     text[0] = 0;
     for (int i = 0; i < array->ndim; i++)
-        used += snprintf(text + used, TH_SHAPE_TEXT - (size_t)used, "%s%lld%s", i ? ", " : "[", (long long)position[i],
-                         i == array->ndim - 1 ? "]" : ""); /* at most 8 times 21 characters */
+        th_append(text, TH_SHAPE_TEXT, "%s%lld%s", i ? ", " : "[", (long long)position[i],
+                  i == array->ndim - 1 ? "]" : "");
     return text;
 }
 

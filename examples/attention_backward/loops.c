@@ -1,0 +1,198 @@
+/* Attention forward and backward in plain loops, from the formulas: this is the file to read. Forward goes down from
+ * project to forward_from; the backward functions follow in the same order, so read them from `backward` up. */
+#include "loops.h"
+
+#include <math.h>
+
+/* the causal mask: a query sees no later key */
+static bool hidden(int t, int s)
+{
+    return causal && s > t;
+}
+
+/* -- forward -- */
+
+/* Q = X Wqᵀ, K = X Wkᵀ, V = X Wvᵀ */
+static void project(struct numbers *n)
+{
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < heads * D; i++) {
+            double q = 0, k = 0, v = 0;
+            for (int j = 0; j < heads * D; j++) {
+                q += n->x[t][j] * n->wq[i][j];
+                k += n->x[t][j] * n->wk[i][j];
+                v += n->x[t][j] * n->wv[i][j];
+            }
+            n->q[t][i] = q;
+            n->k[t][i] = k;
+            n->v[t][i] = v;
+        }
+}
+
+/* S = Q Kᵀ / sqrt(D); a hidden pair is not computed */
+static void score(struct numbers *n, int h)
+{
+    for (int t = 0; t < T; t++)
+        for (int s = 0; s < T; s++) {
+            double sum = 0;
+            for (int d = 0; d < D && !hidden(t, s); d++)
+                sum += n->q[t][h * D + d] * n->k[s][h * D + d];
+            n->s[h][t][s] = sum / sqrt(D);
+        }
+}
+
+/* A = exp(S) / row sum of exp(S), over the keys that are not hidden */
+void softmax(struct numbers *n, int h)
+{
+    for (int t = 0; t < T; t++) {
+        double sum = 0;
+        for (int s = 0; s < T; s++)
+            sum += hidden(t, s) ? 0 : exp(n->s[h][t][s]);
+        for (int s = 0; s < T; s++)
+            n->a[h][t][s] = hidden(t, s) ? 0 : exp(n->s[h][t][s]) / sum;
+    }
+}
+
+/* Ã = A ∘ M, element by element */
+static void drop(struct numbers *n, int h)
+{
+    for (int t = 0; t < T; t++)
+        for (int s = 0; s < T; s++)
+            n->dropped[h][t][s] = n->a[h][t][s] * n->m[h][t][s];
+}
+
+/* O = Ã V; a hidden pair is skipped */
+static void mix(struct numbers *n, int h)
+{
+    for (int t = 0; t < T; t++)
+        for (int d = 0; d < D; d++) {
+            double sum = 0;
+            for (int s = 0; s < T; s++)
+                sum += hidden(t, s) ? 0 : n->dropped[h][t][s] * n->v[s][h * D + d];
+            n->o[t][h * D + d] = sum;
+        }
+}
+
+/* Y = O Woᵀ, O with the heads beside each other; without projections O itself */
+static void merge(struct numbers *n)
+{
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < heads * D; i++) {
+            double sum = 0;
+            for (int j = 0; j < heads * D; j++)
+                sum += n->o[t][j] * n->wo[i][j];
+            n->y[t][i] = heads > 1 ? sum : n->o[t][i];
+        }
+}
+
+/* L = 1/2 sum (Y - target)² */
+static double loss_of(const struct numbers *n)
+{
+    double sum = 0;
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < heads * D; i++)
+            sum += 0.5 * (n->y[t][i] - n->target[t][i]) * (n->y[t][i] - n->target[t][i]);
+    return sum;
+}
+
+double forward_from(enum stage first, struct numbers *n)
+{
+    if (first <= PROJECT && heads > 1)
+        project(n);
+    for (int h = 0; h < heads; h++) {
+        if (first <= SCORE)
+            score(n, h);
+        if (first <= SOFTMAX)
+            softmax(n, h);
+        if (first <= DROP)
+            drop(n, h);
+        if (first <= MIX)
+            mix(n, h);
+    }
+    if (first <= MERGE)
+        merge(n);
+    return loss_of(n);
+}
+
+/* -- backward: n holds the values, g receives the gradients -- */
+
+static void project_backward(const struct numbers *n, struct numbers *g)
+{
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < heads * D; i++)
+            for (int j = 0; j < heads * D; j++) {
+                g->wq[i][j] += g->q[t][i] * n->x[t][j];
+                g->wk[i][j] += g->k[t][i] * n->x[t][j];
+                g->wv[i][j] += g->v[t][i] * n->x[t][j];
+                g->x[t][j] += g->q[t][i] * n->wq[i][j] + g->k[t][i] * n->wk[i][j] + g->v[t][i] * n->wv[i][j];
+            }
+}
+
+/* dQ = dS K / sqrt(D), dK = dSᵀ Q / sqrt(D) */
+static void score_backward(const struct numbers *n, struct numbers *g, int h)
+{
+    for (int t = 0; t < T; t++)
+        for (int s = 0; s < T; s++)
+            for (int d = 0; d < D; d++) {
+                g->q[t][h * D + d] += g->s[h][t][s] * n->k[s][h * D + d] / sqrt(D);
+                g->k[s][h * D + d] += g->s[h][t][s] * n->q[t][h * D + d] / sqrt(D);
+            }
+}
+
+/* dS = A ∘ (dA - rowsum(A ∘ dA)) */
+static void softmax_backward(const struct numbers *n, struct numbers *g, int h)
+{
+    for (int t = 0; t < T; t++) {
+        double rowsum = 0;
+        for (int s = 0; s < T; s++)
+            rowsum += n->a[h][t][s] * g->a[h][t][s];
+        for (int s = 0; s < T; s++)
+            g->s[h][t][s] = n->a[h][t][s] * (g->a[h][t][s] - rowsum);
+    }
+}
+
+/* dA = dÃ ∘ M */
+static void drop_backward(const struct numbers *n, struct numbers *g, int h)
+{
+    for (int t = 0; t < T; t++)
+        for (int s = 0; s < T; s++)
+            g->a[h][t][s] = g->dropped[h][t][s] * n->m[h][t][s];
+}
+
+/* dV = Ãᵀ dO, dÃ = dO Vᵀ; hidden pairs stay 0 */
+static void mix_backward(const struct numbers *n, struct numbers *g, int h)
+{
+    for (int t = 0; t < T; t++)
+        for (int s = 0; s < T; s++)
+            for (int d = 0; d < D && !hidden(t, s); d++) {
+                g->v[s][h * D + d] += n->dropped[h][t][s] * g->o[t][h * D + d];
+                g->dropped[h][t][s] += g->o[t][h * D + d] * n->v[s][h * D + d];
+            }
+}
+
+/* dWo = dYᵀ O, dO = dY Wo; without projections dO = dY */
+static void merge_backward(const struct numbers *n, struct numbers *g)
+{
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < heads * D; i++)
+            for (int j = 0; j < heads * D; j++) {
+                g->wo[i][j] += g->y[t][i] * n->o[t][j];
+                g->o[t][j] += g->y[t][i] * (heads > 1 ? n->wo[i][j] : i == j);
+            }
+}
+
+void backward(const struct numbers *n, struct numbers *g)
+{
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < heads * D; i++)
+            g->y[t][i] = n->y[t][i] - n->target[t][i]; /* dY = Y - target */
+    merge_backward(n, g);
+    for (int h = 0; h < heads; h++) {
+        mix_backward(n, g, h);
+        drop_backward(n, g, h);
+        softmax_backward(n, g, h);
+        score_backward(n, g, h);
+    }
+    if (heads > 1)
+        project_backward(n, g);
+}

@@ -1,0 +1,170 @@
+/* Matrices beside each other, every gradient three times: see print.h. */
+#include "print.h"
+
+#include <math.h>
+#include <stdio.h>
+
+int compared, wrong;
+
+void compare(const char *name, double tape, double loops, double difference)
+{
+    compared++;
+    if (fabs(tape - loops) <= 1e-12 && fabs(tape - difference) <= 1e-7)
+        return;
+    wrong++;
+    printf("  WRONG: %s: tape %.15g, plain loops %.15g, central difference %.15g\n", name, tape, loops, difference);
+}
+
+static void pad(const char *text, int width)
+{
+    for (; *text; text++) {
+        putchar(*text);
+        width -= (*text & 0xC0) != 0x80; /* the bytes that continue a UTF-8 character take no room */
+    }
+    printf("%*s", width > 0 ? width : 0, "");
+}
+
+/* Matrices (rows, columns) beside each other, a bar between the heads. Exactly 0 prints as 0; 0.0000 is only small. */
+static void print_beside(int count, const char *const *title, const double *const *at, int rows, int columns)
+{
+    const bool bar = heads > 1 && columns == heads * D && rows == T;
+    const int digits = heads > 1 ? 3 : 4, width = 4 + digits;
+    const double small = 0.5 * pow(10, -digits);
+    printf(" ");
+    for (int i = 0; i < count; i++) {
+        printf(" ");
+        pad(title[i], i + 1 < count ? width * columns + 2 * bar + 4 : 0);
+    }
+    for (int row = 0; row < rows; row++) {
+        printf("\n ");
+        for (int i = 0; i < count; i++) {
+            printf("%s[", i ? "  " : " ");
+            for (int column = 0; column < columns; column++) {
+                const double x = at[i][row * SIZE + column];
+                printf("%s%*.*f", bar && column == D ? " |" : "", width, x == 0 ? 0 : digits, fabs(x) < small ? 0 : x);
+            }
+            printf(" ]");
+        }
+    }
+    printf("\n");
+}
+
+/* "  head 1" before the matrices of one head, when there are more. */
+static void announce(int which, int block)
+{
+    if (blocks_of(which) > 1)
+        printf("  head %d\n", block);
+}
+
+/* Values of one shape beside each other, for each head. */
+static void show_values(const char *title, struct numbers *n, int count, const int *which)
+{
+    const int rows = rows_of(which[0]), columns = columns_of(which[0]);
+    const char *names[4];
+    const double *at[4];
+    printf("%s\n", title);
+    for (int block = 0; block < blocks_of(which[0]); block++) {
+        for (int i = 0; i < count; i++) {
+            names[i] = values[which[i]].name;
+            at[i] = element(n, which[i], block * rows * columns);
+        }
+        announce(which[0], block);
+        print_beside(count, names, at, rows, columns);
+    }
+    printf("\n");
+}
+
+static void show_ways(const char *name, const double *const *at, int rows, int columns)
+{
+    print_beside(WAYS, (const char *const[]){"tape", "plain loops", "central difference"}, at, rows, columns);
+    for (int i = 0; i < rows * columns; i++) {
+        const int j = i / columns * SIZE + i % columns;
+        compare(name, at[TAPE][j], at[LOOPS][j], at[DIFFERENCE][j]);
+    }
+}
+
+/* One gradient, under its formula, as the tape, the loops and the differences have it. */
+static void show(const char *formula, struct numbers *gradient, int which)
+{
+    const int rows = rows_of(which), columns = columns_of(which);
+    const double *at[WAYS];
+    printf("%s\n", formula);
+    for (int block = 0; block < blocks_of(which); block++) {
+        for (int way = 0; way < WAYS; way++)
+            at[way] = element(&gradient[way], which, block * rows * columns);
+        announce(which, block);
+        show_ways(values[which].name, at, rows, columns);
+    }
+    printf("\n");
+}
+
+/* The softmax of one row: its Jacobian in three ways, and what it makes of the row of dA. */
+static void show_jacobian(struct numbers *n, struct numbers *gradient, matrix on_tape)
+{
+    const double *a = n->a[0][T - 1];
+    matrix formula, difference, row = {{0}};
+    for (int i = 0; i < T; i++)
+        for (int j = 0; j < T; j++) {
+            struct numbers up = *n, down = *n;
+            up.s[0][T - 1][j] += nudge;
+            down.s[0][T - 1][j] -= nudge;
+            softmax(&up, 0);
+            softmax(&down, 0);
+            formula[i][j] = a[i] * ((i == j) - a[j]);
+            difference[i][j] = (up.a[0][T - 1][i] - down.a[0][T - 1][i]) / (2 * nudge);
+            row[0][j] += gradient[TAPE].a[0][T - 1][i] * formula[i][j];
+        }
+    printf("J = diag(a) - a aᵀ, the Jacobian da_i / ds_j of the last row of A%s\n", heads > 1 ? ", head 0" : "");
+    show_ways("J", (const double *[]){on_tape[0], formula[0], difference[0]}, T, T);
+    printf("J times the last row of dA is the last row of dS\n");
+    show_ways("J dA", (const double *[]){gradient[TAPE].s[0][T - 1], row[0], gradient[DIFFERENCE].s[0][T - 1]}, 1, T);
+    printf("\n");
+}
+
+void show_forward(struct numbers *n, double loss)
+{
+    printf("FORWARD\n\n");
+    if (heads > 1) {
+        show_values("the input, and what should come out", n, 2, (const int[]){X, TARGET});
+        show_values("two of the projections", n, 2, (const int[]){WQ, WK});
+        show_values("and the others", n, 2, (const int[]){WV, WO});
+        show_values("Q = X Wqᵀ, K = X Wkᵀ, V = X Wvᵀ; head 0 | head 1", n, 3, (const int[]){Q, K, V});
+    } else {
+        show_values("queries, keys and values, a token in each row", n, 3, (const int[]){Q, K, V});
+    }
+    show_values("S = Q Kᵀ / sqrt(2), A = softmax of each row of S", n, 2, (const int[]){S, A});
+    if (dropout > 0)
+        show_values("M = 1 / (1 - p), or 0 where dropped or masked; Ã = A ∘ M", n, 2, (const int[]){M, DROPPED});
+    const char *mix_title = dropout > 0 ? "O = Ã V" : "O = A V";
+    if (heads > 1) {
+        show_values(mix_title, n, 1, (const int[]){O});
+        show_values("Y = O Woᵀ, and what it should be", n, 2, (const int[]){Y, TARGET});
+    } else {
+        show_values(mix_title, n, 2, (const int[]){O, TARGET});
+    }
+    printf("L = 1/2 sum (%s - target)² = %.6f\n\n", heads > 1 ? "Y" : "O", loss);
+}
+
+void show_backward(struct numbers *n, struct numbers *gradient, matrix jacobian)
+{
+    printf("BACKWARD\n\n");
+    if (heads > 1) {
+        show("dY = Y - target", gradient, Y);
+        show("dWo = dYᵀ O", gradient, WO);
+    }
+    show(heads > 1 ? "dO = dY Wo" : "dO = O - target", gradient, O);
+    show(dropout > 0 ? "dV = Ãᵀ dO" : "dV = Aᵀ dO", gradient, V);
+    if (dropout > 0)
+        show("dÃ = dO Vᵀ", gradient, DROPPED);
+    show(dropout > 0 ? "dA = dÃ ∘ M" : "dA = dO Vᵀ", gradient, A);
+    show("dS = A ∘ (dA - rowsum(A ∘ dA))", gradient, S);
+    show_jacobian(n, gradient, jacobian);
+    show("dQ = dS K / sqrt(2)", gradient, Q);
+    show("dK = dSᵀ Q / sqrt(2)", gradient, K);
+    if (heads > 1) {
+        show("dWq = dQᵀ X", gradient, WQ);
+        show("dWk = dKᵀ X", gradient, WK);
+        show("dWv = dVᵀ X", gradient, WV);
+        show("dX = dQ Wq + dK Wk + dV Wv", gradient, X);
+    }
+}

@@ -1,0 +1,17 @@
+/* What is shown, and what is compared while it is shown. */
+#ifndef ATTENTION_BACKWARD_PRINT_H
+#define ATTENTION_BACKWARD_PRINT_H
+
+#include "values.h"
+
+enum { TAPE, LOOPS, DIFFERENCE, WAYS }; /* how a gradient was computed */
+extern int compared, wrong;
+
+/* All three must agree; NaN never does. */
+void compare(const char *name, double tape, double loops, double difference);
+
+void show_forward(struct numbers *n, double loss);
+/* gradient: [WAYS]; jacobian: of the softmax in head 0's last row, as the tape has it. */
+void show_backward(struct numbers *n, struct numbers *gradient, matrix jacobian);
+
+#endif

@@ -1,0 +1,31 @@
+/* The values by their numbers: what the tape, the loops and the differences are compared by. */
+#ifndef ATTENTION_BACKWARD_VALUES_H
+#define ATTENTION_BACKWARD_VALUES_H
+
+#include <stddef.h>
+
+#include "loops.h"
+
+enum kind { TOKENS, WEIGHT, PAIRS }; /* (T, E), (E, E), (H, T, T) */
+enum { X, WQ, WK, WV, WO, Q, K, V, S, A, DROPPED, O, Y, VALUES, M = VALUES, TARGET, MATRICES };
+extern const struct value {
+    const char *name;
+    size_t offset;
+    enum kind kind;
+    enum stage reader; /* the first stage that reads it: where to start again when it is changed */
+} values[MATRICES];
+
+int rows_of(int which);
+int columns_of(int which);
+int blocks_of(int which); /* matrices: one for each head, or one */
+int count_of(int which);
+/* Element i of a value in row-major order of its shape, i < count_of(which). */
+double *element(struct numbers *n, int which, int i);
+bool is_leaf(int which);
+bool is_used(int which); /* is it part of this computation? */
+
+/* -- gradients by central differences: every number nudged up and down, what follows computed again -- */
+extern const double nudge;
+void differences(const struct numbers *n, struct numbers *g);
+
+#endif

@@ -1,0 +1,176 @@
+/* The global norm: fast for gradients as they should be, and slow for what is not finite. */
+#include "nn/gradient_norm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/parallel.h"
+#include "tensor/convert.h"
+#include "tensor/elementwise.h"
+#include "tensor/format.h"
+
+enum {
+    CHUNK = 1 << 14, /* elements of one task: cut by size, never by the number of threads */
+    PARTIALS = 256   /* chunks whose sums are held at once */
+};
+
+/* -- one gradient -- */
+
+typedef struct sum_task {
+    const th_kernels *kernels;
+    const char *data;
+    size_t element;
+    int64_t numel;
+    double partial[PARTIALS];
+} sum_task;
+
+static void sum_chunk(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    sum_task *task = shared;
+    const int64_t first = index * CHUNK;
+    const int64_t n = task->numel - first < CHUNK ? task->numel - first : CHUNK;
+    task->kernels->sum_squares(n, task->data + (size_t)first * task->element, &task->partial[index]);
+}
+
+/* Chunks of fixed size, added in their order. */
+static double sum_of_squares(const th_body *t)
+{
+    const int64_t numel = th_tensor_numel(t);
+    double sum = 0;
+    sum_task task = {.kernels = th_context_kernels(t->ctx, t->dtype), .element = th_dtype_size(t->dtype)};
+    for (int64_t first = 0; first < numel; first += (int64_t)CHUNK * PARTIALS) {
+        task.data = (const char *)th_place_data(t->gradient) + (size_t)first * task.element;
+        task.numel = numel - first < (int64_t)CHUNK * PARTIALS ? numel - first : (int64_t)CHUNK * PARTIALS;
+        const int64_t chunks = (task.numel + CHUNK - 1) / CHUNK;
+        th_parallel(t->ctx->threads, chunks, sum_chunk, &task);
+        for (int64_t i = 0; i < chunks; i++)
+            sum += task.partial[i];
+    }
+    return sum;
+}
+
+static double element_of(const th_body *t, int64_t i)
+{
+    return th_number_load(t->dtype, (const char *)th_place_data(t->gradient) + (size_t)i * th_dtype_size(t->dtype));
+}
+
+static th_status fail_non_finite(const th_body *t, const char *operation, const char *name, int64_t element)
+{
+    char index[160] = "";
+    int64_t rest = element, size = th_tensor_numel(t);
+    for (int d = 0; d < t->ndim; d++) {
+        size /= t->size[d];
+        th_append(index, sizeof index, d ? ", %lld" : "%lld", (long long)(rest / size));
+        rest %= size;
+    }
+    return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed",
+                   name, element_of(t, element), index);
+}
+
+static void scale(const th_body *t, double factor)
+{
+    th_array gradient = th_tensor_array(t);
+    gradient.data = th_place_data(t->gradient);
+    th_elementwise(t->ctx, th_context_kernels(t->ctx, t->dtype)->scale, &factor, &gradient, false, 1,
+                   (const th_array *const[]){&gradient});
+}
+
+/* -- all of a list -- */
+
+typedef struct walk {
+    int64_t next; /* parameter of the optimiser */
+    th_parameter_iterator parameter;
+} walk;
+
+static walk start(const th_gradient_list *list)
+{
+    walk w;
+    w.next = 0;
+    w.parameter = th_module_parameters(list->optimizer ? NULL : list->module);
+    return w;
+}
+
+/* The next parameter that has a gradient; NULL at the end. */
+static const th_body *next(const th_gradient_list *list, walk *w)
+{
+    const th_optimizer *o = list->optimizer;
+    while (o ? w->next < o->count : th_parameter_next(&w->parameter)) {
+        const th_body *t = o ? o->parameters[w->next++].tensor : th_body_of(w->parameter.tensor);
+        if (th_has_gradient(t))
+            return t;
+    }
+    return NULL;
+}
+
+static const char *name_of(const th_module *m, const th_body *parameter, char *name)
+{
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        if (p.tensor == parameter->handle)
+            return strcpy(name, p.name);
+    return strcpy(name, "a parameter");
+}
+
+/* Where the sum of squares is not finite: the first number that is none is the culprit. Without one the squares
+ * overflowed, and the same sum is taken in units of the largest number. */
+static th_status slow_norm(const th_gradient_list *list, const char *operation, double *norm)
+{
+    double largest = 0, sum = 0;
+    walk w = start(list);
+    for (const th_body *t; (t = next(list, &w));)
+        for (int64_t i = 0; i < th_tensor_numel(t); i++) {
+            char name[TH_FULL_NAME_SIZE];
+            if (!isfinite(element_of(t, i)))
+                return fail_non_finite(t, operation, name_of(list->module, t, name), i);
+            largest = fmax(largest, fabs(element_of(t, i)));
+        }
+    w = start(list);
+    for (const th_body *t; (t = next(list, &w));)
+        for (int64_t i = 0; i < th_tensor_numel(t); i++) {
+            const double share = fabs(element_of(t, i)) / largest;
+            sum += share * share;
+        }
+    *norm = largest * sqrt(sum);
+    return TH_OK;
+}
+
+th_status th_global_norm(const th_gradient_list *list, const char *operation, double *norm)
+{
+    double sum = 0;
+    walk w = start(list);
+    for (const th_body *t; (t = next(list, &w));)
+        sum += sum_of_squares(t);
+    if (!isfinite(sum))
+        return slow_norm(list, operation, norm);
+    *norm = sqrt(sum);
+    return TH_OK;
+}
+
+void th_scale_gradients(const th_gradient_list *list, double factor)
+{
+    walk w = start(list);
+    for (const th_body *t; (t = next(list, &w));)
+        scale(t, factor);
+}
+
+th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
+{
+    if (norm_before)
+        *norm_before = NAN;
+    if (!th_optimizer_takes(m))
+        return m ? m->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = m->ctx;
+    if (!(max_norm > 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "clip_gradients", "max_norm must be positive, it is %g", max_norm);
+    if (ctx->options.shapes_only)
+        return TH_OK;
+    const th_gradient_list list = {.module = m};
+    double before;
+    if (th_global_norm(&list, "clip_gradients", &before) != TH_OK)
+        return ctx->error;
+    if (norm_before)
+        *norm_before = before;
+    if (before > max_norm)
+        th_scale_gradients(&list, max_norm / before);
+    return TH_OK;
+}

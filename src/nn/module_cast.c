@@ -1,0 +1,59 @@
+/* Freezing and casting: what is done to every parameter of a tree where it lies. */
+#include "nn/module.h"
+#include "nn/optimizer.h"
+#include "tapehead/tape.h"
+#include "tensor/context.h"
+#include "tensor/parameter.h"
+
+th_status(th_module_freeze)(th_module *m, bool frozen)
+{
+    if (!th_module_usable(m, "module_freeze"))
+        return m ? m->ctx->error : TH_ERROR_ARGUMENT;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        if (frozen)
+            th_empty_gradient(p.tensor);
+        th_set_requires_gradient(p.tensor, !frozen);
+    }
+    return m->ctx->error;
+}
+
+/* Room for every parameter of another type and for its moments. */
+static th_status reserve_all(th_module *m, th_dtype dtype)
+{
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        th_body *t = th_body_of(p.tensor);
+        if (t->dtype == dtype)
+            continue;
+        if (th_tensor_in_use(t))
+            return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first",
+                           p.name);
+        if (th_parameter_reserve(t, dtype, "module_cast") != TH_OK)
+            return m->ctx->error;
+    }
+    return th_optimizers_reserve(m->ctx);
+}
+
+th_status(th_module_cast)(th_module *m, th_dtype dtype)
+{
+    if (!th_module_usable(m, "module_cast"))
+        return m ? m->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = m->ctx;
+    if (th_refuse_in_check(ctx, "module_cast") != TH_OK)
+        return ctx->error;
+    if (!th_is_floating(dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, "module_cast", "parameters are float32 or float64, not %s",
+                       th_dtype_name(dtype));
+    const th_status status = reserve_all(m, dtype);
+    if (status == TH_OK)
+        th_optimizers_move(ctx);
+    else
+        th_optimizers_unreserve(ctx);
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        th_body *t = th_body_of(p.tensor);
+        if (status != TH_OK)
+            th_parameter_unreserve(t);
+        else if (t->dtype != dtype)
+            th_parameter_move(t);
+    }
+    return status;
+}

@@ -1,0 +1,115 @@
+/* A module's forward: a scope, and the mode that it runs in. */
+#include "autograd/tape.h"
+#include "nn/module.h"
+#include "tapehead/tape.h"
+#include "tensor/context.h"
+#include "tensor/tensor.h"
+
+/* Whether m, or a module above it, is pinned to evaluation. */
+static bool is_pinned(const th_module *m)
+{
+    bool pinned = false;
+    for (const th_module *above = m; above && !pinned; above = above->parent)
+        pinned = above->evaluation;
+    return pinned;
+}
+
+void th_module_pin_evaluation(th_module *m, bool pinned)
+{
+    if (m)
+        m->evaluation = pinned;
+}
+
+bool th_module_is_training(const th_module *m)
+{
+    return m && m->ctx->training && !is_pinned(m);
+}
+
+/* What begin changed in m and in the context's mode; a mode that was set since then stands. */
+static void leave(void *module)
+{
+    th_module *m = module;
+    const bool inside = m->state->training_outside && !is_pinned(m);
+    if (--m->state->entered == 0 && m->ctx->training == inside)
+        m->ctx->training = m->state->training_outside;
+}
+
+bool th_module_begin(th_module *m)
+{
+    if (!th_module_usable(m, "module_forward"))
+        return false;
+    /* Its scope is named from the nearest module that runs: a list has no forward of its own when its members are
+     * called one by one. */
+    const th_module *above = m->parent;
+    while (above && above->state->entered == 0)
+        above = above->parent;
+    char name[TH_FULL_NAME_SIZE];
+    th_module_name_below(m, above, name);
+    if (!th_scope_open(m->ctx, name, m, leave))
+        return false;
+    if (m->state->entered++ == 0) {
+        m->state->training_outside = m->ctx->training;
+        m->ctx->training = th_module_is_training(m);
+    }
+    return true;
+}
+
+bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind)
+{
+    if (!th_module_begin(m))
+        return false;
+    if (m->forward == forward)
+        return true;
+    th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s is not a %s", m->type, kind);
+    th_module_end(m, NULL);
+    return false;
+}
+
+th_tensor *th_module_end(th_module *m, th_tensor *result)
+{
+    if (m == NULL)
+        return result;
+    if (th_failed(m->ctx))
+        result = NULL;
+    th_module_end_all(m, &result, 1);
+    return result;
+}
+
+void th_module_end_all(th_module *m, th_tensor *const *results, int count)
+{
+    if (m)
+        th_scope_close(m->ctx, m, results, count);
+}
+
+th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
+{
+    if (!th_module_usable(m, "module_forward") || !th_usable(x, m->ctx, m->type, "x"))
+        return NULL;
+    if (m->forward == NULL) {
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_forward", "%s takes more than one tensor: call its own function",
+                m->type);
+        return NULL;
+    }
+    if (!th_module_begin(m))
+        return NULL;
+    th_context *ctx = m->ctx;
+    const th_depths around = ctx->around;
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
+    th_tensor *y = m->forward(m, x);
+    ctx->around = around;
+    return th_module_end(m, y);
+}
+
+th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
+{
+    if (!th_module_usable(m, "module_evaluate"))
+        return NULL;
+    th_context *ctx = m->ctx;
+    const bool training = ctx->training;
+    const int no_grad_depth = ctx->no_grad_depth++;
+    ctx->training = false;
+    th_tensor *y = (th_module_forward)(m, x);
+    ctx->no_grad_depth = no_grad_depth;
+    ctx->training = training;
+    return y;
+}

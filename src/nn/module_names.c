@@ -1,0 +1,169 @@
+/* Walking a tree of modules by its dotted names: every parameter once, and any member by its name. */
+#include <string.h>
+
+#include "nn/module.h"
+#include "tapehead/tape.h"
+#include "tensor/context.h"
+#include "tensor/parameter.h"
+
+/* -- names -- */
+
+const char *th_module_name_below(const th_module *m, const th_module *above, char *name)
+{
+    size_t length = 0;
+    for (const th_module *n = m; n != above && n->parent; n = n->parent)
+        length += strlen(n->name) + 1;
+    name[0] = 0;
+    if (length == 0)
+        return name;
+    size_t end = length - 1;
+    name[end] = 0;
+    for (const th_module *n = m; n != above && n->parent; n = n->parent) {
+        const size_t own = strlen(n->name);
+        memcpy(name + end - own, n->name, own);
+        if (end > own) {
+            name[end - own - 1] = '.';
+            end -= own + 1;
+        }
+    }
+    return name;
+}
+
+const char *th_module_full_name(const th_module *m, char *name)
+{
+    if (name == NULL)
+        return "";
+    name[0] = 0;
+    return m ? th_module_name_below(m, NULL, name) : name;
+}
+
+/* -- every parameter -- */
+
+/* The module after m in the tree below root, children first; NULL at the end. */
+static const th_module *following(const th_module *m, const th_module *root)
+{
+    if (m->first)
+        return m->first;
+    while (m != root && m->next == NULL)
+        m = m->parent;
+    return m == root ? NULL : m->next;
+}
+
+th_parameter_iterator th_module_parameters(const th_module *m)
+{
+    return (th_parameter_iterator){.root = m, .module = m, .parameter = m ? m->parameters : NULL};
+}
+
+/* A tied parameter is visited where it comes first. */
+static bool comes_first(const th_module *root, const th_parameter *p)
+{
+    for (const th_module *m = root; m; m = following(m, root))
+        for (const th_parameter *q = m->parameters; q; q = q->next)
+            if (q->tensor == p->tensor)
+                return q == p;
+    return true;
+}
+
+bool th_parameter_next(th_parameter_iterator *it)
+{
+    if (it == NULL)
+        return false;
+    while (it->module) {
+        const th_parameter *p = it->parameter;
+        if (p == NULL) {
+            it->module = following(it->module, it->root);
+            it->parameter = it->module ? it->module->parameters : NULL;
+            continue;
+        }
+        it->parameter = p->next;
+        const th_parameter_entry *entry = th_parameter_entry_of(th_body_of(p->tensor));
+        if (entry && entry->owners > 1 && !comes_first(it->root, p))
+            continue;
+        it->tensor = p->tensor;
+        th_module_name_below(it->module, it->root, it->name);
+        strcat(it->name, it->name[0] ? "." : "");
+        strcat(it->name, p->name);
+        return true;
+    }
+    it->tensor = NULL;
+    return false;
+}
+
+/* -- by name -- */
+
+/* Walks down name as long as its parts are children; returns the module reached and where the rest begins. */
+static const th_module *descend(const th_module *m, const char **name)
+{
+    for (const char *dot = strchr(*name, '.'); m && dot; dot = strchr(*name, '.')) {
+        const size_t length = (size_t)(dot - *name);
+        const th_module *child = m->first;
+        while (child && (strncmp(child->name, *name, length) != 0 || child->name[length] != 0))
+            child = child->next;
+        m = child;
+        *name = dot + 1;
+    }
+    return m;
+}
+
+th_tensor *th_module_find_parameter(const th_module *m, const char *name)
+{
+    if (m == NULL || name == NULL)
+        return NULL;
+    m = descend(m, &name);
+    for (const th_parameter *p = m ? m->parameters : NULL; p; p = p->next)
+        if (strcmp(p->name, name) == 0)
+            return p->tensor;
+    return NULL;
+}
+
+th_module *th_module_find(th_module *m, const char *name)
+{
+    if (m == NULL || name == NULL)
+        return NULL;
+    if (name[0] == 0)
+        return m;
+    const th_module *above = descend(m, &name);
+    for (th_module *child = above ? above->first : NULL; child; child = child->next)
+        if (strcmp(child->name, name) == 0)
+            return child;
+    return NULL;
+}
+
+/* -- all numbers -- */
+
+int64_t th_module_count(const th_module *m)
+{
+    int64_t count = 0;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        count += th_numel(p.tensor);
+    return count;
+}
+
+int64_t th_module_count_trainable(const th_module *m)
+{
+    int64_t count = 0;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        count += th_requires_gradient(p.tensor) ? th_numel(p.tensor) : 0;
+    return count;
+}
+
+uint32_t th_module_crc32c(const th_module *m)
+{
+    uint32_t table[256];
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = (table[i] >> 1) ^ (table[i] & 1 ? 0x82F63B78u : 0); /* the Castagnoli polynomial, reversed */
+    }
+    if (m == NULL || m->ctx->options.shapes_only)
+        return 0;
+    uint32_t crc = 0xFFFFFFFFu;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        const th_body *t = th_body_of(p.tensor);
+        const unsigned char *bytes = th_tensor_data(t);
+        const size_t count = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
+        for (size_t i = 0; i < count; i++)
+            crc = (crc >> 8) ^ table[(crc ^ bytes[i]) & 255];
+    }
+    return ~crc;
+}

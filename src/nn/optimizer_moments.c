@@ -1,0 +1,153 @@
+/* The moments of an optimiser: one mirror of each parameter block that it uses, so that a run of parameters has its
+ * moments in one run too. */
+#include <string.h>
+
+#include "nn/optimizer_state.h"
+#include "tensor/elementwise.h"
+#include "tensor/tensor.h"
+
+static void free_moments(const th_optimizer *o, th_moments *gone)
+{
+    for (int i = 0; i < o->n_moments; i++)
+        th_release_numbers(o->ctx, gone->moment[i], gone->bytes);
+    th_release(o->ctx, gone, sizeof *gone);
+}
+
+static void free_list(const th_optimizer *o, th_moments **list)
+{
+    while (*list) {
+        th_moments *first = *list;
+        *list = first->next;
+        free_moments(o, first);
+    }
+}
+
+static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
+{
+    while (list && list->block != block)
+        list = list->next;
+    return list;
+}
+
+th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
+{
+    const th_moments *old = moments_in(o->moments, block);
+    if ((old && old->bytes >= block->used) || moments_in(o->reserved, block))
+        return TH_OK;
+    th_context *ctx = o->ctx;
+    th_moments *m = th_allocate(ctx, sizeof *m);
+    if (m == NULL)
+        return th_fail_memory(ctx, o->operation, sizeof *m);
+    *m = (th_moments){.block = block, .bytes = block->used, .next = o->reserved};
+    for (int i = 0; i < o->n_moments; i++) {
+        if (th_allocate_numbers(ctx, m->bytes, &m->moment[i], o->operation) != TH_OK) {
+            while (i-- > 0)
+                th_release_numbers(ctx, m->moment[i], m->bytes);
+            th_release(ctx, m, sizeof *m);
+            return ctx->error;
+        }
+        if (m->moment[i])
+            memset(m->moment[i], 0, m->bytes);
+    }
+    o->reserved = m;
+    return TH_OK;
+}
+
+void th_moments_discard_reserved(th_optimizer *o)
+{
+    free_list(o, &o->reserved);
+}
+
+void th_moments_adopt_reserved(th_optimizer *o)
+{
+    while (o->reserved) {
+        th_moments *grown = o->reserved, **link = &o->moments;
+        o->reserved = grown->next;
+        while (*link && (*link)->block != grown->block)
+            link = &(*link)->next;
+        th_moments *old = *link;
+        grown->next = old ? old->next : NULL;
+        *link = grown;
+        if (old == NULL)
+            continue;
+        for (int i = 0; i < o->n_moments; i++)
+            if (grown->moment[i])
+                memcpy(grown->moment[i], old->moment[i], old->bytes);
+        for (int64_t i = 0; i < o->count; i++)
+            if (o->parameters[i].moments == old)
+                o->parameters[i].moments = grown;
+        free_moments(o, old);
+    }
+}
+
+th_status th_moments_ensure(th_optimizer *o)
+{
+    bool complete = true;
+    for (int64_t i = 0; i < o->count && complete; i++)
+        complete = o->parameters[i].moments != NULL;
+    if (complete)
+        return TH_OK;
+    for (int64_t i = 0; i < o->count; i++)
+        if (th_moments_reserve(o, o->parameters[i].entry->block) != TH_OK) {
+            th_moments_discard_reserved(o);
+            return o->ctx->error;
+        }
+    th_moments_adopt_reserved(o);
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].moments = moments_in(o->moments, o->parameters[i].entry->block);
+    return TH_OK;
+}
+
+static void *moment_at(const th_optimizer_parameter *p, int i)
+{
+    return (char *)p->moments->moment[i] + p->entry->offset;
+}
+
+static bool in_use(const th_optimizer *o, const th_moments *m)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->parameters[i].moments == m)
+            return true;
+    return false;
+}
+
+void th_moments_drop_unused(th_optimizer *o)
+{
+    for (th_moments **link = &o->moments; *link;) {
+        th_moments *m = *link;
+        if (in_use(o, m)) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        free_moments(o, m);
+    }
+}
+
+void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
+{
+    for (int i = 0; p->moments && i < o->n_moments; i++)
+        if (p->moments->moment[i])
+            memset(moment_at(p, i), 0, p->entry->bytes);
+}
+
+void th_moments_move(th_optimizer *o, th_optimizer_parameter *p)
+{
+    th_optimizer_parameter moved = *p;
+    moved.entry = p->entry->successor;
+    moved.moments = moments_in(o->moments, moved.entry->block);
+    for (int i = 0; i < o->n_moments && p->moments->moment[i]; i++) {
+        th_array before = th_tensor_array(p->tensor), after = before;
+        before.data = moment_at(p, i);
+        after.data = moment_at(&moved, i);
+        after.dtype = moved.entry->block->dtype;
+        th_convert_array(o->ctx, &after, &before);
+    }
+    th_moments_clear(o, p);
+    p->moments = moved.moments;
+}
+
+void th_moments_destroy(th_optimizer *o)
+{
+    free_list(o, &o->moments);
+}

@@ -1,0 +1,183 @@
+/* One step of an optimiser. The arithmetic of one run of parameters is in src/kernels/vector/optimizer.c; which
+ * parameter takes which options, and what is refused, is decided here. */
+#include "autograd/gradient.h"
+#include "autograd/profile.h"
+#include "kernels/optimizer_kernels.h"
+#include "kernels/parallel.h"
+#include "kernels/scalar.h"
+#include "nn/gradient_norm.h"
+#include "nn/optimizer_state.h"
+#include "tapehead/tape.h"
+
+enum { CHUNK = 1 << 14 }; /* elements of one task: cut by size, never by the number of threads */
+
+/* Layout order: block after block, by offset. */
+static void sort_layout(th_optimizer *o)
+{
+    int64_t placed = 0;
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].entry->mark = &o->parameters[i];
+    for (const th_parameter_block *block = o->ctx->parameter_blocks; block; block = block->next)
+        for (th_parameter_entry *entry = block->first; entry; entry = entry->next)
+            if (entry->mark) {
+                o->layout[placed++] = entry->mark;
+                entry->mark = NULL;
+            }
+    o->sorted = true;
+}
+
+/* Parameters that lie one behind another and are updated alike. */
+typedef struct run {
+    const th_optimizer *optimizer;
+    const th_kernels *kernels;
+    const th_optimizer_parameter *first;
+    int64_t numel;
+    size_t element;
+    th_adam_update adam;
+    th_sgd_update sgd;
+} run;
+
+static void update_chunk(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const run *r = shared;
+    const th_optimizer *o = r->optimizer;
+    const th_parameter_block *block = r->first->entry->block;
+    const int64_t first = index * CHUNK;
+    const int64_t n = r->numel - first < CHUNK ? r->numel - first : CHUNK;
+    const size_t offset = r->first->entry->offset + (size_t)first * r->element;
+    void *moment[TH_MAX_MOMENTS] = {NULL};
+    for (int i = 0; i < o->n_moments; i++)
+        moment[i] = (char *)r->first->moments->moment[i] + offset;
+    if (o->rule == TH_RULE_ADAM)
+        r->kernels->adam(n, block->data + offset, block->gradient + offset, moment[0], moment[1], moment[2], &r->adam);
+    else
+        r->kernels->sgd(n, block->data + offset, block->gradient + offset, moment[0], &r->sgd);
+}
+
+/* The numbers of this step for a parameter that has taken p->steps so far. */
+static void set_rule(const th_optimizer *o, const th_optimizer_parameter *p, double gradient_scale, run *to)
+{
+    const th_optimizer_group *g = &o->groups[p->group];
+    const double rate = o->learning_rate * g->learning_rate_factor;
+    if (o->rule == TH_RULE_SGD) {
+        /* The first step is not dampened, nor is one without momentum, as in PyTorch. */
+        const double kept = p->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
+        to->sgd = (th_sgd_update){
+            .gradient_scale = kept * gradient_scale,
+            .weight_decay = kept * g->weight_decay,
+            .momentum = o->sgd.momentum,
+            .nesterov = o->sgd.nesterov,
+            .learning_rate = rate,
+        };
+        return;
+    }
+    const double t = (double)p->steps + 1;
+    to->adam = (th_adam_update){
+        .gradient_scale = gradient_scale,
+        .weight_decay = o->decoupled ? 0 : g->weight_decay,
+        .beta1 = o->adam.beta1,
+        .beta2 = o->adam.beta2,
+        .shrink = o->decoupled ? rate * g->weight_decay : 0,
+        .step_size = rate / (1 - th_scalar_pow(o->adam.beta1, t)),
+        .second_scale = 1 / (1 - th_scalar_pow(o->adam.beta2, t)),
+        .eps_inside = o->adam.eps_inside ? o->adam.eps : 0,
+        .eps_outside = o->adam.eps_inside ? 0 : o->adam.eps,
+    };
+}
+
+/* next continues the run of the parameter before it. The gap between them holds zeros, which stay zeros unless eps is
+ * 0. */
+static bool continues(const th_optimizer *o, const th_optimizer_parameter *before, const th_optimizer_parameter *next)
+{
+    return next->due && next->entry->block == before->entry->block &&
+           next->entry->offset == before->entry->offset + before->entry->bytes && next->group == before->group &&
+           next->steps == before->steps && (o->rule == TH_RULE_SGD || o->adam.eps > 0);
+}
+
+static void update_all(th_optimizer *o, double gradient_scale)
+{
+    th_context *ctx = o->ctx;
+    for (int64_t i = 0; i < o->count;) {
+        const th_optimizer_parameter *first = o->layout[i++], *last = first;
+        if (!first->due)
+            continue;
+        while (i < o->count && continues(o, last, o->layout[i]))
+            last = o->layout[i++];
+        const size_t element = th_dtype_size(first->tensor->dtype);
+        run r = {.optimizer = o,
+                 .kernels = th_context_kernels(ctx, first->tensor->dtype),
+                 .first = first,
+                 .element = element};
+        r.numel = (int64_t)((last->entry->offset - first->entry->offset) / element) + th_tensor_numel(last->tensor);
+        set_rule(o, first, gradient_scale, &r);
+        th_parallel(ctx->threads, (r.numel + CHUNK - 1) / CHUNK, update_chunk, &r);
+    }
+}
+
+/* The gradients stay to be looked at, and the step can be repeated: with the same random numbers, and gradients that
+ * start from nothing. */
+static th_status refuse(th_optimizer *o)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        if (th_has_gradient(o->parameters[i].tensor))
+            th_gradient_refuse(o->parameters[i].tensor);
+    th_random_step_refused(o->ctx);
+    return o->ctx->error;
+}
+
+/* Gradients of a refused step that the repeated one did not bring again are none of its. (Without a backward in between
+ * all of them are still those to step on.) */
+static void forget_refused(th_optimizer *o)
+{
+    bool repeated = false;
+    for (int64_t i = 0; i < o->count && !repeated; i++)
+        repeated = th_has_gradient(o->parameters[i].tensor) && !th_place_refused(o->parameters[i].tensor->gradient);
+    for (int64_t i = 0; i < o->count && repeated; i++)
+        if (th_place_refused(o->parameters[i].tensor->gradient))
+            th_empty_gradient(o->parameters[i].tensor->handle);
+}
+
+/* What the update multiplies gradients with to clip them. The kernels divide the weight decay by it: where it is too
+ * small for that the gradients themselves are scaled. */
+static double clip(const th_optimizer *o)
+{
+    if (!(o->max_norm > 0 && o->norm > o->max_norm))
+        return 1;
+    const double factor = o->max_norm / o->norm;
+    if (factor > 1e-18)
+        return factor;
+    th_scale_gradients(&(th_gradient_list){.optimizer = o}, factor);
+    return 1;
+}
+
+th_status(th_optimizer_step)(th_optimizer *o)
+{
+    if (!th_optimizer_usable(o, "optimizer_step"))
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = o->ctx;
+    if (th_failed(ctx) || th_refuse_in_check(ctx, "optimizer_step") != TH_OK)
+        return ctx->error;
+    const bool real = !ctx->options.shapes_only;
+    const th_gradient_list gradients = {o, o->module};
+    const int64_t start = th_profile_start(ctx);
+    forget_refused(o);
+    if ((real && th_global_norm(&gradients, "optimizer_step", &o->norm) != TH_OK) || th_moments_ensure(o) != TH_OK)
+        return refuse(o);
+    if (!o->sorted)
+        sort_layout(o);
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
+    if (real)
+        update_all(o, clip(o));
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->parameters[i].due) {
+            o->parameters[i].steps++;
+            th_storage_changed(o->parameters[i].tensor->storage);
+            th_empty_gradient(o->parameters[i].tensor->handle);
+        }
+    th_random_step_done(ctx);
+    if (start)
+        th_profile_step(ctx, o->operation, start);
+    return TH_OK;
+}
