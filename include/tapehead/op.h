@@ -99,10 +99,14 @@ TH_API th_status th_shape_elementwise(th_call *call);
  * changes nothing. */
 TH_API void th_call_draw(th_call *call);
 
-/* -- scratch memory, planned once -- */
+/* -- scratch memory, planned once (th_op.plan) -- */
 /* In .plan: reserves that many elements of so many bytes for this run, from a 64-byte boundary on. Returns their place
- * for th_call_scratch. What does not fit into a size_t is TH_ERROR_MEMORY when the plan is done. */
+ * for th_call_scratch. A negative count, and what does not fit into a size_t, is TH_ERROR_MEMORY when the plan is done.
+ */
 TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element);
+/* In .plan: what is reserved from here on may lie over what was reserved at this place and after it: for steps that
+ * need their memory one after the other. */
+TH_API void th_plan_reuse(const th_call *call, size_t place);
 /* In forward and backward: the memory at a place that the plan reserved. Uninitialised, and given back afterwards. */
 TH_API void *th_call_scratch(const th_call *call, size_t place);
 

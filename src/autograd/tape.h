@@ -99,8 +99,8 @@ typedef struct th_frame {
     uint32_t declared;    /* outputs that the shape rule declared */
     bool drawn;           /* it has drawn its random numbers */
     size_t scratch_bytes; /* that its plan has reserved */
-    char *scratch;
-    th_body **operand; /* [n_inputs] of a call being made */
+    size_t scratch_end;   /* where its next reservation lies */
+    th_body **operand;    /* [n_inputs] of a call being made */
     th_body *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
