@@ -1,10 +1,10 @@
 /* one_hot: each index as a row of zeros with a single 1. Without a gradient: an index does not vary. */
 #include "ops/shared/indices.h"
 #include "ops/shared/letters.h"
-#include "ops/shared/scratch.h"
-#include "tapehead/op.h"
 #include "tapehead/ops.h"
+#include "tensor/checked.h"
 #include "tensor/context.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
 typedef struct one_hot_attributes {
@@ -37,29 +37,23 @@ static th_status one_hot_shape(th_call *call)
     return TH_OK;
 }
 
-/* The indices, and the number 1 in the type of the output. */
-static size_t one_hot_scratch(const th_call *call, bool backward)
-{
-    (void)backward;
-    return th_scratch_add(th_scratch_add(0, th_array_numel(&call->input[0]), sizeof(int64_t)), 1, sizeof(double));
-}
-
 static void one_hot_forward(const th_call *call)
 {
     const th_array *y = &call->output[0];
     const int64_t classes = ((const one_hot_attributes *)call->attributes)->classes,
                   count = th_array_numel(&call->input[0]);
-    char *left = call->scratch;
-    int64_t *index = th_scratch_take(&left, count, sizeof(int64_t));
-    const th_array one = {.given = true, .data = left, .dtype = y->dtype};
-    th_indices_read(call, 0, index);
+    int64_t *index = th_indices_of(call);
     if (!th_indices_check(call, 0, "indices", classes, index))
         return;
     for (int64_t i = 0; i < count; i++)
         index[i] += i * classes; /* in all of y, which is contiguous */
+    union {
+        float f32;
+        double f64;
+    } one;
+    th_number_store(y->dtype, &one, 1);
     th_fill_array(call->ctx, y, 0);
-    th_fill_array(call->ctx, &one, 1);
-    th_context_kernels(call->ctx, y->dtype)->scatter_add(count, index, 1, one.data, 0, y->data, 1);
+    th_context_kernels(call->ctx, y->dtype)->scatter_add(count, index, 1, &one, 0, y->data, 1);
 }
 
 static const th_sample one_hot_samples[] = {
@@ -76,7 +70,8 @@ const th_op th_op_one_hot = {
     .attributes_size = sizeof(one_hot_attributes),
     .shape = one_hot_shape,
     .forward = one_hot_forward,
-    .scratch = one_hot_scratch,
+    .plan = th_indices_plan,
+    .plan_size = sizeof(size_t),
     .not_differentiable = "indices do not vary continuously",
     .samples = one_hot_samples,
 };

@@ -1,4 +1,4 @@
-/* Index operands: reading and checking. The only errors that a forward can find are here: they depend on data. */
+/* Index operands: reading and checking, which a forward does because it depends on data. */
 #include "ops/shared/indices.h"
 
 #include "tensor/elementwise.h"
@@ -11,6 +11,19 @@ void th_indices_read(const th_call *call, int input, int64_t *index)
     plain.dtype = TH_INT64;
     th_contiguous_strides(plain.ndim, plain.size, plain.stride);
     th_convert_array(call->ctx, &plain, &call->input[input]);
+}
+
+void th_indices_plan(const th_call *call, bool backward, void *plan)
+{
+    (void)backward;
+    *(size_t *)plan = th_plan_scratch(call, th_array_numel(&call->input[call->n_inputs - 1]), sizeof(int64_t));
+}
+
+int64_t *th_indices_of(const th_call *call)
+{
+    int64_t *index = th_call_scratch(call, *(const size_t *)call->plan);
+    th_indices_read(call, call->n_inputs - 1, index);
+    return index;
 }
 
 /* "[1, 3]": where element `number`, row-major, stands; "" in a tensor without dimensions. */

@@ -7,6 +7,11 @@
 /* Input `input` of the call, row-major, into index[numel]. */
 void th_indices_read(const th_call *call, int input, int64_t *index);
 
+/* The .plan (of sizeof(size_t) bytes) of operations whose last input is their indices, and those, read into the memory
+ * that it has reserved. */
+void th_indices_plan(const th_call *call, bool backward, void *plan);
+int64_t *th_indices_of(const th_call *call);
+
 /* Checks that all of them (just read) lie in [0, limit). If not: TH_ERROR_INDEX naming the first that does not, by
  * `name` and position ("indices[1, 3] = 9 is outside [0, 5)"), and false. Of a forward, before it writes anything. */
 bool th_indices_check(const th_call *call, int input, const char *name, int64_t limit, const int64_t *index);
