@@ -211,6 +211,9 @@ struct th_op {
  * the error pending. */
 TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
                              th_tensor **const *extra);
+/* Whether th_apply_n would take these operands: its checks, the shape rule's among them, and nothing else. For a
+ * function that runs a composition in place of its fused operation: errors then name the operation all the same. */
+TH_API th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs) TH_MUST_CHECK;
 #ifdef __cplusplus
 TH_END_DECLS
 template <class... Inputs> inline th_tensor *th_apply_inputs(const th_op *op, const void *attributes, Inputs... inputs)
