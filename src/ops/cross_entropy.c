@@ -46,14 +46,12 @@ static void cross_entropy_forward(const th_call *c)
 {
     const plan *p = c->plan;
     int64_t *target = th_call_scratch(c, p->target);
-    double *loss = th_call_scratch(c, p->loss), sum = 0;
+    double *loss = th_call_scratch(c, p->loss);
     const int64_t counted = read_targets(c, target);
     if (counted < 0)
         return;
     th_class_loss_forward(c, &p->rows, target, c->output[KEPT].data, loss);
-    for (int64_t i = 0, count = th_array_numel(&c->input[TARGETS]); i < count; i++)
-        sum += loss[i];
-    th_fill_array(c->ctx, &c->output[LOSS], th_class_loss_mean(c->attributes, counted, sum));
+    th_class_loss_put(c, th_array_numel(&c->input[TARGETS]), loss, counted);
 }
 
 /* One pass per row with the two numbers kept. */

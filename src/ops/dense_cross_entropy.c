@@ -154,14 +154,12 @@ static void dense_cross_entropy_forward(const th_call *c)
 {
     const plan *p = c->plan;
     int64_t *target = th_call_scratch(c, p->target);
-    double *loss = th_call_scratch(c, p->loss), sum = 0;
+    double *loss = th_call_scratch(c, p->loss);
     const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, target);
     if (counted < 0)
         return;
     run_chunks(c, target, loss, c->early, th_class_loss_mean(c->attributes, counted, 1));
-    for (int64_t i = 0, count = th_array_numel(&c->input[TARGETS]); i < count; i++)
-        sum += loss[i];
-    th_fill_array(c->ctx, &c->output[LOSS], th_class_loss_mean(c->attributes, counted, sum));
+    th_class_loss_put(c, th_array_numel(&c->input[TARGETS]), loss, counted);
 }
 
 /* With z = x Wᵀ and the gradient dz of the loss (class_loss.h):

@@ -9,22 +9,18 @@
 
 static th_status embedding_shape(th_call *call)
 {
-    const th_array *table = &call->input[0], *indices = &call->input[1];
+    const th_array *table = &call->input[0];
     if (th_call_floating(call, 0) || th_call_index_type(call, 1))
         return TH_ERROR_TYPE;
     if (table->ndim != 2)
         return th_call_fail(call, TH_ERROR_SHAPE, "the table must have two dimensions, (V, E); it is %s",
                             TH_TEXT(table));
-    if (indices->ndim == TH_MAX_DIMS)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have",
-                            TH_TEXT(indices));
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
-    for (int i = 0; i <= indices->ndim; i++) {
-        size[i] = i < indices->ndim ? indices->size[i] : table->size[1];
-        letters[i] = i < indices->ndim ? th_letter(indices, i) : th_letter(table, 1);
-    }
-    th_call_output(call, 0, table->dtype, indices->ndim + 1, size, th_letters(letters, indices->ndim + 1));
+    const int ndim = th_indices_shape(call, table->size[1], th_letter(table, 1), size, letters);
+    if (ndim == 0)
+        return TH_ERROR_SHAPE;
+    th_call_output(call, 0, table->dtype, ndim, size, letters);
     return TH_OK;
 }
 

@@ -1,6 +1,5 @@
 /* one_hot: each index as a row of zeros with a single 1. Without a gradient: an index does not vary. */
 #include "ops/shared/indices.h"
-#include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/context.h"
@@ -14,26 +13,20 @@ typedef struct one_hot_attributes {
 static th_status one_hot_shape(th_call *call)
 {
     const one_hot_attributes *attributes = call->attributes;
-    const th_array *indices = &call->input[0];
     if (th_call_index_type(call, 0))
         return TH_ERROR_TYPE;
     if (attributes->classes < 0)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "the number of classes is %lld", (long long)attributes->classes);
-    if (indices->ndim == TH_MAX_DIMS)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have",
-                            TH_TEXT(indices));
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
     char letters[TH_MAX_DIMS + 1];
-    for (int i = 0; i <= indices->ndim; i++) {
-        size[i] = i < indices->ndim ? indices->size[i] : attributes->classes;
-        letters[i] = i < indices->ndim ? th_letter(indices, i) : ' ';
-    }
-    if (!th_checked_numel(indices->ndim + 1, size, &numel) || !th_checked_bytes(numel, sizeof(double), &bytes))
+    const int ndim = th_indices_shape(call, attributes->classes, ' ', size, letters);
+    if (ndim == 0)
+        return TH_ERROR_SHAPE;
+    if (!th_checked_numel(ndim, size, &numel) || !th_checked_bytes(numel, sizeof(double), &bytes))
         return th_call_fail(call, TH_ERROR_SHAPE, "%lld classes for indices %s overflow",
-                            (long long)attributes->classes, TH_TEXT(indices));
-    th_call_output(call, 0, th_default_dtype(call->ctx), indices->ndim + 1, size,
-                   th_letters(letters, indices->ndim + 1));
+                            (long long)attributes->classes, TH_TEXT(&call->input[0]));
+    th_call_output(call, 0, th_default_dtype(call->ctx), ndim, size, letters);
     return TH_OK;
 }
 

@@ -40,55 +40,42 @@ static th_status repeat_shape(th_call *call)
     return TH_OK;
 }
 
+typedef struct tile_axis {
+    int64_t size, x, y; /* strides, elements */
+    bool tile;          /* x stands still along it */
+} tile_axis;
+
 /* y cut into the axes (tile, element) for every axis of x. That may be more axes than an array has: the last
  * TH_MAX_DIMS, where tile axes of x have size 1, are arrays, and those before them are gone through in their order, one
  * array operation for each index. */
 typedef struct plan {
+    tile_axis axis[2 * TH_MAX_DIMS];
     int outer; /* axes before those of the arrays */
-    struct {
-        int64_t size, x, y; /* strides, bytes */
-        bool tile;          /* x stands still along it */
-    } axis[TH_MAX_DIMS];
     th_array x, y;
     size_t sums; /* backward: the place of partial sums */
 } plan;
 
 static plan tiling_of(const th_array *x, const th_array *y)
 {
-    int64_t size[2 * TH_MAX_DIMS], x_stride[2 * TH_MAX_DIMS], y_stride[2 * TH_MAX_DIMS];
-    bool tile[2 * TH_MAX_DIMS];
+    plan p = {.x = *x, .y = *y};
     int count = 0;
     for (int i = 0; i < y->ndim; i++) {
         const int own = i - (y->ndim - x->ndim);
         const int64_t length = own >= 0 ? x->size[own] : 1;
-        if (length == 0 || y->size[i] != length) {
-            size[count] = length ? y->size[i] / length : 0;
-            x_stride[count] = 0;
-            y_stride[count] = length * y->stride[i];
-            tile[count++] = true;
-        }
-        if (length != 1) {
-            size[count] = length;
-            x_stride[count] = x->stride[own];
-            y_stride[count] = y->stride[i];
-            tile[count++] = false;
-        }
+        if (length == 0 || y->size[i] != length)
+            p.axis[count++] =
+                (tile_axis){.size = length ? y->size[i] / length : 0, .y = length * y->stride[i], .tile = true};
+        if (length != 1)
+            p.axis[count++] = (tile_axis){.size = length, .x = x->stride[own], .y = y->stride[i]};
     }
-    const int outer = count > TH_MAX_DIMS ? count - TH_MAX_DIMS : 0;
-    const int64_t element = (int64_t)th_dtype_size(x->dtype);
-    plan p = {.outer = outer, .x = *x, .y = *y};
-    p.x.ndim = p.y.ndim = count - outer;
-    for (int i = 0; i < outer; i++) {
-        p.axis[i].size = size[i];
-        p.axis[i].x = x_stride[i] * element;
-        p.axis[i].y = y_stride[i] * element;
-        p.axis[i].tile = tile[i];
-    }
-    for (int i = outer; i < count; i++) {
-        p.x.size[i - outer] = tile[i] ? 1 : size[i];
-        p.y.size[i - outer] = size[i];
-        p.x.stride[i - outer] = x_stride[i];
-        p.y.stride[i - outer] = y_stride[i];
+    p.outer = count > TH_MAX_DIMS ? count - TH_MAX_DIMS : 0;
+    p.x.ndim = p.y.ndim = count - p.outer;
+    for (int i = 0; i < p.x.ndim; i++) {
+        const tile_axis *axis = &p.axis[p.outer + i];
+        p.x.size[i] = axis->tile ? 1 : axis->size;
+        p.y.size[i] = axis->size;
+        p.x.stride[i] = axis->x;
+        p.y.stride[i] = axis->y;
     }
     return p;
 }
@@ -102,20 +89,24 @@ static void repeat_plan(const th_call *call, bool backward, void *memory)
         p->sums = th_plan_scratch(call, (int64_t)th_sum_scratch(&p->x, &p->y, true), 1);
 }
 
-/* Runs the array operation for every index of the outer axes from this one on; x and y: where those begin. */
 typedef void tile_task(const th_call *call, const th_array *x, const th_array *y, bool add);
-static void for_tiles(const th_call *call, int axis, th_array x, th_array y, bool add, tile_task *task)
+
+/* Runs the array operation for every index of the outer axes from this one on. x and y lie at the index of those before
+ * it; add: to tiles that came before. */
+static void for_tiles(const th_call *call, int outer, const th_array *x, const th_array *y, bool add, tile_task *task)
 {
     const plan *p = call->plan;
-    if (axis == p->outer) {
-        task(call, &x, &y, add);
+    if (outer == p->outer) {
+        task(call, x, y, add);
         return;
     }
-    char *const x_first = x.data, *const y_first = y.data;
-    for (int64_t i = 0; i < p->axis[axis].size; i++) {
-        x.data = x_first + i * p->axis[axis].x;
-        y.data = y_first + i * p->axis[axis].y;
-        for_tiles(call, axis + 1, x, y, add || (p->axis[axis].tile && i > 0), task);
+    const tile_axis *axis = &p->axis[outer];
+    const int64_t element = (int64_t)th_dtype_size(x->dtype);
+    for (int64_t i = 0; i < axis->size; i++) {
+        th_array x_at = *x, y_at = *y;
+        x_at.data = (char *)x->data + i * axis->x * element;
+        y_at.data = (char *)y->data + i * axis->y * element;
+        for_tiles(call, outer + 1, &x_at, &y_at, add || (axis->tile && i > 0), task);
     }
 }
 
@@ -129,7 +120,7 @@ static void repeat_forward(const th_call *call)
 {
     const plan *p = call->plan;
     if (th_array_numel(&call->output[0]) > 0)
-        for_tiles(call, 0, p->x, p->y, false, copy_tile);
+        for_tiles(call, 0, &p->x, &p->y, false, copy_tile);
 }
 
 static void sum_tile(const th_call *call, const th_array *dx, const th_array *dy, bool add)
@@ -142,7 +133,7 @@ static void repeat_backward(const th_call *call)
 {
     const plan *p = call->plan;
     if (th_array_numel(&call->output_gradient[0]) > 0)
-        for_tiles(call, 0, p->x, p->y, call->add[0], sum_tile);
+        for_tiles(call, 0, &p->x, &p->y, call->add[0], sum_tile);
     else if (!call->add[0]) /* a sum over nothing */
         th_fill_array(call->ctx, &call->input_gradient[0], 0);
 }

@@ -68,6 +68,14 @@ double th_class_loss_mean(const th_cross_entropy_options *options, int64_t count
     return counted > 0 ? value / n : 0;
 }
 
+void th_class_loss_put(const th_call *call, int64_t count, const double *loss, int64_t counted)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += loss[i];
+    th_fill_array(call->ctx, &call->output[0], th_class_loss_mean(call->attributes, counted, sum));
+}
+
 int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *options)
 {
     const char *const operation = "target_count";

@@ -25,6 +25,8 @@ int64_t th_class_loss_targets(const th_call *call, int input, int64_t classes, c
                               int64_t *target);
 /* value / n of the formula, when so many rows count; 0 when none does. */
 double th_class_loss_mean(const th_cross_entropy_options *options, int64_t counted, double value);
+/* Output 0 from the losses of rows (N). */
+void th_class_loss_put(const th_call *call, int64_t count, const double *loss, int64_t counted);
 
 /* -- rows -- */
 typedef struct th_class_loss {

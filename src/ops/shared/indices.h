@@ -4,6 +4,10 @@
 
 #include "tapehead/op.h"
 
+/* Of a shape rule: the sizes and letters of a result that has a row of `length` elements in place of each index of the
+ * last input. Returns its number of dimensions; 0, with the error, when those are too many. */
+int th_indices_shape(th_call *call, int64_t length, char letter, int64_t *size, char *letters);
+
 /* Input `input` of the call, row-major, into index[numel]. */
 void th_indices_read(const th_call *call, int input, int64_t *index);
 
