@@ -62,7 +62,7 @@ typedef struct th_call {
                                   for an output gradient of 1, still stands in input_gradient; nothing saved is given */
     th_random_call random;     /* after th_call_draw in the shape rule */
     const void *plan;          /* what .plan wrote; forward and backward find their scratch memory by it */
-    void *scratch;             /* the bytes that .scratch asked for, 64-byte aligned */
+    void *scratch;             /* the bytes that the plan has reserved (th_call_scratch), 64-byte aligned */
 } th_call;
 
 /* -- for shape rules -- */
@@ -195,8 +195,8 @@ struct th_op {
     const void *kernel; /* what a forward and backward shared by several operations computes with */
     size_t plan_size;   /* bytes of what .plan writes, at most TH_MAX_PLAN */
     /* Decides before every forward and backward what it will do and what scratch memory it needs, in plan_size bytes at
-     * `plan`, which are call->plan afterwards. It may read the geometry of every operand but no data: with shapes_only
-     * there is none, and nothing follows. May be NULL. */
+     * `plan`, which are call->plan afterwards. It may read the geometry of every operand and note where its data lies,
+     * but read no data: with shapes_only there is none, and nothing follows. May be NULL. */
     void (*plan)(const th_call *call, bool backward, void *plan);
     size_t (*scratch)(const th_call *call, bool backward); /* may be NULL: none */
     int64_t (*multiply_adds)(const th_call *call);         /* of forward, for the printed tape; may be NULL: 0 */

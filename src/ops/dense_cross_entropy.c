@@ -30,16 +30,12 @@ static th_status dense_cross_entropy_shape(th_call *c)
     return th_class_loss_outputs(c, x, c->attributes);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Whole blocks of dW's sum, so that chunks add up to the bits of one product. */
 static int64_t chunk_rows(const th_call *c)
 {
     const int64_t blocks = CHUNK_LOGITS / c->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
-    return least(th_array_numel(&c->input[TARGETS]), (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK);
+    const int64_t rows = (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK, all = th_array_numel(&c->input[TARGETS]);
+    return rows < all ? rows : all;
 }
 
 /* The products of a chunk of rows, whose logits (rows, V) come and go. Their pointers are those of the chunk that is
@@ -54,7 +50,7 @@ typedef struct chunk {
 typedef struct plan {
     size_t target, loss; /* the places of targets (N) and of the losses of rows (N), */
     size_t logits;       /* of those of one chunk */
-    chunk whole, last;   /* last: with less rows than the others, if there is one */
+    chunk whole, last;   /* last: with fewer rows than the others, if there is one */
 } plan;
 
 static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)

@@ -12,7 +12,7 @@ typedef struct th_weight_gradient {
 
 /* dy (.., N, out), x (.., N, in), dw (out, in). */
 th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, const th_array *dw);
-/* In a plan: reserves its scratch memory, that of the product last. */
+/* In a plan: reserves its scratch memory. */
 void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradient);
 void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradient, bool add);
 
