@@ -107,7 +107,8 @@ TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element
 /* In .plan: what is reserved from here on may lie over what was reserved at this place and after it: for steps that
  * need their memory one after the other. */
 TH_API void th_plan_reuse(const th_call *call, size_t place);
-/* In forward and backward: the memory at a place that the plan reserved. Uninitialised, and given back afterwards. */
+/* In forward and backward: the memory at a place that the plan reserved, NULL when all in all it reserved none.
+ * Uninitialised, and given back afterwards. */
 TH_API void *th_call_scratch(const th_call *call, size_t place);
 
 /* -- reading arrays, for any operation -- */

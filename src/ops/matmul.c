@@ -22,13 +22,15 @@ static th_status matmul_shape(th_call *call)
     return TH_OK;
 }
 
-/* A vector (k) as a column (k, 1). */
-static th_array as_column(const th_array *array)
+/* An axis of one element more, before axis `at`. */
+static void insert_axis(th_array *array, int at, int64_t stride)
 {
-    th_array column = *array;
-    column.ndim = 2;
-    column.size[1] = column.stride[1] = 1;
-    return column;
+    for (int i = array->ndim++; i > at; i--) {
+        array->size[i] = array->size[i - 1];
+        array->stride[i] = array->stride[i - 1];
+    }
+    array->size[at] = 1;
+    array->stride[at] = stride;
 }
 
 /* a, b and c, or gradients in their places, as matrices: what is one-dimensional gets the axis that the result lacks.
@@ -40,23 +42,14 @@ typedef struct matmul_matrices {
 static matmul_matrices matrices_of(const th_array *a, const th_array *b, const th_array *c)
 {
     matmul_matrices all = {*a, *b, *c};
+    const bool has_columns = b->ndim > 1;
     if (a->ndim == 1) {
         all.a = th_array_as_row(a);
-        all.c.ndim++; /* (.., n) to (.., 1, n) */
-        const int last = all.c.ndim - 1;
-        const bool scalar = b->ndim == 1;
-        all.c.size[last] = scalar ? 1 : c->size[last - 1];
-        all.c.stride[last] = scalar ? 1 : c->stride[last - 1];
-        if (!scalar) {
-            all.c.size[last - 1] = 1;
-            all.c.stride[last - 1] = 0;
-        }
+        insert_axis(&all.c, has_columns ? c->ndim - 1 : c->ndim, !has_columns);
     }
-    if (b->ndim == 1) {
-        all.b = as_column(b);
-        all.c.size[all.c.ndim] = 1; /* (.., m) to (.., m, 1) */
-        all.c.stride[all.c.ndim] = 1;
-        all.c.ndim++;
+    if (!has_columns) {
+        insert_axis(&all.b, 1, 1);
+        insert_axis(&all.c, all.c.ndim, 1);
     }
     return all;
 }

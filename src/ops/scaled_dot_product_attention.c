@@ -1,6 +1,7 @@
 /* scaled_dot_product_attention: softmax(q kᵀ scale + mask) v in one operation, in tiles, forward and backward; nothing
- * of size T x S is kept. This file: shape rule, value, gradient, the composition it equals, samples. The tiles are in
- * kernels/attention.h, what a mask means in mask.h. */
+ * of size T x S is kept. This file: shape rule, value, gradient, the composition it equals, samples. It needs the public
+ * interface, and what it computes with: the tiles of kernels/attention.h, on the machine of a context, and what a mask
+ * means, mask.h. */
 #include <math.h>
 #include <string.h>
 
