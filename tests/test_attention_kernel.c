@@ -314,6 +314,7 @@ static problem *make_problem(const attention_case *c, th_dtype dtype)
         .dropout = th_dropout_mask_make((th_philox){{1, 2}, 3, 4}, c->dropout),
         .o_gradient = x[DO].view,
         .q_gradient = x[DQ].view,
+        .wants_q = true,
         .k_gradient = x[DK].view,
         .v_gradient = x[DV].view,
         .additive_gradient = x[DADDITIVE].view,
@@ -919,6 +920,7 @@ START_TEST(long_sequences_need_little_memory)
                             .log_sum_exp = given,
                             .o_gradient = given,
                             .q_gradient = given,
+                            .wants_q = true,
                             .k_gradient = given,
                             .v_gradient = given};
     for (int m = 0; m < count; m++) {

@@ -441,6 +441,42 @@ START_TEST(test_dense_shapes)
 }
 END_TEST
 
+/* One output: where it decides how the product is cut up, a bias or a residual counts before it has memory, too. A
+ * workspace that was planned without is overrun by the sequences of an expanded x (which the sanitizer sees), or is not
+ * what a shapes-only context counts. */
+START_TEST(test_dense_takes_what_was_planned)
+{
+    const struct {
+        int64_t batch, rows;
+        bool expanded, bias, residual, bfloat16_products;
+    } cases[] = {{125, 7, true, true, false, true},
+                 {125, 7, true, true, false, false},
+                 {3, 700, false, true, true, false},
+                 {3, 700, false, false, true, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t peak[2];
+        for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
+            th_context *own = th_context_new(&(th_context_options){
+                .threads = 4, .shapes_only = shapes_only, .bfloat16_products = cases[i].bfloat16_products});
+            const int64_t batch = cases[i].batch, rows = cases[i].rows;
+            th_tensor *x = th_ones(own, TH_FLOAT32, TH_SHAPE(cases[i].expanded ? 1 : batch, rows, 512));
+            th_tensor *w = th_ones(own, TH_FLOAT32, TH_SHAPE(1, 512)), *one = th_ones(own, TH_FLOAT32, TH_SHAPE(1));
+            th_tensor *residual = th_ones(own, TH_FLOAT32, TH_SHAPE(batch, rows, 1));
+            th_tensor *y = th_dense(th_expand(x, TH_SHAPE(batch, rows, 512)), w,
+                                    &(th_dense_options){.bias = cases[i].bias ? one : NULL,
+                                                        .residual = cases[i].residual ? residual : NULL});
+            ck_assert_msg(y != NULL, "%s", th_error_message(own));
+            peak[shapes_only] = th_memory(own).peak;
+            if (!shapes_only)
+                for (int64_t e = 0; e < batch * rows; e++)
+                    ck_assert(((const float *)th_data(y))[e] == (float)(512 + cases[i].bias + cases[i].residual));
+            th_context_free(own);
+        }
+        ck_assert_uint_eq(peak[0], peak[1]);
+    }
+}
+END_TEST
+
 /* What a row of x holds must not reach dW when nothing came back to its output, whatever the layout and the number of
  * rows. */
 START_TEST(test_dense_ignores_idle_rows)
@@ -733,6 +769,7 @@ int main(void)
     tcase_add_test(tests, test_matmul_shapes);
     tcase_add_loop_test(tests, test_dense, 0, (int)(sizeof dense_cases / sizeof *dense_cases));
     tcase_add_test(tests, test_dense_shapes);
+    tcase_add_test(tests, test_dense_takes_what_was_planned);
     tcase_add_test(tests, test_dense_ignores_idle_rows);
     tcase_add_loop_test(tests, test_masked_matmul, 0, (int)(sizeof masked_cases / sizeof *masked_cases));
     tcase_add_loop_test(tests, test_masked_matmul_hides, 0, 2);

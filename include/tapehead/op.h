@@ -62,7 +62,7 @@ typedef struct th_call {
                                   for an output gradient of 1, still stands in input_gradient; nothing saved is given */
     th_random_call random;     /* after th_call_draw in the shape rule */
     const void *plan;          /* what .plan wrote; forward and backward find their scratch memory by it */
-    void *scratch;             /* the bytes that .scratch asked for, 64-byte aligned */
+    void *scratch;             /* the bytes that the plan has reserved (th_call_scratch), 64-byte aligned */
 } th_call;
 
 /* -- for shape rules -- */
@@ -101,11 +101,16 @@ TH_API th_status th_shape_broadcast(th_call *call, th_dtype dtype);
  * changes nothing. */
 TH_API void th_call_draw(th_call *call);
 
-/* -- scratch memory, planned once -- */
+/* -- scratch memory, planned once (th_op.plan) -- */
 /* In .plan: reserves that many elements of so many bytes for this run, from a 64-byte boundary on. Returns their place
- * for th_call_scratch. What does not fit into a size_t is TH_ERROR_MEMORY when the plan is done. */
+ * for th_call_scratch. A negative count, and what does not fit into a size_t, is TH_ERROR_MEMORY when the plan is done.
+ */
 TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element);
-/* In forward and backward: the memory at a place that the plan reserved. Uninitialised, and given back afterwards. */
+/* In .plan: what is reserved from here on may lie over what was reserved at this place and after it: for steps that
+ * need their memory one after the other. */
+TH_API void th_plan_reuse(const th_call *call, size_t place);
+/* In forward and backward: the memory at a place that the plan reserved, NULL when all in all it reserved none.
+ * Uninitialised, and given back afterwards. */
 TH_API void *th_call_scratch(const th_call *call, size_t place);
 
 /* -- reading arrays, for any operation -- */
@@ -193,8 +198,8 @@ struct th_op {
     const void *kernel; /* what a forward and backward shared by several operations computes with */
     size_t plan_size;   /* bytes of what .plan writes, at most TH_MAX_PLAN */
     /* Decides before every forward and backward what it will do and what scratch memory it needs, in plan_size bytes at
-     * `plan`, which are call->plan afterwards. It may read the geometry of every operand but no data: with shapes_only
-     * there is none, and nothing follows. May be NULL. */
+     * `plan`, which are call->plan afterwards. It may read the geometry of every operand and note where its data lies,
+     * but read no data: with shapes_only there is none, and nothing follows. May be NULL. */
     void (*plan)(const th_call *call, bool backward, void *plan);
     size_t (*scratch)(const th_call *call, bool backward); /* may be NULL: none */
     int64_t (*multiply_adds)(const th_call *call);         /* of forward, for the printed tape; may be NULL: 0 */
@@ -209,6 +214,9 @@ struct th_op {
  * the error pending. */
 TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
                              th_tensor **const *extra);
+/* Whether th_apply_n would take these operands: its checks, the shape rule's among them, and nothing else. For a
+ * function that runs a composition in place of its fused operation: errors then name the operation all the same. */
+TH_API th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs) TH_MUST_CHECK;
 #ifdef __cplusplus
 TH_END_DECLS
 template <class... Inputs> inline th_tensor *th_apply_inputs(const th_op *op, const void *attributes, Inputs... inputs)

@@ -425,7 +425,7 @@ static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const 
     return th_frame_shape(frame);
 }
 
-th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
+th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
 {
     th_context *ctx = context_of_call(op, n, inputs);
     if (ctx == NULL)

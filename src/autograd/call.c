@@ -264,18 +264,25 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
 {
     th_frame *frame = (th_frame *)(uintptr_t)call;
-    const size_t place = frame->scratch_bytes;
+    const size_t place = frame->scratch_end;
     size_t bytes;
-    if (!th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
-        frame->scratch_bytes = SIZE_MAX; /* which no arena grants */
+    if (count < 0 || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
+        frame->scratch_end = SIZE_MAX; /* which no arena grants */
     else
-        frame->scratch_bytes += bytes;
+        frame->scratch_end = place + bytes;
+    if (frame->scratch_end > frame->scratch_bytes)
+        frame->scratch_bytes = frame->scratch_end;
     return place;
+}
+
+void th_plan_reuse(const th_call *call, size_t place)
+{
+    ((th_frame *)(uintptr_t)call)->scratch_end = place;
 }
 
 void *th_call_scratch(const th_call *call, size_t place)
 {
-    return ((const th_frame *)call)->scratch + place;
+    return call->scratch ? (char *)call->scratch + place : NULL;
 }
 
 /* Copies of operands for an operation that wants contiguous memory. */
@@ -330,7 +337,7 @@ static th_status run_kernel(th_frame *frame, bool backward)
     if (frame->node)
         ctx->machine.bfloat16_products = frame->node->bfloat16;
     ctx->running = call->op;
-    frame->scratch_bytes = 0;
+    frame->scratch_bytes = frame->scratch_end = 0;
     if (call->op->plan) {
         call->op->plan(call, backward, plan);
         call->plan = plan;
@@ -338,7 +345,7 @@ static th_status run_kernel(th_frame *frame, bool backward)
     const size_t bytes = call->op->scratch ? call->op->scratch(call, backward) : frame->scratch_bytes;
     if (bytes) {
         scratch = th_take_block(ctx, &ctx->step_arena, bytes, call->op->name);
-        call->scratch = frame->scratch = scratch ? th_block_data(scratch) : NULL;
+        call->scratch = scratch ? th_block_data(scratch) : NULL;
     }
     if (!ctx->error && !ctx->options.shapes_only) {
         if (backward)

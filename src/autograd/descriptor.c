@@ -99,6 +99,8 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
         return REFUSE("the operation has no forward");
     if (op->plan_size > TH_MAX_PLAN)
         return REFUSE("a plan has at most %d bytes, plan_size is %zu", TH_MAX_PLAN, op->plan_size);
+    if (op->plan_size && op->plan == NULL)
+        return REFUSE("plan_size is %zu, but there is no plan", op->plan_size);
     if (op->early && check_early(ctx, op) != TH_OK)
         return ctx->error;
     return check_flags(ctx, op);

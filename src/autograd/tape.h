@@ -95,8 +95,8 @@ typedef struct th_frame {
     uint32_t declared;    /* outputs that the shape rule declared */
     bool drawn;           /* it has drawn its random numbers */
     size_t scratch_bytes; /* that its plan has reserved */
-    char *scratch;
-    th_body **operand; /* [n_inputs] of a call being made */
+    size_t scratch_end;   /* where its next reservation lies */
+    th_body **operand;    /* [n_inputs] of a call being made */
     th_body *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
@@ -119,8 +119,6 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
                         void *attributes);
 /* A frame of a recorded node: geometry of all operands, no data. */
 th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node);
-/* Whether th_apply_n would take these operands: the checks of the operation, and nothing else. */
-th_status th_check_call(const th_op *op, const void *attributes, int n, th_tensor *const *inputs);
 /* Runs forward or backward of a filled frame: scratch, contiguous copies where the operation wants them. */
 th_status th_frame_run(th_frame *frame, bool backward);
 /* A temporary of the step with the geometry of `like`, contiguous. NULL with TH_ERROR_MEMORY. */

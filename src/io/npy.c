@@ -10,6 +10,7 @@
 #include "tapehead/files.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
+#include "tensor/nest.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -199,22 +200,23 @@ static bool write_elements(const th_body *t, FILE *file)
     const char *data = th_tensor_data(t);
     if (th_strides_contiguous(t->ndim, t->size, t->stride))
         return fwrite(data, element, (size_t)numel, file) == (size_t)numel;
+    const th_array array = th_tensor_array(t);
+    th_nest nest;
+    if (!th_nest_build_row_major(&nest, &array, 0, NULL))
+        return true;
     char chunk[CHUNK];
-    int64_t index[TH_MAX_DIMS] = {0};
     size_t used = 0;
-    for (int64_t i = 0; i < numel; i++) {
-        memcpy(chunk + used, data, element);
-        used += element;
-        if ((used == CHUNK || i + 1 == numel) && fwrite(chunk, 1, used, file) != used)
+    th_position position;
+    th_nest_place(&nest, 0, &position);
+    for (int64_t done = 0, run; done < numel; done += run, th_nest_advance(&nest, run, &position)) {
+        const int64_t left = th_nest_run(&nest, &position), room = (int64_t)((CHUNK - used) / element);
+        run = left < room ? left : room;
+        th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, position.at[0],
+                    nest.array[0].stride[nest.ndim - 1]);
+        used += (size_t)run * element;
+        if ((used == CHUNK || done + run == numel) && fwrite(chunk, 1, used, file) != used)
             return false;
         used = used == CHUNK ? 0 : used;
-        for (int d = t->ndim - 1; d >= 0; d--) {
-            const bool carry = ++index[d] == t->size[d];
-            data += (carry ? 1 - t->size[d] : 1) * t->stride[d] * (int64_t)element;
-            if (!carry)
-                break;
-            index[d] = 0;
-        }
     }
     return true;
 }

@@ -59,12 +59,13 @@ typedef struct th_attention {
     th_attention_array o_gradient;           /* (N, T, Dv) */
     th_attention_array log_sum_exp_gradient; /* (N, T) */
     th_attention_array q_gradient, k_gradient, v_gradient;
+    bool wants_q;                           /* q_gradient is given, or will be when this is run: it takes workspace */
     th_attention_array additive_gradient;   /* a stride of 0: the sum along that dimension goes there, in order */
     bool add_q, add_k, add_v, add_additive; /* add to what is there */
 } th_attention;
 
 /* Bytes of workspace (64-byte aligned) that each of the following takes for this problem and team; SIZE_MAX when that
- * is more than a size_t holds. Only sizes, flags and which operands are given are looked at. */
+ * is more than a size_t holds. Only sizes and flags are looked at. */
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);

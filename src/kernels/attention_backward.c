@@ -96,7 +96,7 @@ static char *take_parts(const backward_work *work, attention_space *space)
 {
     const th_attention *a = work->plan.a;
     int64_t rows;
-    if (work->together < 2 || !a->q_gradient.data)
+    if (work->together < 2 || !a->wants_q)
         return NULL;
     if (__builtin_mul_overflow(work->plan.items * (work->together - 1), a->queries, &rows))
         rows = INT64_MAX;

@@ -10,6 +10,7 @@
  * B and C when A is. Returns false when neither is possible. */
 static bool fold_dimension(th_product *p)
 {
+    const bool biased = p->bias || p->biased;
     const int d = p->batch_dims - 1;
     const int64_t size = p->batch[d], a = p->a_batch[d], b = p->b_batch[d], c = p->c_batch[d];
     if (size == 1) {
@@ -20,11 +21,11 @@ static bool fold_dimension(th_product *p)
         p->c_row = c;
     } else if (b == 0 && a == p->m * p->a_row && c == p->m * p->c_row) {
         p->m *= size;
-    } else if (a == 0 && !p->bias && p->n == 1) {
+    } else if (a == 0 && !biased && p->n == 1) {
         p->n = size;
         p->b_col = b;
         p->c_col = c;
-    } else if (a == 0 && !p->bias && b == p->n * p->b_col && c == p->n * p->c_col) {
+    } else if (a == 0 && !biased && b == p->n * p->b_col && c == p->n * p->c_col) {
         p->n *= size;
     } else {
         return false;
@@ -61,7 +62,7 @@ static void transpose(th_product *p)
 /* One vector of results lies along the columns, and so does what is contiguous in C. */
 static bool wants_transposing(const th_product *p)
 {
-    return p->m > 1 && !p->residual && (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
+    return p->m > 1 && p->residual_row == 0 && (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
 }
 
 /* What is run instead of `given`: fewer batch dimensions, C's columns contiguous if possible. *fill: a bias has to be

@@ -36,15 +36,17 @@ typedef struct th_product {
     bool exact;       /* operands are never rounded to bfloat16 */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
+    bool biased;      /* there will be a bias when the product is run, although it has no memory yet */
     const void *residual; /* (m, n), columns contiguous, or NULL: added to that first term. Without batch dimensions,
                              where C's columns are contiguous */
-    int64_t residual_row;
-    int batch_dims; /* leading dimensions over which A, B and C are walked together */
+    int64_t residual_row; /* not 0 where there is, or will be, a residual */
+    int batch_dims;       /* leading dimensions over which A, B and C are walked together */
     int64_t batch[TH_PRODUCT_BATCH_DIMS];
     int64_t a_batch[TH_PRODUCT_BATCH_DIMS], b_batch[TH_PRODUCT_BATCH_DIMS], c_batch[TH_PRODUCT_BATCH_DIMS];
 } th_product;
 
-/* Bytes of scratch memory (64-byte aligned) that th_product_run needs for this product and team. */
+/* Bytes of scratch memory (64-byte aligned) that th_product_run needs for this product and team. Nothing is pointed to
+ * yet: sizes, strides and flags decide. */
 size_t th_product_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads);
 
 /* Runs it. k = 0 gives zeros (or the bias, or leaves C when adding). Never fails, never allocates. */

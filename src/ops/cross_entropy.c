@@ -1,11 +1,11 @@
 /* cross_entropy: the mean over counted targets of -log softmax(logits)[target], from logits, with label smoothing.
- * This file: shape rule, value, gradient, samples. The formulas, and what a row costs: ops/class_loss.h. */
+ * This file: shape rule, value, gradient, samples. The formulas, and what a row costs: class_loss.h. */
 #include "ops/shared/class_loss.h"
-#include "ops/shared/scratch.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
 enum { LOGITS, TARGETS };
+enum { LOSS, KEPT };
 
 static th_status cross_entropy_shape(th_call *c)
 {
@@ -20,12 +20,20 @@ static th_status cross_entropy_shape(th_call *c)
     return th_class_loss_outputs(c, logits, c->attributes);
 }
 
-static th_class_loss loss_of(const th_call *c, const int64_t *target)
+typedef struct plan {
+    size_t target, loss; /* the places of targets (N) and, in forward, of the losses of rows (N) */
+    th_class_loss rows;
+} plan;
+
+static void cross_entropy_plan(const th_call *c, bool backward, void *memory)
 {
-    return (th_class_loss){.options = c->attributes,
-                           .logits = &c->input[LOGITS],
-                           .target = target,
-                           .kept = c->output[1].given ? c->output[1].data : NULL};
+    plan *p = memory;
+    const int64_t count = th_array_numel(&c->input[TARGETS]);
+    p->target = th_plan_scratch(c, count, sizeof(int64_t));
+    if (!backward)
+        p->loss = th_plan_scratch(c, count, sizeof(double));
+    p->rows = th_class_loss_of(c, &c->input[LOGITS], backward ? &c->input_gradient[LOGITS] : NULL, c->add[LOGITS]);
+    th_class_loss_reserve(c, &p->rows);
 }
 
 static int64_t read_targets(const th_call *c, int64_t *target)
@@ -36,41 +44,27 @@ static int64_t read_targets(const th_call *c, int64_t *target)
 
 static void cross_entropy_forward(const th_call *c)
 {
-    const int64_t count = th_array_numel(&c->input[TARGETS]);
-    char *scratch = c->scratch;
-    int64_t *target = th_scratch_take(&scratch, count, sizeof *target);
-    double *loss = th_scratch_take(&scratch, count, sizeof *loss);
+    const plan *p = c->plan;
+    int64_t *target = th_call_scratch(c, p->target);
+    double *loss = th_call_scratch(c, p->loss);
     const int64_t counted = read_targets(c, target);
     if (counted < 0)
         return;
-    const th_class_loss l = loss_of(c, target);
-    th_class_loss_forward(c->ctx, &l, loss, scratch);
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += loss[i];
-    th_fill_array(c->ctx, &c->output[0], counted > 0 ? sum / th_class_loss_normalizer(c->attributes, counted) : 0);
+    th_class_loss_forward(c, &p->rows, target, c->output[KEPT].data, loss);
+    th_class_loss_put(c, th_array_numel(&c->input[TARGETS]), loss, counted);
 }
 
 /* One pass per row with the two numbers kept. */
 static void cross_entropy_backward(const th_call *c)
 {
-    char *scratch = c->scratch;
-    int64_t *target = th_scratch_take(&scratch, th_array_numel(&c->input[TARGETS]), sizeof *target);
+    const plan *p = c->plan;
+    int64_t *target = th_call_scratch(c, p->target);
     const int64_t counted = read_targets(c, target);
     if (counted < 0)
         return;
-    const th_class_loss l = loss_of(c, target);
-    const double dloss = th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data);
-    th_class_loss_backward(c->ctx, &l, counted > 0 ? dloss / th_class_loss_normalizer(c->attributes, counted) : 0,
-                           &c->input_gradient[LOGITS], c->add[LOGITS], scratch);
-}
-
-static size_t cross_entropy_scratch(const th_call *c, bool backward)
-{
-    const int64_t count = th_array_numel(&c->input[TARGETS]);
-    size_t bytes = th_class_loss_scratch(c->ctx, &c->input[LOGITS], backward ? &c->input_gradient[LOGITS] : NULL);
-    bytes = th_scratch_add(bytes, count, sizeof(int64_t));
-    return backward ? bytes : th_scratch_add(bytes, count, sizeof(double));
+    const double dloss = th_number_load(c->output_gradient[LOSS].dtype, c->output_gradient[LOSS].data);
+    th_class_loss_backward(c, &p->rows, target, c->output[KEPT].data, th_class_loss_mean(c->attributes, counted, dloss),
+                           c->add[LOGITS]);
 }
 
 static const th_cross_entropy_options mean = {0}, ignoring = {.ignore = true, .ignore_index = 1},
@@ -121,11 +115,12 @@ const th_op th_op_cross_entropy = {
     .n_inputs = 2,
     .n_outputs = 2,
     .attributes_size = sizeof(th_cross_entropy_options),
-    .saves = TH_SAVE_INPUT(LOGITS) | TH_SAVE_INPUT(TARGETS) | TH_SAVE_OUTPUT(1),
+    .saves = TH_SAVE_INPUT(LOGITS) | TH_SAVE_INPUT(TARGETS) | TH_SAVE_OUTPUT(KEPT),
     .shape = cross_entropy_shape,
     .forward = cross_entropy_forward,
     .backward = cross_entropy_backward,
-    .scratch = cross_entropy_scratch,
+    .plan = cross_entropy_plan,
+    .plan_size = sizeof(plan),
     .samples = cross_entropy_samples,
 };
 

@@ -1,8 +1,6 @@
 /* dense: y = x Wᵀ + b + residual, a matrix product that starts each sum with the bias and the residual. The matrix
- * product's own work is in kernels/product.h. Rows that take no part in dW: ops/weight_gradient.h. */
+ * product's own work is in kernels/product.h. Rows that take no part in dW: weight_gradient.h. */
 #include "ops/shared/letters.h"
-#include "ops/shared/product_call.h"
-#include "ops/shared/scratch.h"
 #include "ops/shared/weight_gradient.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -13,8 +11,8 @@ enum { X, WEIGHT, BIAS, RESIDUAL };
 static th_status dense_shape(th_call *call)
 {
     const th_array *x = &call->input[X], *weight = &call->input[WEIGHT], *bias = &call->input[BIAS];
-    if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || (bias->given && th_call_floating(call, BIAS)) ||
-        (call->input[RESIDUAL].given && th_call_floating(call, RESIDUAL)) || th_call_same_type(call))
+    if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || th_call_floating(call, BIAS) ||
+        th_call_floating(call, RESIDUAL) || th_call_same_type(call))
         return TH_ERROR_TYPE;
     if (weight->ndim != 2)
         return th_call_fail(call, TH_ERROR_SHAPE, "the weight must have two dimensions, (out, in); it is %s",
@@ -46,105 +44,96 @@ static th_status dense_shape(th_call *call)
     return TH_OK;
 }
 
+typedef struct plan {
+    th_product_call y;     /* forward */
+    bool copies_bias;      /* because it is not contiguous */
+    size_t bias;           /* the place of the copy */
+    bool adds_residual;    /* after the product, because its sums cannot begin with it */
+    th_weight_gradient dw; /* backward, one after the other: dW first, for dx may lie over x */
+    th_product_call dx;
+    size_t sums; /* the place of db's partial sums */
+} plan;
+
 static th_array as_rows(const th_array *array)
 {
     return array->ndim == 1 ? th_array_as_row(array) : *array;
 }
 
-/* The residual can be the first term of the product's sums; otherwise it is added afterwards. */
-static bool begins_with_residual(const th_call *call)
+/* A contiguous (N, n) as a matrix of so many rows. */
+static th_array as_matrix(const th_array *array, int64_t rows)
 {
-    return call->input[RESIDUAL].given && th_array_contiguous(&call->input[RESIDUAL]) &&
-           th_array_contiguous(&call->input[X]);
-}
-
-/* A contiguous (N, n) as a matrix. */
-static th_array as_matrix(const th_array *array)
-{
-    th_array matrix = *array;
     const int64_t columns = array->size[array->ndim - 1];
-    matrix.ndim = 2;
-    matrix.size[0] = columns ? th_array_numel(array) / columns : 0;
-    matrix.size[1] = matrix.stride[0] = columns;
-    matrix.stride[1] = 1;
-    return matrix;
+    return (th_array){.given = true,
+                      .data = array->data,
+                      .dtype = array->dtype,
+                      .ndim = 2,
+                      .size = {rows, columns},
+                      .stride = {columns, 1}};
 }
 
-static th_product_call y_product(const th_call *call, const void *bias)
+static void plan_forward(const th_call *call, plan *p)
 {
-    const th_array wt = th_array_transposed(&call->input[WEIGHT]);
-    if (!begins_with_residual(call)) {
-        const th_array x = as_rows(&call->input[X]), y = as_rows(&call->output[0]);
-        return th_product_call_of(&x, &wt, &y, bias, false);
+    const th_array *x = &call->input[X], *bias = &call->input[BIAS], *residual = &call->input[RESIDUAL];
+    const th_array *y = &call->output[0], wt = th_array_transposed(&call->input[WEIGHT]);
+    const bool begins = residual->given && th_array_contiguous(residual) && th_array_contiguous(x);
+    const int64_t outputs = wt.size[1], rows = outputs ? th_array_numel(y) / outputs : 0;
+    const th_array x_rows = begins ? as_matrix(x, rows) : as_rows(x), y_rows = begins ? as_matrix(y, rows) : as_rows(y);
+    p->y = th_product_call_of(&x_rows, &wt, &y_rows);
+    p->y.product.biased = bias->given;
+    p->y.product.bias = bias->data;
+    if (begins) {
+        p->y.product.residual = residual->data;
+        p->y.product.residual_row = outputs;
     }
-    const th_array y = as_matrix(&call->output[0]);
-    th_array x = as_matrix(&call->input[X]);
-    x.size[0] = y.size[0]; /* even where it has no columns */
-    th_product_call product = th_product_call_of(&x, &wt, &y, bias, false);
-    product.product.residual = call->input[RESIDUAL].data;
-    product.product.residual_row = y.size[1];
-    return product;
+    p->adds_residual = residual->given && !begins;
+    p->copies_bias = bias->given && !th_array_contiguous(bias);
+    if (p->copies_bias)
+        p->bias = th_plan_scratch(call, outputs, th_dtype_size(bias->dtype));
+    th_product_call_reserve(call, &p->y);
 }
 
-static th_product_call dx_product(const th_call *call)
+static void plan_backward(const th_call *call, plan *p)
 {
-    const th_array dx = as_rows(&call->input_gradient[X]), dy = as_rows(&call->output_gradient[0]);
-    return th_product_call_of(&dy, &call->input[WEIGHT], &dx, NULL, call->add[X]);
-}
-
-static th_product_call dw_product(const th_call *call)
-{
-    const th_array x = as_rows(&call->input[X]), dy = as_rows(&call->output_gradient[0]);
-    const th_array dyt = th_array_transposed(&dy);
-    return th_product_call_of(&dyt, &x, &call->input_gradient[WEIGHT], NULL, call->add[WEIGHT]);
-}
-
-/* Forward: the bias, where it is not contiguous, and a workspace. Backward: a block of x's rows and a workspace; after
- * them, in the same memory, the partial sums of the bias's gradient. */
-static size_t dense_scratch(const th_call *call, bool backward)
-{
-    const th_context *ctx = call->ctx;
-    const size_t element = th_dtype_size(call->input[X].dtype);
-    if (!backward) {
-        const th_product_call y = y_product(call, NULL);
-        return th_scratch_add(th_product_call_workspace(ctx, &y),
-                              call->input[BIAS].given ? call->input[BIAS].size[0] : 0, element);
+    const th_array *dw = &call->input_gradient[WEIGHT], *db = &call->input_gradient[BIAS];
+    const th_array dy = as_rows(&call->output_gradient[0]);
+    if (dw->given) {
+        const th_array x = as_rows(&call->input[X]);
+        p->dw = th_weight_gradient_of(&dy, &x, dw);
+        th_weight_gradient_reserve(call, &p->dw);
     }
-    size_t workspace = 0;
-    int64_t copied = 0;
+    th_plan_reuse(call, 0);
     if (call->input_gradient[X].given) {
-        const th_product_call dx = dx_product(call);
-        workspace = th_product_call_workspace(ctx, &dx);
+        const th_array dx = as_rows(&call->input_gradient[X]);
+        p->dx = th_product_call_of(&dy, &call->input[WEIGHT], &dx);
+        th_product_call_reserve(call, &p->dx);
     }
-    if (call->input_gradient[WEIGHT].given) {
-        const th_product_call dw = dw_product(call);
-        workspace = th_scratch_larger(workspace, th_weight_gradient_workspace(ctx, &dw));
-        copied = th_weight_gradient_copy(&dw);
-    }
-    size_t sums = 0;
-    if (call->input_gradient[BIAS].given)
-        sums = th_sum_scratch(&call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS]);
-    return th_scratch_larger(th_scratch_add(workspace, copied, element), sums);
+    th_plan_reuse(call, 0);
+    if (db->given)
+        p->sums = th_plan_scratch(call, (int64_t)th_sum_scratch(db, &call->output_gradient[0], call->add[BIAS]), 1);
+}
+
+static void dense_plan(const th_call *call, bool backward, void *memory)
+{
+    if (backward)
+        plan_backward(call, memory);
+    else
+        plan_forward(call, memory);
 }
 
 static void dense_forward(const th_call *call)
 {
-    const th_array *bias = &call->input[BIAS];
-    char *workspace = call->scratch;
-    const void *row = NULL;
-    if (bias->given) {
-        row = bias->data;
+    const plan *p = call->plan;
+    th_product_call y = p->y;
+    if (p->copies_bias) {
+        const th_array *bias = &call->input[BIAS];
         th_array copy = *bias;
-        copy.data = th_scratch_take(&workspace, bias->size[0], th_dtype_size(bias->dtype));
+        copy.data = th_call_scratch(call, p->bias);
         copy.stride[0] = 1;
-        if (!th_array_contiguous(bias)) {
-            th_copy_array(call->ctx, &copy, bias, false);
-            row = copy.data;
-        }
+        th_copy_array(call->ctx, &copy, bias, false);
+        y.product.bias = copy.data;
     }
-    const th_product_call y = y_product(call, row);
-    th_product_call_run(call->ctx, &y, workspace);
-    if (call->input[RESIDUAL].given && !begins_with_residual(call))
+    th_product_call_run(call, &y, false);
+    if (p->adds_residual)
         TH_MAP(call, add, NULL, &call->output[0], false, &call->output[0], &call->input[RESIDUAL]);
 }
 
@@ -153,20 +142,15 @@ static void dense_forward(const th_call *call)
  *                                dL/dw_oi = sum_n dL/dy_no x_ni      dW = dyᵀ x, over the n with dy_n not all 0
  *                                dL/db_o  = sum_n dL/dy_no           column sums of dy */
 static void dense_backward(const th_call *call)
-{ /* dW first: dx may lie over x */
-    char *workspace = call->scratch;
-    if (call->input_gradient[WEIGHT].given) {
-        const th_product_call dw = dw_product(call);
-        void *copy = th_scratch_take(&workspace, th_weight_gradient_copy(&dw), th_dtype_size(dw.dtype));
-        th_weight_gradient_run(call->ctx, &dw, copy, workspace);
-    }
-    if (call->input_gradient[X].given) {
-        const th_product_call dx = dx_product(call);
-        th_product_call_run(call->ctx, &dx, workspace);
-    }
+{
+    const plan *p = call->plan;
+    if (call->input_gradient[WEIGHT].given)
+        th_weight_gradient_run(call, &p->dw, call->add[WEIGHT]);
+    if (call->input_gradient[X].given)
+        th_product_call_run(call, &p->dx, call->add[X]);
     if (call->input_gradient[BIAS].given)
         th_sum_within(call->ctx, &call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS],
-                      call->scratch);
+                      th_call_scratch(call, p->sums));
 }
 
 static int64_t dense_multiply_adds(const th_call *call)
@@ -229,7 +213,8 @@ const th_op th_op_dense = {
     .shape = dense_shape,
     .forward = dense_forward,
     .backward = dense_backward,
-    .scratch = dense_scratch,
+    .plan = dense_plan,
+    .plan_size = sizeof(plan),
     .multiply_adds = dense_multiply_adds,
     .composed = dense_composed,
     .samples = dense_samples,

@@ -1,19 +1,16 @@
 /* dense_cross_entropy: cross_entropy(dense(x, weight), targets) for classifiers over many classes. A chunk of the
  * logits exists at a time: some rows are multiplied, turned into its loss, and while it is there into its gradient
  * and into what it adds to those of x and weight, so that the logits are computed once. The formulas of the loss are in
- * ops/class_loss.h, the rows that take no part in dW in ops/weight_gradient.h. */
+ * class_loss.h, the rows that take no part in dW in weight_gradient.h. */
 #include "ops/shared/class_loss.h"
-#include "ops/shared/product_call.h"
-#include "ops/shared/scratch.h"
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
+enum { X, WEIGHT, TARGETS };
+enum { LOSS, KEPT };
 enum {
-    X,
-    WEIGHT,
-    TARGETS,
     CHUNK_LOGITS = 2 << 20 /* of a chunk about, but at least TH_PRODUCT_BLOCK rows: dW is read and written once each */
 };
 
@@ -33,183 +30,152 @@ static th_status dense_cross_entropy_shape(th_call *c)
     return th_class_loss_outputs(c, x, c->attributes);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Whole blocks of dW's sum, so that chunks add up to the bits of one product. */
 static int64_t chunk_rows(const th_call *c)
 {
     const int64_t blocks = CHUNK_LOGITS / c->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
-    return least(th_array_numel(&c->input[TARGETS]), (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK);
+    const int64_t rows = (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK, all = th_array_numel(&c->input[TARGETS]);
+    return rows < all ? rows : all;
 }
 
-/* Rows first .. first + count - 1 of a contiguous (N, columns). */
-static th_array rows_of(const th_array *array, int64_t first, int64_t count)
-{
-    const int64_t columns = array->size[array->ndim - 1];
-    th_array rows = {
-        .given = array->given, .dtype = array->dtype, .ndim = 2, .size = {count, columns}, .stride = {columns, 1}};
-    rows.data = array->data ? (char *)array->data + (size_t)(first * columns) * th_dtype_size(array->dtype) : NULL;
-    return rows;
-}
-
-/* A chunk of rows and its three products. */
+/* The products of a chunk of rows, whose logits (rows, V) come and go. Their pointers are those of the chunk that is
+ * run. */
 typedef struct chunk {
-    th_array x, logits, kept; /* (n, E), (n, V), (n, 2) */
-    th_product_call product;  /* logits = x weightᵀ */
-    th_product_call dx, dw;   /* dx (+)= dlogits weight, dW (+)= dlogitsᵀ x: where they are given */
+    int64_t rows;
+    th_product_call logits; /* = x weightᵀ */
+    th_product_call dx;     /* (+)= dlogits weight, */
+    th_weight_gradient dw;  /* (+)= dlogitsᵀ x: where they are wanted */
 } chunk;
 
-static chunk chunk_at(const th_call *c, int64_t first, int64_t count, void *logits)
+typedef struct plan {
+    size_t target, loss; /* the places of targets (N) and of the losses of rows (N), */
+    size_t logits;       /* of those of one chunk */
+    chunk whole, last;   /* last: with fewer rows than the others, if there is one */
+} plan;
+
+static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
+{
+    return (th_array){.given = true, .dtype = dtype, .ndim = 2, .size = {rows, columns}, .stride = {columns, 1}};
+}
+
+/* Its steps use the same memory one after the other, and so does the next chunk. */
+static chunk plan_chunk(const th_call *c, int64_t rows)
 {
     const th_array *weight = &c->input[WEIGHT], wt = th_array_transposed(weight);
-    const int64_t classes = weight->size[0];
-    chunk k = {.x = rows_of(&c->input[X], first, count),
-               .kept = rows_of(&c->output[1], first, count),
-               .logits = {.given = true,
-                          .data = logits,
-                          .dtype = weight->dtype,
-                          .ndim = 2,
-                          .size = {count, classes},
-                          .stride = {classes, 1}}};
-    k.product = th_product_call_of(&k.x, &wt, &k.logits, NULL, false);
+    const th_array x = matrix(weight->dtype, rows, weight->size[1]), logits = matrix(weight->dtype, rows, wt.size[1]);
+    chunk k = {.rows = rows, .logits = th_product_call_of(&x, &wt, &logits)};
+    th_product_call_reserve(c, &k.logits);
+    th_plan_reuse(c, k.logits.workspace);
     if (c->input_gradient[X].given) {
-        const th_array dx = rows_of(&c->input_gradient[X], first, count);
-        k.dx = th_product_call_of(&k.logits, weight, &dx, NULL, c->add[X]);
+        k.dx = th_product_call_of(&logits, weight, &x);
+        th_product_call_reserve(c, &k.dx);
+        th_plan_reuse(c, k.logits.workspace);
     }
     if (c->input_gradient[WEIGHT].given) {
-        const th_array dlogits_t = th_array_transposed(&k.logits);
-        k.dw = th_product_call_of(&dlogits_t, &k.x, &c->input_gradient[WEIGHT], NULL, c->add[WEIGHT] || first > 0);
+        k.dw = th_weight_gradient_of(&logits, &x, &c->input_gradient[WEIGHT]);
+        th_weight_gradient_reserve(c, &k.dw);
+        th_plan_reuse(c, k.logits.workspace);
     }
     return k;
 }
 
-/* Where a call's scratch memory goes. */
-typedef struct layout {
-    int64_t *target; /* (N) */
-    double *loss;    /* (N) */
-    void *logits;    /* (chunk, V) */
-    void *copy;      /* of some rows of x, for dW */
-    void *workspace; /* of one product, or of the rows of the loss */
-} layout;
-
-static int64_t copied(const th_call *c, const chunk *k)
+static void dense_cross_entropy_plan(const th_call *c, bool backward, void *memory)
 {
-    return c->input_gradient[WEIGHT].given ? th_weight_gradient_copy(&k->dw) : 0;
-}
-
-static layout lay_out(const th_call *c)
-{
-    const int64_t count = th_array_numel(&c->input[TARGETS]), rows = chunk_rows(c);
-    const size_t element = th_dtype_size(c->input[X].dtype);
-    const chunk k = chunk_at(c, 0, rows, NULL);
-    char *left = c->scratch;
-    layout l;
-    l.target = th_scratch_take(&left, count, sizeof *l.target);
-    l.loss = th_scratch_take(&left, count, sizeof *l.loss);
-    l.logits = th_scratch_take(&left, rows * c->input[WEIGHT].size[0], element);
-    l.copy = th_scratch_take(&left, copied(c, &k), element);
-    l.workspace = left;
-    return l;
-}
-
-/* What chunks of this many rows need of the workspace. */
-static size_t workspace_of(const th_call *c, int64_t rows)
-{
-    const chunk k = chunk_at(c, 0, rows, NULL);
-    size_t most = th_scratch_larger(th_product_call_workspace(c->ctx, &k.product),
-                                    th_class_loss_scratch(c->ctx, &k.logits, &k.logits));
-    if (c->input_gradient[X].given)
-        most = th_scratch_larger(most, th_product_call_workspace(c->ctx, &k.dx));
-    if (c->input_gradient[WEIGHT].given)
-        most = th_scratch_larger(most, th_weight_gradient_workspace(c->ctx, &k.dw));
-    return most;
-}
-
-static size_t dense_cross_entropy_scratch(const th_call *c, bool backward)
-{
+    plan *p = memory;
     if (backward && c->early)
-        return 0;
+        return;
     const int64_t count = th_array_numel(&c->input[TARGETS]), rows = chunk_rows(c);
-    const size_t element = th_dtype_size(c->input[X].dtype);
-    int64_t logits;
-    if (!th_checked_multiply(rows, c->input[WEIGHT].size[0], &logits))
-        return SIZE_MAX;
-    const chunk k = chunk_at(c, 0, rows, NULL);
-    size_t bytes = workspace_of(c, rows);
+    int64_t logits = -1; /* when that many overflow */
+    const bool fits = th_checked_multiply(rows, c->input[WEIGHT].size[0], &logits);
+    p->target = th_plan_scratch(c, count, sizeof(int64_t));
+    p->loss = th_plan_scratch(c, backward ? 0 : count, sizeof(double));
+    p->logits = th_plan_scratch(c, logits, th_dtype_size(c->input[X].dtype));
+    if (!fits)
+        return;
+    p->whole = plan_chunk(c, rows);
     if (rows > 0 && count % rows)
-        bytes = th_scratch_larger(bytes, workspace_of(c, count % rows));
-    bytes = th_scratch_add(bytes, count, sizeof(int64_t));
-    bytes = th_scratch_add(bytes, count, sizeof(double));
-    bytes = th_scratch_add(bytes, logits, element);
-    return th_scratch_add(bytes, copied(c, &k), element);
+        p->last = plan_chunk(c, count % rows);
 }
 
-/* dlogits in place of the logits, and what they add to dx and dW. */
-static void add_gradients(const th_call *c, const chunk *k, const th_class_loss *loss, double factor, const layout *l)
+/* Row `first` of a contiguous (N, columns); NULL of what is not given. */
+static void *row_at(const th_array *array, int64_t first)
 {
-    th_class_loss_backward(c->ctx, loss, factor, &k->logits, false, l->workspace);
-    if (c->input_gradient[X].given)
-        th_product_call_run(c->ctx, &k->dx, l->workspace);
-    if (c->input_gradient[WEIGHT].given)
-        th_weight_gradient_run(c->ctx, &k->dw, l->copy, l->workspace);
+    if (array->data == NULL)
+        return NULL;
+    return (char *)array->data + first * array->size[array->ndim - 1] * (int64_t)th_dtype_size(array->dtype);
 }
 
-/* All chunks in order, an empty one where there are no rows: it clears dW. forward: their losses. */
-static void run_chunks(const th_call *c, const layout *l, bool forward, bool gradients, double factor)
+/* The chunk whose first row this is. */
+static chunk chunk_at(const th_call *c, int64_t first)
 {
-    const int64_t count = th_array_numel(&c->input[TARGETS]), rows = chunk_rows(c);
+    const plan *p = c->plan;
+    const int64_t left = th_array_numel(&c->input[TARGETS]) - first;
+    chunk k = left < p->whole.rows ? p->last : p->whole;
+    k.logits.product.a = k.dw.product.product.b = row_at(&c->input[X], first);
+    k.logits.product.c = th_call_scratch(c, p->logits);
+    k.dx.product.a = k.dw.product.product.a = k.logits.product.c;
+    k.dx.product.c = row_at(&c->input_gradient[X], first);
+    return k;
+}
+
+/* All chunks in order, an empty one where there are no rows: it clears dW. Their losses, unless `loss` is NULL;
+ * gradients: dlogits in place of the logits, and what they add to dx and dW. */
+static void run_chunks(const th_call *c, const int64_t *target, double *loss, bool gradients, double factor)
+{
+    const int64_t count = th_array_numel(&c->input[TARGETS]);
     int64_t first = 0;
     do {
-        const chunk k = chunk_at(c, first, least(rows, count - first), l->logits);
-        const th_class_loss loss = {.options = c->attributes,
-                                    .logits = &k.logits,
-                                    .target = l->target + first,
-                                    .kept = c->output[1].given ? k.kept.data : NULL};
-        th_product_call_run(c->ctx, &k.product, l->workspace);
-        if (forward)
-            th_class_loss_forward(c->ctx, &loss, l->loss + first, l->workspace);
-        if (gradients)
-            add_gradients(c, &k, &loss, factor, l);
-        first += rows;
+        const chunk k = chunk_at(c, first);
+        th_array logits = matrix(c->input[X].dtype, k.rows, k.logits.product.n);
+        logits.data = k.logits.product.c;
+        void *kept = row_at(&c->output[KEPT], first);
+        th_product_call_run(c, &k.logits, false);
+        if (loss) {
+            const th_class_loss value = th_class_loss_of(c, &logits, NULL, false);
+            th_class_loss_forward(c, &value, target + first, kept, loss + first);
+        }
+        if (gradients) {
+            const th_class_loss gradient = th_class_loss_of(c, &logits, &logits, false);
+            th_class_loss_backward(c, &gradient, target + first, kept, factor, false);
+            if (c->input_gradient[X].given)
+                th_product_call_run(c, &k.dx, c->add[X]);
+            if (c->input_gradient[WEIGHT].given)
+                th_weight_gradient_run(c, &k.dw, c->add[WEIGHT] || first > 0);
+        }
+        first += k.rows;
     } while (first < count);
 }
 
 static void dense_cross_entropy_forward(const th_call *c)
 {
-    const int64_t count = th_array_numel(&c->input[TARGETS]);
-    const layout l = lay_out(c);
-    const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, l.target);
+    const plan *p = c->plan;
+    int64_t *target = th_call_scratch(c, p->target);
+    double *loss = th_call_scratch(c, p->loss);
+    const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, target);
     if (counted < 0)
         return;
-    const double n = th_class_loss_normalizer(c->attributes, counted);
-    run_chunks(c, &l, true, c->early, counted > 0 ? 1 / n : 0);
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += l.loss[i];
-    th_fill_array(c->ctx, &c->output[0], counted > 0 ? sum / n : 0);
+    run_chunks(c, target, loss, c->early, th_class_loss_mean(c->attributes, counted, 1));
+    th_class_loss_put(c, th_array_numel(&c->input[TARGETS]), loss, counted);
 }
 
-/* With z = x Wᵀ and the gradient dz of the loss (ops/class_loss.h):
+/* With z = x Wᵀ and the gradient dz of the loss (class_loss.h):
  *   dL/dx_ne = sum_v dL/dz_nv w_ve      dx = dz W
  *   dL/dw_ve = sum_n dL/dz_nv x_ne      dW = dzᵀ x, over the n that count
  * Forward has them for dL/dloss = 1 if it could; otherwise the logits of each chunk are computed again. */
 static void dense_cross_entropy_backward(const th_call *c)
 {
-    const double dloss = th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data);
+    const plan *p = c->plan;
+    const double dloss = th_number_load(c->output_gradient[LOSS].dtype, c->output_gradient[LOSS].data);
     if (c->early) {
         for (int i = X; i <= WEIGHT; i++)
             if (c->input_gradient[i].given && dloss != 1)
                 TH_MAP(c, scale, &dloss, &c->input_gradient[i], false, &c->input_gradient[i]);
         return;
     }
-    const layout l = lay_out(c);
-    const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, l.target);
-    if (counted < 0)
-        return;
-    run_chunks(c, &l, false, true, counted > 0 ? dloss / th_class_loss_normalizer(c->attributes, counted) : 0);
+    int64_t *target = th_call_scratch(c, p->target);
+    const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, target);
+    if (counted >= 0)
+        run_chunks(c, target, NULL, true, th_class_loss_mean(c->attributes, counted, dloss));
 }
 
 /* Of the logits, and of early gradients. */
@@ -254,11 +220,12 @@ const th_op th_op_dense_cross_entropy = {
     .n_outputs = 2,
     .attributes_size = sizeof(th_cross_entropy_options),
     .flags = TH_OP_CONTIGUOUS,
-    .saves = TH_SAVE_INPUT(X) | TH_SAVE_INPUT(WEIGHT) | TH_SAVE_INPUT(TARGETS) | TH_SAVE_OUTPUT(1),
+    .saves = TH_SAVE_INPUT(X) | TH_SAVE_INPUT(WEIGHT) | TH_SAVE_INPUT(TARGETS) | TH_SAVE_OUTPUT(KEPT),
     .shape = dense_cross_entropy_shape,
     .forward = dense_cross_entropy_forward,
     .backward = dense_cross_entropy_backward,
-    .scratch = dense_cross_entropy_scratch,
+    .plan = dense_cross_entropy_plan,
+    .plan_size = sizeof(plan),
     .multiply_adds = dense_cross_entropy_multiply_adds,
     .composed = dense_cross_entropy_composed,
     .samples = dense_cross_entropy_samples,

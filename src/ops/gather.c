@@ -3,12 +3,9 @@
 #include <string.h>
 
 #include "ops/shared/indices.h"
-#include "ops/shared/scratch.h"
-#include "ops/shared/walk.h"
-#include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
-#include "tensor/elementwise.h"
+#include "tensor/nest.h"
 #include "tensor/tensor.h"
 
 typedef struct gather_attributes {
@@ -37,70 +34,69 @@ static th_status gather_shape(th_call *call)
 }
 
 /* The lines along the axis: independent of each other, forward and backward, so that they can be shared out among
- * threads. */
+ * threads. Of three arrays: y or dy, the indices, x or dx. */
+enum { Y, INDEX, FROM, ARRAYS };
+
 typedef struct gather_lines {
     const th_kernels *kernels;
     size_t element;
-    th_walk walk;              /* over the lines. Operands: 0 the indices, 1 x or dx, 2 y or dy */
-    int64_t length, stride[3]; /* along the axis */
-    const int64_t *index;
-    char *x, *y;
+    th_nest nest;                   /* over the lines */
+    int64_t length, stride[ARRAYS]; /* along the axis, elements */
 } gather_lines;
 
-static gather_lines lines_of(const th_call *call, const th_array *x, const th_array *y, const int64_t *index)
+/* The places where y's lines begin in an array. */
+static th_array line_starts(const th_array *array, const th_array *y, int axis)
+{
+    th_array starts = *array;
+    starts.ndim = 0;
+    for (int i = 0; i < y->ndim; i++) {
+        if (i == axis)
+            continue;
+        starts.size[starts.ndim] = y->size[i];
+        starts.stride[starts.ndim++] = array->stride[i];
+    }
+    return starts;
+}
+
+static void run_lines(const th_call *call, const th_array *x, const th_array *y, int64_t *index, th_rows_task *task)
 {
     const int axis = ((const gather_attributes *)call->attributes)->axis;
+    th_array indices = {.given = true, .data = index, .dtype = TH_INT64};
+    th_contiguous_strides(y->ndim, y->size, indices.stride);
+    const th_array starts[ARRAYS] = {line_starts(y, y, axis), line_starts(&indices, y, axis), line_starts(x, y, axis)};
     gather_lines lines = {.kernels = th_context_kernels(call->ctx, x->dtype),
                           .element = th_dtype_size(x->dtype),
                           .length = y->size[axis],
-                          .index = index,
-                          .x = x->data,
-                          .y = y->data};
-    int64_t index_stride[TH_MAX_DIMS];
-    th_contiguous_strides(y->ndim, y->size, index_stride);
-    const int64_t *const stride[3] = {index_stride, x->stride, y->stride};
-    for (int i = 0; i < y->ndim; i++)
-        if (i != axis)
-            lines.walk.size[lines.walk.ndim++] = y->size[i];
-    for (int o = 0; o < 3; o++) {
-        lines.stride[o] = stride[o][axis];
-        for (int i = 0, to = 0; i < y->ndim; i++)
-            if (i != axis)
-                lines.walk.stride[o][to++] = stride[o][i];
-    }
-    return lines;
+                          .stride = {y->stride[axis], indices.stride[axis], x->stride[axis]}};
+    if (lines.length > 0 &&
+        th_nest_build(&lines.nest, &starts[Y], 2, (const th_array *const[]){&starts[INDEX], &starts[FROM]}))
+        th_for_rows(call->ctx, lines.nest.numel, lines.length, task, &lines);
 }
 
-static inline void take_elements(const gather_lines *lines, size_t element, const int64_t *index, const char *x,
-                                 char *y)
+static inline void take_elements(const gather_lines *lines, size_t element, char *const *at)
 {
-    const int64_t bytes = (int64_t)element;
+    const int64_t bytes = (int64_t)element, *index = (const int64_t *)(const void *)at[INDEX];
     for (int64_t j = 0; j < lines->length; j++)
-        memcpy(y + j * lines->stride[2] * bytes, x + index[j * lines->stride[0]] * lines->stride[1] * bytes, element);
+        memcpy(at[Y] + j * lines->stride[Y] * bytes,
+               at[FROM] + index[j * lines->stride[INDEX]] * lines->stride[FROM] * bytes, element);
 }
 
 static void take_lines(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const gather_lines *lines = shared;
-    th_walk walk = lines->walk;
-    th_walk_seek(&walk, first);
-    for (int64_t i = first; i < end; i++, th_walk_next(&walk)) {
-        const int64_t *index = lines->index + walk.offset[0];
-        const char *x = lines->x + walk.offset[1] * (int64_t)lines->element;
-        char *y = lines->y + walk.offset[2] * (int64_t)lines->element;
+    th_position place;
+    th_nest_place(&lines->nest, first, &place);
+    for (int64_t i = first; i < end; i++, th_nest_advance(&lines->nest, 1, &place)) {
         switch (lines->element) { /* constant sizes become single moves */
-        case 1:
-            take_elements(lines, 1, index, x, y);
-            break;
         case 4:
-            take_elements(lines, 4, index, x, y);
+            take_elements(lines, 4, place.at);
             break;
         case 8:
-            take_elements(lines, 8, index, x, y);
+            take_elements(lines, 8, place.at);
             break;
         default:
-            take_elements(lines, lines->element, index, x, y);
+            take_elements(lines, lines->element, place.at);
             break;
         }
     }
@@ -110,42 +106,27 @@ static void add_lines(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const gather_lines *lines = shared;
-    th_walk walk = lines->walk;
-    th_walk_seek(&walk, first);
-    for (int64_t i = first; i < end; i++, th_walk_next(&walk))
-        lines->kernels->scatter_add(lines->length, lines->index + walk.offset[0], lines->stride[0],
-                                    lines->y + walk.offset[2] * (int64_t)lines->element, lines->stride[2],
-                                    lines->x + walk.offset[1] * (int64_t)lines->element, lines->stride[1]);
-}
-
-static size_t gather_scratch(const th_call *call, bool backward)
-{
-    (void)backward;
-    return th_scratch_add(0, th_array_numel(&call->input[1]), sizeof(int64_t));
+    th_position place;
+    th_nest_place(&lines->nest, first, &place);
+    for (int64_t i = first; i < end; i++, th_nest_advance(&lines->nest, 1, &place))
+        lines->kernels->scatter_add(lines->length, (const int64_t *)(const void *)place.at[INDEX], lines->stride[INDEX],
+                                    place.at[Y], lines->stride[Y], place.at[FROM], lines->stride[FROM]);
 }
 
 static void gather_forward(const th_call *call)
 {
-    int64_t *index = call->scratch;
-    th_indices_read(call, 1, index);
-    if (!th_indices_check(call, 1, "index", call->input[0].size[((const gather_attributes *)call->attributes)->axis],
-                          index))
-        return;
-    gather_lines lines = lines_of(call, &call->input[0], &call->output[0], index);
-    if (th_array_numel(&call->output[0]) > 0)
-        th_for_rows(call->ctx, th_walk_count(&lines.walk), lines.length, take_lines, &lines);
+    const int axis = ((const gather_attributes *)call->attributes)->axis;
+    int64_t *index = th_indices_of(call);
+    if (th_indices_check(call, 1, "index", call->input[0].size[axis], index))
+        run_lines(call, &call->input[0], &call->output[0], index, take_lines);
 }
 
 /* y_j = x_{index_j}:  dx_i = sum over the j with index_j = i of dy_j, in the order of j */
 static void gather_backward(const th_call *call)
 {
-    int64_t *index = call->scratch;
-    th_indices_read(call, 1, index);
     if (!call->add[0])
         th_fill_array(call->ctx, &call->input_gradient[0], 0);
-    gather_lines lines = lines_of(call, &call->input_gradient[0], &call->output_gradient[0], index);
-    if (th_array_numel(&call->output_gradient[0]) > 0)
-        th_for_rows(call->ctx, th_walk_count(&lines.walk), lines.length, add_lines, &lines);
+    run_lines(call, &call->input_gradient[0], &call->output_gradient[0], th_indices_of(call), add_lines);
 }
 
 static const th_sample gather_samples[] = {
@@ -177,7 +158,8 @@ const th_op th_op_gather = {
     .shape = gather_shape,
     .forward = gather_forward,
     .backward = gather_backward,
-    .scratch = gather_scratch,
+    .plan = th_indices_plan,
+    .plan_size = sizeof(size_t),
     .samples = gather_samples,
 };
 

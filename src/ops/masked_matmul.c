@@ -4,13 +4,10 @@
  * parts. The left operand is copied with 0 in hidden places and the right one with 0 in place of what is not finite;
  * their product is what everything visible and finite adds up to, in the order of every other product. Then the few
  * elements that were left out of the right operand are added where they are visible. */
-#include "ops/shared/letters.h"
 #include "ops/shared/product_call.h"
-#include "ops/shared/scratch.h"
-#include "ops/shared/walk.h"
-#include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
+#include "tensor/nest.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -36,53 +33,162 @@ static th_status masked_matmul_shape(th_call *call)
     if (a->ndim < 2 || b->ndim < 2)
         return th_call_fail(call, TH_ERROR_SHAPE, "both operands need two dimensions: a is %s, b is %s", TH_TEXT(a),
                             TH_TEXT(b));
-    if (a->size[a->ndim - 1] != b->size[b->ndim - 2])
-        return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
     int64_t size[TH_MAX_DIMS];
-    int ndim;
-    if (!th_broadcast_sizes(a->ndim - 2, a->size, b->ndim - 2, b->size, &ndim, size))
-        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a),
-                            TH_TEXT(b));
     char letters[TH_MAX_DIMS + 1];
-    for (int i = 0; i < ndim; i++) {
-        const int in_a = i - ndim + a->ndim - 2, in_b = i - ndim + b->ndim - 2;
-        letters[i] = in_a >= 0 ? th_letter(a, in_a) : ' ';
-        if (letters[i] == ' ' && in_b >= 0)
-            letters[i] = th_letter(b, in_b);
-    }
-    letters[ndim] = th_letter(a, a->ndim - 2);
-    size[ndim++] = a->size[a->ndim - 2];
-    letters[ndim] = th_letter(b, b->ndim - 1);
-    size[ndim++] = b->size[b->ndim - 1];
+    int ndim;
+    if (th_product_shape(call, &ndim, size, letters))
+        return TH_ERROR_SHAPE;
     if (side == TH_MASK_LEFT && !th_broadcasts_to(keep->ndim, keep->size, a->ndim, a->size))
         return th_call_fail(call, TH_ERROR_SHAPE, "keep, %s, does not broadcast to a, %s", TH_TEXT(keep), TH_TEXT(a));
     if (side == TH_MASK_RESULT && !th_broadcasts_to(keep->ndim, keep->size, ndim, size))
         return th_call_fail(call, TH_ERROR_SHAPE, "keep, %s, does not broadcast to the result, %s", TH_TEXT(keep),
                             TH_SIZES_TEXT(ndim, size));
-    th_call_output(call, 0, a->dtype, ndim, size, th_letters(letters, ndim));
+    th_call_output(call, 0, a->dtype, ndim, size, letters);
     return TH_OK;
 }
 
-/* The array `x` as if it lay in `memory`, row-major. */
-static th_array copy_in(const th_array *x, void *memory)
+/* c = left right, where hidden places of left reach nothing. Where an operand is transposed, so are its copies. */
+typedef struct visible_product {
+    th_array left, keep;    /* (.., m, k): the copy with 0 in hidden places, at plan.masked; what hides them */
+    th_array right, finite; /* (.., k, n): the right operand, and the copy of what is finite in it */
+    th_array c;             /* (.., m, n) */
+    size_t finite_place;
+    th_product_call product; /* left finite */
+} visible_product;
+
+typedef struct plan {
+    size_t masked;              /* the place of the masked operand's copy */
+    th_product_call product;    /* whose result is masked */
+    visible_product visible[2]; /* forward: the first; backward: da, db */
+} plan;
+
+/* x as it lies when copied row-major to memory of its own. */
+static th_array packed(const th_array *x)
 {
     th_array copy = *x;
-    copy.data = memory;
+    copy.data = NULL;
     th_contiguous_strides(x->ndim, x->size, copy.stride);
     return copy;
 }
 
-/* keep as an array of the masked operand's shape. */
-static th_array spread(const th_array *keep, const th_array *masked)
+/* An array as one of this shape, to which it broadcasts. */
+static th_array spread(const th_array *array, const th_array *shape)
 {
-    th_array full = *keep;
-    full.ndim = masked->ndim;
-    for (int i = 0; i < masked->ndim; i++) {
-        const int own = i - (masked->ndim - keep->ndim);
-        full.size[i] = masked->size[i];
-        full.stride[i] = own >= 0 && keep->size[own] != 1 ? keep->stride[own] : 0;
+    th_array full = *array;
+    full.ndim = shape->ndim;
+    for (int i = 0; i < shape->ndim; i++) {
+        const int own = i - (shape->ndim - array->ndim);
+        full.size[i] = shape->size[i];
+        full.stride[i] = own >= 0 && array->size[own] != 1 ? array->stride[own] : 0;
     }
     return full;
+}
+
+/* c = a b, never rounded to bfloat16: what is finite in a hidden place must stay so, and these are attention's
+ * products, which are float32 where they are fused, too. */
+static th_product_call plan_product(const th_call *call, const th_array *a, const th_array *b, const th_array *c)
+{
+    th_product_call product = th_product_call_of(a, b, c);
+    product.product.exact = true;
+    th_product_call_reserve(call, &product);
+    return product;
+}
+
+/* c = masked right. */
+static visible_product visible_of(const th_call *call, const th_array *masked, const th_array *right, const th_array *c)
+{
+    return (visible_product){.left = packed(masked),
+                             .keep = spread(&call->input[KEEP], masked),
+                             .right = *right,
+                             .finite = packed(right),
+                             .c = *c};
+}
+
+static void transpose(th_array *array)
+{
+    *array = th_array_transposed(array);
+}
+
+static void reserve_visible(const th_call *call, visible_product *v)
+{
+    v->finite_place = th_plan_scratch(call, th_array_numel(&v->finite), th_dtype_size(v->finite.dtype));
+    v->product = plan_product(call, &v->left, &v->finite, &v->c);
+}
+
+static size_t reserve_copy(const th_call *call, const th_array *x)
+{
+    return th_plan_scratch(call, th_array_numel(x), th_dtype_size(x->dtype));
+}
+
+static void plan_forward(const th_call *call, plan *p)
+{
+    const th_array *a = &call->input[A], *b = &call->input[B], *c = &call->output[0];
+    if (mask_is_left(call)) {
+        p->masked = reserve_copy(call, a);
+        p->visible[0] = visible_of(call, a, b, c);
+        reserve_visible(call, &p->visible[0]);
+    } else {
+        p->product = plan_product(call, a, b, c);
+    }
+}
+
+/* Mask on the left, c_ij = sum over the p kept in row i of a_ip b_pj:
+ *     dL/da_ip = keep_ip sum_j dL/dc_ij b_pj                  da = (dc bᵀ) masked
+ *     dL/db_pj = sum over the i that keep p of a_ip dL/dc_ij  db = (a masked)ᵀ dc
+ * the first a product with a masked result, the second one with a masked left operand. */
+static void plan_left_backward(const th_call *call, plan *p)
+{
+    const th_array *a = &call->input[A], *dc = &call->output_gradient[0];
+    const th_array *da = &call->input_gradient[A], *db = &call->input_gradient[B];
+    if (da->given) {
+        const th_array bt = th_array_transposed(&call->input[B]);
+        p->product = plan_product(call, dc, &bt, da);
+    }
+    th_plan_reuse(call, 0);
+    if (db->given) {
+        p->masked = reserve_copy(call, a);
+        visible_product *v = &p->visible[B];
+        *v = visible_of(call, a, dc, db);
+        transpose(&v->left);
+        transpose(&v->keep);
+        reserve_visible(call, v);
+    }
+}
+
+/* Mask on the result, c_ij = keep_ij sum_p a_ip b_pj. With dc' = dc masked:
+ *     dL/da_ip = sum over the j kept in row i of dL/dc_ij b_pj     da = dc' bᵀ
+ *     dL/db_pj = sum over the i that keep j of a_ip dL/dc_ij       dbᵀ = dc'ᵀ a
+ * two products with a masked left operand. */
+static void plan_result_backward(const th_call *call, plan *p)
+{
+    const th_array *dc = &call->output_gradient[0], *da = &call->input_gradient[A], *db = &call->input_gradient[B];
+    p->masked = reserve_copy(call, dc);
+    if (da->given) {
+        visible_product *v = &p->visible[A];
+        *v = visible_of(call, dc, &call->input[B], da);
+        transpose(&v->right);
+        transpose(&v->finite);
+        reserve_visible(call, v);
+        th_plan_reuse(call, v->finite_place);
+    }
+    if (db->given) {
+        visible_product *v = &p->visible[B];
+        *v = visible_of(call, dc, &call->input[A], db);
+        transpose(&v->left);
+        transpose(&v->keep);
+        transpose(&v->c);
+        reserve_visible(call, v);
+    }
+}
+
+static void masked_matmul_plan(const th_call *call, bool backward, void *memory)
+{
+    if (!backward)
+        plan_forward(call, memory);
+    else if (mask_is_left(call))
+        plan_left_backward(call, memory);
+    else
+        plan_result_backward(call, memory);
 }
 
 /* to = keep ? x : 0. to may be x. */
@@ -92,210 +198,82 @@ static void hide(const th_call *call, const th_array *to, const th_array *x)
     th_elementwise(call->ctx, th_call_kernels(call)->hide, NULL, to, false, 2, operands);
 }
 
-/* c = a b, never rounded to bfloat16: what is finite in a hidden place must stay so, and these are attention's
- * products, which are float32 where they are fused, too. */
-static th_product_call exact_product(const th_array *a, const th_array *b, const th_array *c)
+static void copy_masked(const th_call *call, const th_array *x)
 {
-    th_product_call call = th_product_call_of(a, b, c, NULL, false);
-    call.product.exact = true;
-    return call;
+    th_array copy = packed(x);
+    copy.data = th_call_scratch(call, ((const plan *)call->plan)->masked);
+    hide(call, &copy, x);
 }
 
-/* The right operand of a product, its finite part copied to memory. */
-typedef struct right_operand {
-    th_array all, finite;
-    bool has_more; /* what is not finite */
-} right_operand;
-
-static right_operand finite_part(const th_call *call, const th_array *x, void *memory)
+static th_array leading_axes(const th_array *matrices)
 {
-    right_operand right = {.all = *x, .finite = copy_in(x, memory)};
-    bool *found = &right.has_more;
-    th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &right.finite, false, 1,
-                   (const th_array *const[]){x});
-    return right;
+    return th_array_axes(matrices, (1u << (matrices->ndim - 2)) - 1);
 }
 
-static right_operand transposed(const right_operand *right)
+/* c += left right for the elements of right that are not finite, where keep shows them. Where c is a sum over leading
+ * axes, they are added in the order of those. */
+static void add_non_finite(const th_call *call, const visible_product *v, const th_array *left)
 {
-    return (right_operand){th_array_transposed(&right->all), th_array_transposed(&right->finite), right->has_more};
+    const th_array lefts = leading_axes(left), keeps = leading_axes(&v->keep), rights = leading_axes(&v->right);
+    th_array sums = leading_axes(&v->c), all = lefts;
+    th_broadcast_sizes(lefts.ndim, lefts.size, rights.ndim, rights.size, &all.ndim, all.size);
+    sums = spread(&sums, &all);
+    th_nest nest;
+    if (!th_nest_build(&nest, &sums, 3, (const th_array *const[]){&lefts, &keeps, &rights}))
+        return;
+    const int l = left->ndim - 2, k = v->keep.ndim - 2, r = v->right.ndim - 2, c = v->c.ndim - 2;
+    th_position at;
+    th_nest_place(&nest, 0, &at);
+    for (int64_t i = 0; i < nest.numel; i++, th_nest_advance(&nest, 1, &at))
+        th_call_kernels(call)->add_non_finite(left->size[l], left->size[l + 1], v->right.size[r + 1], at.at[1],
+                                              left->stride[l], left->stride[l + 1], (const bool *)at.at[2],
+                                              v->keep.stride[k], v->keep.stride[k + 1], at.at[3], v->right.stride[r],
+                                              v->right.stride[r + 1], at.at[0], v->c.stride[c], v->c.stride[c + 1]);
 }
 
-/* c += left right for the elements of right that are not finite, where keep, of left's shape, shows them. */
-static void add_non_finite(const th_call *call, const th_array *left, const th_array *keep, const th_array *right,
-                           const th_array *c)
+static void run_visible(const th_call *call, const visible_product *v)
 {
-    th_walk walk = {.ndim = TH_PRODUCT_BATCH_DIMS}; /* operands: left, keep, right, c */
-    for (int i = 0; i < TH_PRODUCT_BATCH_DIMS; i++) {
-        const int to = TH_PRODUCT_BATCH_DIMS - 1 - i;
-        walk.size[to] = th_outer_size(left, i) == 1 ? th_outer_size(right, i) : th_outer_size(left, i);
-        walk.stride[0][to] = th_outer_stride(left, i);
-        walk.stride[1][to] = th_outer_stride(keep, i);
-        walk.stride[2][to] = th_outer_stride(right, i);
-        walk.stride[3][to] = th_outer_stride(c, i);
-    }
-    const int64_t element = (int64_t)th_dtype_size(c->dtype);
-    const int l = left->ndim - 2, r = right->ndim - 2, to = c->ndim - 2;
-    for (int64_t i = 0, count = th_walk_count(&walk); i < count; i++, th_walk_next(&walk))
-        th_call_kernels(call)->add_non_finite(
-            left->size[l], left->size[l + 1], right->size[r + 1], (const char *)left->data + walk.offset[0] * element,
-            left->stride[l], left->stride[l + 1], (const bool *)keep->data + walk.offset[1], keep->stride[l],
-            keep->stride[l + 1], (const char *)right->data + walk.offset[2] * element, right->stride[r],
-            right->stride[r + 1], (char *)c->data + walk.offset[3] * element, c->stride[to], c->stride[to + 1]);
-}
-
-/* c = left right, where left is 0 in hidden places and nothing in right reaches c through those. */
-static void multiply_visible(const th_call *call, const th_array *left, const th_array *keep,
-                             const right_operand *right, const th_array *c, void *workspace)
-{
-    const th_product_call product = exact_product(left, &right->finite, c);
-    th_product_call_run(call->ctx, &product, workspace);
-    if (right->has_more)
-        add_non_finite(call, left, keep, &right->all, c);
-}
-
-/* Scratch memory: the masked operand's copy, the other's finite part, and a workspace for the products. */
-typedef struct masked_matmul_scratch_plan {
-    int64_t masked, finite; /* elements */
-    size_t workspace;
-} scratch_plan;
-
-static void plan_product(scratch_plan *plan, const th_call *call, const th_array *left, const th_array *right,
-                         const th_array *c)
-{
-    const th_product_call product = exact_product(left, right, c);
-    const size_t bytes = th_product_call_workspace(call->ctx, &product);
-    plan->workspace = bytes > plan->workspace ? bytes : plan->workspace;
-}
-
-static void plan_copies(scratch_plan *plan, const th_array *masked, const th_array *finite)
-{
-    plan->masked = th_array_numel(masked);
-    const int64_t elements = th_array_numel(finite);
-    plan->finite = elements > plan->finite ? elements : plan->finite;
-}
-
-static scratch_plan plan_scratch(const th_call *call, bool backward)
-{
-    scratch_plan plan = {0};
-    const th_array *a = &call->input[A], *b = &call->input[B];
-    const bool left = mask_is_left(call);
-    const th_array a_copy = copy_in(a, NULL), b_copy = copy_in(b, NULL);
-    if (!backward) {
-        if (left)
-            plan_copies(&plan, a, b);
-        plan_product(&plan, call, left ? &a_copy : a, left ? &b_copy : b, &call->output[0]);
-        return plan;
-    }
-    const th_array *dc = &call->output_gradient[0], *da = &call->input_gradient[A], *db = &call->input_gradient[B];
-    const th_array dc_copy = copy_in(dc, NULL);
-    if (da->given) {
-        const th_array bt = th_array_transposed(left ? b : &b_copy);
-        if (!left)
-            plan_copies(&plan, dc, b);
-        plan_product(&plan, call, left ? dc : &dc_copy, &bt, da);
-    }
-    if (db->given && left) {
-        const th_array at = th_array_transposed(&a_copy);
-        plan_copies(&plan, a, dc);
-        plan_product(&plan, call, &at, &dc_copy, db);
-    } else if (db->given) {
-        const th_array dct = th_array_transposed(&dc_copy), dbt = th_array_transposed(db);
-        plan_copies(&plan, dc, a);
-        plan_product(&plan, call, &dct, &a_copy, &dbt);
-    }
-    return plan;
-}
-
-static size_t masked_matmul_scratch(const th_call *call, bool backward)
-{
-    const scratch_plan plan = plan_scratch(call, backward);
-    const size_t element = th_dtype_size(call->input[A].dtype);
-    return th_scratch_add(th_scratch_add(plan.workspace, plan.masked, element), plan.finite, element);
-}
-
-typedef struct scratch_memory {
-    void *masked, *finite, *workspace;
-} scratch_memory;
-
-static scratch_memory lay_out(const th_call *call, bool backward)
-{
-    const scratch_plan plan = plan_scratch(call, backward);
-    const size_t element = th_dtype_size(call->input[A].dtype);
-    char *left = call->scratch;
-    scratch_memory memory = {.masked = th_scratch_take(&left, plan.masked, element)};
-    memory.finite = th_scratch_take(&left, plan.finite, element);
-    memory.workspace = left;
-    return memory;
+    th_array left = v->left, finite = v->finite;
+    left.data = th_call_scratch(call, ((const plan *)call->plan)->masked);
+    finite.data = th_call_scratch(call, v->finite_place);
+    bool has_more = false, *found = &has_more;
+    th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &finite, false, 1,
+                   (const th_array *const[]){&v->right});
+    th_product_call product = v->product;
+    product.product.a = left.data;
+    product.product.b = finite.data;
+    th_product_call_run(call, &product, false);
+    if (has_more)
+        add_non_finite(call, v, &left);
 }
 
 static void masked_matmul_forward(const th_call *call)
 {
-    const th_array *a = &call->input[A], *b = &call->input[B], *c = &call->output[0];
-    const scratch_memory memory = lay_out(call, false);
+    const plan *p = call->plan;
     if (mask_is_left(call)) {
-        const th_array masked = copy_in(a, memory.masked), keep = spread(&call->input[KEEP], a);
-        hide(call, &masked, a);
-        const right_operand right = finite_part(call, b, memory.finite);
-        multiply_visible(call, &masked, &keep, &right, c, memory.workspace);
+        copy_masked(call, &call->input[A]);
+        run_visible(call, &p->visible[0]);
     } else {
-        const th_product_call product = exact_product(a, b, c);
-        th_product_call_run(call->ctx, &product, memory.workspace);
-        hide(call, c, c);
-    }
-}
-
-/* Mask on the left, c_ij = sum over the p kept in row i of a_ip b_pj:
- *     dL/da_ip = keep_ip sum_j dL/dc_ij b_pj                  da = (dc bᵀ) masked
- *     dL/db_pj = sum over the i that keep p of a_ip dL/dc_ij  db = (a masked)ᵀ dc
- * the first a product with a masked result, the second one with a masked left operand. */
-static void left_backward(const th_call *call, const scratch_memory *memory)
-{
-    const th_array *a = &call->input[A], *dc = &call->output_gradient[0];
-    const th_array *da = &call->input_gradient[A], *db = &call->input_gradient[B];
-    if (da->given) {
-        const th_array bt = th_array_transposed(&call->input[B]);
-        const th_product_call product = exact_product(dc, &bt, da);
-        th_product_call_run(call->ctx, &product, memory->workspace);
-        hide(call, da, da);
-    }
-    if (db->given) {
-        const th_array masked = copy_in(a, memory->masked), keep = spread(&call->input[KEEP], a);
-        const th_array at = th_array_transposed(&masked), keep_t = th_array_transposed(&keep);
-        hide(call, &masked, a);
-        const right_operand right = finite_part(call, dc, memory->finite);
-        multiply_visible(call, &at, &keep_t, &right, db, memory->workspace);
-    }
-}
-
-/* Mask on the result, c_ij = keep_ij sum_p a_ip b_pj. With dc' = dc masked:
- *     dL/da_ip = sum over the j kept in row i of dL/dc_ij b_pj     da = dc' bᵀ
- *     dL/db_pj = sum over the i that keep j of a_ip dL/dc_ij       dbᵀ = dc'ᵀ a
- * two products with a masked left operand. */
-static void result_backward(const th_call *call, const scratch_memory *memory)
-{
-    const th_array *dc = &call->output_gradient[0], *da = &call->input_gradient[A], *db = &call->input_gradient[B];
-    const th_array masked = copy_in(dc, memory->masked), keep = spread(&call->input[KEEP], dc);
-    hide(call, &masked, dc);
-    if (da->given) {
-        const right_operand b = finite_part(call, &call->input[B], memory->finite), bt = transposed(&b);
-        multiply_visible(call, &masked, &keep, &bt, da, memory->workspace);
-    }
-    if (db->given) {
-        const th_array masked_t = th_array_transposed(&masked), keep_t = th_array_transposed(&keep),
-                       dbt = th_array_transposed(db);
-        const right_operand a = finite_part(call, &call->input[A], memory->finite);
-        multiply_visible(call, &masked_t, &keep_t, &a, &dbt, memory->workspace);
+        th_product_call_run(call, &p->product, false);
+        hide(call, &call->output[0], &call->output[0]);
     }
 }
 
 static void masked_matmul_backward(const th_call *call)
 {
-    const scratch_memory memory = lay_out(call, true);
-    if (mask_is_left(call))
-        left_backward(call, &memory);
-    else
-        result_backward(call, &memory);
+    const plan *p = call->plan;
+    const th_array *da = &call->input_gradient[A], *db = &call->input_gradient[B];
+    const bool left = mask_is_left(call);
+    if (left && da->given) {
+        th_product_call_run(call, &p->product, false);
+        hide(call, da, da);
+    }
+    if (!left || db->given)
+        copy_masked(call, left ? &call->input[A] : &call->output_gradient[0]);
+    if (!left && da->given)
+        run_visible(call, &p->visible[A]);
+    if (db->given)
+        run_visible(call, &p->visible[B]);
 }
 
 static int64_t masked_matmul_multiply_adds(const th_call *call)
@@ -351,7 +329,8 @@ const th_op th_op_masked_matmul = {
     .shape = masked_matmul_shape,
     .forward = masked_matmul_forward,
     .backward = masked_matmul_backward,
-    .scratch = masked_matmul_scratch,
+    .plan = masked_matmul_plan,
+    .plan_size = sizeof(plan),
     .multiply_adds = masked_matmul_multiply_adds,
     .samples = masked_matmul_samples,
 };

@@ -1,11 +1,9 @@
 /* matmul: matrix products over broadcast leading dimensions, read through strides: transposed views cost nothing.
  * One-dimensional operands are a row on the left and a column on the right, as NumPy has it. This file copies nothing.
  */
-#include "ops/shared/letters.h"
 #include "ops/shared/product_call.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
-#include "tensor/shape.h"
 
 static th_status matmul_shape(th_call *call)
 {
@@ -15,33 +13,24 @@ static th_status matmul_shape(th_call *call)
     if (a->ndim == 0 || b->ndim == 0)
         return th_call_fail(call, TH_ERROR_SHAPE, "both operands need a dimension: a is %s, b is %s", TH_TEXT(a),
                             TH_TEXT(b));
-    const int64_t inner = b->size[b->ndim > 1 ? b->ndim - 2 : 0];
-    if (a->size[a->ndim - 1] != inner)
-        return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
-    const int a_outer = a->ndim > 1 ? a->ndim - 2 : 0, b_outer = b->ndim > 1 ? b->ndim - 2 : 0;
     int64_t size[TH_MAX_DIMS];
-    int ndim;
-    if (!th_broadcast_sizes(a_outer, a->size, b_outer, b->size, &ndim, size))
-        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a),
-                            TH_TEXT(b));
-
     char letters[TH_MAX_DIMS + 1];
-    for (int i = 0; i < ndim; i++) {
-        const int in_a = i - (ndim - a_outer), in_b = i - (ndim - b_outer);
-        letters[i] = in_a >= 0 ? th_letter(a, in_a) : ' ';
-        if (letters[i] == ' ' && in_b >= 0)
-            letters[i] = th_letter(b, in_b);
-    }
-    if (a->ndim > 1) {
-        letters[ndim] = th_letter(a, a->ndim - 2);
-        size[ndim++] = a->size[a->ndim - 2];
-    }
-    if (b->ndim > 1) {
-        letters[ndim] = th_letter(b, b->ndim - 1);
-        size[ndim++] = b->size[b->ndim - 1];
-    }
-    th_call_output(call, 0, a->dtype, ndim, size, th_letters(letters, ndim));
+    int ndim;
+    if (th_product_shape(call, &ndim, size, letters))
+        return TH_ERROR_SHAPE;
+    th_call_output(call, 0, a->dtype, ndim, size, letters);
     return TH_OK;
+}
+
+/* An axis of one element more, before axis `at`. */
+static void insert_axis(th_array *array, int at, int64_t stride)
+{
+    for (int i = array->ndim++; i > at; i--) {
+        array->size[i] = array->size[i - 1];
+        array->stride[i] = array->stride[i - 1];
+    }
+    array->size[at] = 1;
+    array->stride[at] = stride;
 }
 
 /* a, b and c, or gradients in their places, as matrices: what is one-dimensional gets the axis that the result lacks.
@@ -53,68 +42,49 @@ typedef struct matmul_matrices {
 static matmul_matrices matrices_of(const th_array *a, const th_array *b, const th_array *c)
 {
     matmul_matrices all = {*a, *b, *c};
+    const bool has_columns = b->ndim > 1;
     if (a->ndim == 1) {
         all.a = th_array_as_row(a);
-        all.c.ndim++; /* (.., n) to (.., 1, n) */
-        const int last = all.c.ndim - 1;
-        const bool scalar = b->ndim == 1;
-        all.c.size[last] = scalar ? 1 : c->size[last - 1];
-        all.c.stride[last] = scalar ? 1 : c->stride[last - 1];
-        if (!scalar) {
-            all.c.size[last - 1] = 1;
-            all.c.stride[last - 1] = 0;
-        }
+        insert_axis(&all.c, has_columns ? c->ndim - 1 : c->ndim, !has_columns);
     }
-    if (b->ndim == 1) {
-        all.b = th_array_as_column(b);
-        all.c.size[all.c.ndim] = 1; /* (.., m) to (.., m, 1) */
-        all.c.stride[all.c.ndim] = 1;
-        all.c.ndim++;
+    if (!has_columns) {
+        insert_axis(&all.b, 1, 1);
+        insert_axis(&all.c, all.c.ndim, 1);
     }
     return all;
 }
 
-static th_product_call forward_product(const th_call *call)
-{
-    const matmul_matrices all = matrices_of(&call->input[0], &call->input[1], &call->output[0]);
-    return th_product_call_of(&all.a, &all.b, &all.c, NULL, false);
-}
+typedef struct plan {
+    th_product_call c, da, db;
+} plan;
 
-static th_product_call da_product(const th_call *call)
+static void matmul_plan(const th_call *call, bool backward, void *memory)
 {
-    const matmul_matrices all = matrices_of(&call->input_gradient[0], &call->input[1], &call->output_gradient[0]);
-    const th_array bt = th_array_transposed(&all.b);
-    return th_product_call_of(&all.c, &bt, &all.a, NULL, call->add[0]);
-}
-
-static th_product_call db_product(const th_call *call)
-{
-    const matmul_matrices all = matrices_of(&call->input[0], &call->input_gradient[1], &call->output_gradient[0]);
-    const th_array at = th_array_transposed(&all.a);
-    return th_product_call_of(&at, &all.c, &all.b, NULL, call->add[1]);
-}
-
-static size_t matmul_scratch(const th_call *call, bool backward)
-{
+    plan *p = memory;
     if (!backward) {
-        const th_product_call product = forward_product(call);
-        return th_product_call_workspace(call->ctx, &product);
+        const matmul_matrices all = matrices_of(&call->input[0], &call->input[1], &call->output[0]);
+        p->c = th_product_call_of(&all.a, &all.b, &all.c);
+        th_product_call_reserve(call, &p->c);
+        return;
     }
-    size_t most = 0;
-    for (int i = 0; i < 2; i++) {
-        if (!call->input_gradient[i].given)
-            continue;
-        const th_product_call product = i == 0 ? da_product(call) : db_product(call);
-        const size_t bytes = th_product_call_workspace(call->ctx, &product);
-        most = bytes > most ? bytes : most;
+    if (call->input_gradient[0].given) {
+        const matmul_matrices all = matrices_of(&call->input_gradient[0], &call->input[1], &call->output_gradient[0]);
+        const th_array bt = th_array_transposed(&all.b);
+        p->da = th_product_call_of(&all.c, &bt, &all.a);
+        th_product_call_reserve(call, &p->da);
     }
-    return most;
+    th_plan_reuse(call, 0);
+    if (call->input_gradient[1].given) {
+        const matmul_matrices all = matrices_of(&call->input[0], &call->input_gradient[1], &call->output_gradient[0]);
+        const th_array at = th_array_transposed(&all.a);
+        p->db = th_product_call_of(&at, &all.c, &all.b);
+        th_product_call_reserve(call, &p->db);
+    }
 }
 
 static void matmul_forward(const th_call *call)
 {
-    const th_product_call product = forward_product(call);
-    th_product_call_run(call->ctx, &product, call->scratch);
+    th_product_call_run(call, &((const plan *)call->plan)->c, false);
 }
 
 /* c_ij = sum_p a_ip b_pj:  dL/da_ip = sum_j dL/dc_ij b_pj      da = dc bᵀ
@@ -122,14 +92,11 @@ static void matmul_forward(const th_call *call)
  * both summed over the leading dimensions in which a or b was broadcast, and written straight to where they belong. */
 static void matmul_backward(const th_call *call)
 {
-    if (call->input_gradient[0].given) {
-        const th_product_call da = da_product(call);
-        th_product_call_run(call->ctx, &da, call->scratch);
-    }
-    if (call->input_gradient[1].given) {
-        const th_product_call db = db_product(call);
-        th_product_call_run(call->ctx, &db, call->scratch);
-    }
+    const plan *p = call->plan;
+    if (call->input_gradient[0].given)
+        th_product_call_run(call, &p->da, call->add[0]);
+    if (call->input_gradient[1].given)
+        th_product_call_run(call, &p->db, call->add[1]);
 }
 
 static int64_t matmul_multiply_adds(const th_call *call)
@@ -161,7 +128,8 @@ const th_op th_op_matmul = {
     .shape = matmul_shape,
     .forward = matmul_forward,
     .backward = matmul_backward,
-    .scratch = matmul_scratch,
+    .plan = matmul_plan,
+    .plan_size = sizeof(plan),
     .multiply_adds = matmul_multiply_adds,
     .samples = matmul_samples,
 };

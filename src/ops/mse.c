@@ -1,9 +1,10 @@
 /* mse: loss = mean((a - b)²), a and b broadcast together.
  * This file: shape rule, value, gradient, samples. */
-#include "ops/shared/scratch.h"
 #include "tapehead/ops.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 static th_status mse_shape(th_call *c)
 {
@@ -13,76 +14,73 @@ static th_status mse_shape(th_call *c)
     return status;
 }
 
-/* a - b, contiguous, in scratch memory. */
-static th_array difference(const th_call *c)
+/* Forward: the squared differences and their sum. Backward: da, then db, in the same memory. */
+typedef struct plan {
+    th_array full;       /* a - b, contiguous; in scratch memory where it is summed */
+    bool sums[2];        /* backward: whether an operand was broadcast */
+    size_t place, after; /* of the differences and of partial sums */
+} plan;
+
+static void plan_sum(const th_call *c, plan *p, const th_array *sum, bool add)
 {
-    th_array result = {.given = true, .data = c->scratch, .dtype = c->input[0].dtype};
-    result.ndim = c->input[0].ndim > c->input[1].ndim ? c->input[0].ndim : c->input[1].ndim;
-    int64_t stride = 1;
-    for (int i = result.ndim - 1; i >= 0; i--) {
-        const int a = i - (result.ndim - c->input[0].ndim), b = i - (result.ndim - c->input[1].ndim);
-        const int64_t a_size = a < 0 ? 1 : c->input[0].size[a], b_size = b < 0 ? 1 : c->input[1].size[b];
-        result.size[i] = a_size == 1 ? b_size : a_size;
-        result.stride[i] = stride;
-        stride *= result.size[i] > 1 ? result.size[i] : 1;
+    p->place = th_plan_scratch(c, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
+    p->after = th_plan_scratch(c, (int64_t)th_sum_scratch(sum, &p->full, add), 1);
+    th_plan_reuse(c, p->place);
+}
+
+static void mse_plan(const th_call *c, bool backward, void *memory)
+{
+    plan *p = memory;
+    const th_array *a = &c->input[0], *b = &c->input[1];
+    p->full = (th_array){.given = true, .dtype = a->dtype};
+    th_broadcast_sizes(a->ndim, a->size, b->ndim, b->size, &p->full.ndim, p->full.size);
+    th_contiguous_strides(p->full.ndim, p->full.size, p->full.stride);
+    if (!backward)
+        plan_sum(c, p, &c->output[0], false);
+    for (int i = 0; i < 2 && backward; i++) {
+        const th_array *gradient = &c->input_gradient[i];
+        p->sums[i] =
+            gradient->given && (gradient->ndim != p->full.ndim || th_array_numel(gradient) != th_array_numel(&p->full));
+        if (p->sums[i])
+            plan_sum(c, p, gradient, c->add[i]);
     }
-    return result;
 }
 
-/* The scratch memory behind the differences: for sums over them. */
-static void *after_difference(const th_call *c, const th_array *full)
+static th_array differences(const th_call *c, const plan *p)
 {
-    char *scratch = c->scratch;
-    th_scratch_take(&scratch, th_array_numel(full), th_dtype_size(full->dtype));
-    return scratch;
-}
-
-static bool is_broadcast(const th_array *operand, const th_array *full)
-{
-    return operand->ndim != full->ndim || th_array_numel(operand) != th_array_numel(full);
+    th_array full = p->full;
+    full.data = th_call_scratch(c, p->place);
+    return full;
 }
 
 /* Of nothing: 0 / 0, NaN. */
 static void mse_forward(const th_call *c)
 {
-    const th_array squares = difference(c);
+    const plan *p = c->plan;
+    const th_array squares = differences(c, p);
     const double count = (double)th_array_numel(&squares);
     TH_MAP(c, squared_difference, NULL, &squares, false, &c->input[0], &c->input[1]);
-    th_sum_within(c->ctx, &c->output[0], &squares, false, after_difference(c, &squares));
+    th_sum_within(c->ctx, &c->output[0], &squares, false, th_call_scratch(c, p->after));
     TH_MAP(c, divide_by, &count, &c->output[0], false, &c->output[0]);
 }
 
 /* dL/da_i = dL/dloss 2 (a_i - b_i) / n,   dL/db_i = -dL/da_i, each summed over what the operand was broadcast along. */
 static void mse_backward(const th_call *c)
 {
-    const th_array full = difference(c);
+    const plan *p = c->plan;
     const double scale =
-        2 * th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / (double)th_array_numel(&full);
+        2 * th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / (double)th_array_numel(&p->full);
     for (int i = 0; i < 2; i++) {
         const th_array *gradient = &c->input_gradient[i];
         const double factor = i == 0 ? scale : -scale;
-        if (!gradient->given)
-            continue;
-        if (!is_broadcast(gradient, &full)) {
-            TH_MAP(c, scaled_difference, &factor, gradient, c->add[i], &c->input[0], &c->input[1]);
-        } else {
+        if (p->sums[i]) {
+            const th_array full = differences(c, p);
             TH_MAP(c, scaled_difference, &factor, &full, false, &c->input[0], &c->input[1]);
-            th_sum_within(c->ctx, gradient, &full, c->add[i], after_difference(c, &full));
+            th_sum_within(c->ctx, gradient, &full, c->add[i], th_call_scratch(c, p->after));
+        } else if (gradient->given) {
+            TH_MAP(c, scaled_difference, &factor, gradient, c->add[i], &c->input[0], &c->input[1]);
         }
     }
-}
-
-static size_t mse_scratch(const th_call *c, bool backward)
-{
-    const th_array full = difference(c);
-    bool needed = !backward;
-    size_t sums = backward ? 0 : th_sum_scratch(&c->output[0], &full, false);
-    for (int i = 0; i < 2 && backward; i++)
-        if (c->input_gradient[i].given && is_broadcast(&c->input[i], &full)) {
-            needed = true;
-            sums = th_scratch_larger(sums, th_sum_scratch(&c->input_gradient[i], &full, c->add[i]));
-        }
-    return needed ? th_scratch_add(sums, th_array_numel(&full), th_dtype_size(full.dtype)) : 0;
 }
 
 static const th_sample mse_samples[] = {
@@ -103,7 +101,8 @@ const th_op th_op_mse = {
     .shape = mse_shape,
     .forward = mse_forward,
     .backward = mse_backward,
-    .scratch = mse_scratch,
+    .plan = mse_plan,
+    .plan_size = sizeof(plan),
     .samples = mse_samples,
 };
 

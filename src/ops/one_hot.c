@@ -1,10 +1,9 @@
 /* one_hot: each index as a row of zeros with a single 1. Without a gradient: an index does not vary. */
 #include "ops/shared/indices.h"
-#include "ops/shared/letters.h"
-#include "ops/shared/scratch.h"
-#include "tapehead/op.h"
 #include "tapehead/ops.h"
+#include "tensor/checked.h"
 #include "tensor/context.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
 typedef struct one_hot_attributes {
@@ -14,34 +13,21 @@ typedef struct one_hot_attributes {
 static th_status one_hot_shape(th_call *call)
 {
     const one_hot_attributes *attributes = call->attributes;
-    const th_array *indices = &call->input[0];
     if (th_call_index_type(call, 0))
         return TH_ERROR_TYPE;
     if (attributes->classes < 0)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "the number of classes is %lld", (long long)attributes->classes);
-    if (indices->ndim == TH_MAX_DIMS)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have",
-                            TH_TEXT(indices));
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
     char letters[TH_MAX_DIMS + 1];
-    for (int i = 0; i <= indices->ndim; i++) {
-        size[i] = i < indices->ndim ? indices->size[i] : attributes->classes;
-        letters[i] = i < indices->ndim ? th_letter(indices, i) : ' ';
-    }
-    if (!th_checked_numel(indices->ndim + 1, size, &numel) || !th_checked_bytes(numel, sizeof(double), &bytes))
+    const int ndim = th_indices_shape(call, attributes->classes, ' ', size, letters);
+    if (ndim == 0)
+        return TH_ERROR_SHAPE;
+    if (!th_checked_numel(ndim, size, &numel) || !th_checked_bytes(numel, sizeof(double), &bytes))
         return th_call_fail(call, TH_ERROR_SHAPE, "%lld classes for indices %s overflow",
-                            (long long)attributes->classes, TH_TEXT(indices));
-    th_call_output(call, 0, th_default_dtype(call->ctx), indices->ndim + 1, size,
-                   th_letters(letters, indices->ndim + 1));
+                            (long long)attributes->classes, TH_TEXT(&call->input[0]));
+    th_call_output(call, 0, th_default_dtype(call->ctx), ndim, size, letters);
     return TH_OK;
-}
-
-/* The indices, and the number 1 in the type of the output. */
-static size_t one_hot_scratch(const th_call *call, bool backward)
-{
-    (void)backward;
-    return th_scratch_add(th_scratch_add(0, th_array_numel(&call->input[0]), sizeof(int64_t)), 1, sizeof(double));
 }
 
 static void one_hot_forward(const th_call *call)
@@ -49,17 +35,18 @@ static void one_hot_forward(const th_call *call)
     const th_array *y = &call->output[0];
     const int64_t classes = ((const one_hot_attributes *)call->attributes)->classes,
                   count = th_array_numel(&call->input[0]);
-    char *left = call->scratch;
-    int64_t *index = th_scratch_take(&left, count, sizeof(int64_t));
-    const th_array one = {.given = true, .data = left, .dtype = y->dtype};
-    th_indices_read(call, 0, index);
+    int64_t *index = th_indices_of(call);
     if (!th_indices_check(call, 0, "indices", classes, index))
         return;
     for (int64_t i = 0; i < count; i++)
         index[i] += i * classes; /* in all of y, which is contiguous */
+    union {
+        float f32;
+        double f64;
+    } one;
+    th_number_store(y->dtype, &one, 1);
     th_fill_array(call->ctx, y, 0);
-    th_fill_array(call->ctx, &one, 1);
-    th_context_kernels(call->ctx, y->dtype)->scatter_add(count, index, 1, one.data, 0, y->data, 1);
+    th_context_kernels(call->ctx, y->dtype)->scatter_add(count, index, 1, &one, 0, y->data, 1);
 }
 
 static const th_sample one_hot_samples[] = {
@@ -76,7 +63,8 @@ const th_op th_op_one_hot = {
     .attributes_size = sizeof(one_hot_attributes),
     .shape = one_hot_shape,
     .forward = one_hot_forward,
-    .scratch = one_hot_scratch,
+    .plan = th_indices_plan,
+    .plan_size = sizeof(size_t),
     .not_differentiable = "indices do not vary continuously",
     .samples = one_hot_samples,
 };

@@ -1,8 +1,6 @@
 /* repeat: x tiled along its axes and along new leading ones, as numpy.tile. A copy; expand repeats axes of size 1
  * without one. */
 #include "ops/shared/letters.h"
-#include "ops/shared/walk.h"
-#include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
@@ -42,103 +40,102 @@ static th_status repeat_shape(th_call *call)
     return TH_OK;
 }
 
-/* y cut into the axes (tile, element) for every axis of x. That may be more axes than an array has: those before the
- * last TH_MAX_DIMS are walked, one array operation for each index. */
-typedef struct tiling {
-    th_walk outer;                    /* operand 0: x, operand 1: y */
-    bool outer_is_tile[TH_WALK_DIMS]; /* walks over tiles, where x stands still */
-    th_array x, y;                    /* the inner axes; tile axes of x have size 1 */
-} tiling;
+typedef struct tile_axis {
+    int64_t size, x, y; /* strides, elements */
+    bool tile;          /* x stands still along it */
+} tile_axis;
 
-static tiling tiling_of(const th_array *x, const th_array *y)
+/* y cut into the axes (tile, element) for every axis of x. That may be more axes than an array has: the last
+ * TH_MAX_DIMS, where tile axes of x have size 1, are arrays, and those before them are gone through in their order, one
+ * array operation for each index. */
+typedef struct plan {
+    tile_axis axis[2 * TH_MAX_DIMS];
+    int outer; /* axes before those of the arrays */
+    th_array x, y;
+    size_t sums; /* backward: the place of partial sums */
+} plan;
+
+static plan tiling_of(const th_array *x, const th_array *y)
 {
-    int64_t size[2 * TH_MAX_DIMS], x_stride[2 * TH_MAX_DIMS], y_stride[2 * TH_MAX_DIMS];
-    bool tile[2 * TH_MAX_DIMS];
+    plan p = {.x = *x, .y = *y};
     int count = 0;
     for (int i = 0; i < y->ndim; i++) {
         const int own = i - (y->ndim - x->ndim);
         const int64_t length = own >= 0 ? x->size[own] : 1;
-        if (length == 0 || y->size[i] != length) {
-            size[count] = length ? y->size[i] / length : 0;
-            x_stride[count] = 0;
-            y_stride[count] = length * y->stride[i];
-            tile[count++] = true;
-        }
-        if (length != 1) {
-            size[count] = length;
-            x_stride[count] = x->stride[own];
-            y_stride[count] = y->stride[i];
-            tile[count++] = false;
-        }
+        if (length == 0 || y->size[i] != length)
+            p.axis[count++] =
+                (tile_axis){.size = length ? y->size[i] / length : 0, .y = length * y->stride[i], .tile = true};
+        if (length != 1)
+            p.axis[count++] = (tile_axis){.size = length, .x = x->stride[own], .y = y->stride[i]};
     }
-    const int outer = count > TH_MAX_DIMS ? count - TH_MAX_DIMS : 0;
-    tiling t = {.outer.ndim = outer, .x = *x, .y = *y};
-    t.x.ndim = t.y.ndim = count - outer;
-    for (int i = 0; i < count; i++) {
-        if (i < outer) {
-            t.outer.size[i] = size[i];
-            t.outer.stride[0][i] = x_stride[i];
-            t.outer.stride[1][i] = y_stride[i];
-            t.outer_is_tile[i] = tile[i];
-        } else {
-            t.x.size[i - outer] = tile[i] ? 1 : size[i];
-            t.y.size[i - outer] = size[i];
-            t.x.stride[i - outer] = x_stride[i];
-            t.y.stride[i - outer] = y_stride[i];
-        }
+    p.outer = count > TH_MAX_DIMS ? count - TH_MAX_DIMS : 0;
+    p.x.ndim = p.y.ndim = count - p.outer;
+    for (int i = 0; i < p.x.ndim; i++) {
+        const tile_axis *axis = &p.axis[p.outer + i];
+        p.x.size[i] = axis->tile ? 1 : axis->size;
+        p.y.size[i] = axis->size;
+        p.x.stride[i] = axis->x;
+        p.y.stride[i] = axis->y;
     }
-    return t;
+    return p;
 }
 
-/* The arrays of the present outer index. */
-static th_array at(const th_array *array, int64_t offset)
+static void repeat_plan(const th_call *call, bool backward, void *memory)
 {
-    th_array moved = *array;
-    moved.data = (char *)array->data + offset * (int64_t)th_dtype_size(array->dtype);
-    return moved;
+    plan *p = memory;
+    *p = backward ? tiling_of(&call->input_gradient[0], &call->output_gradient[0])
+                  : tiling_of(&call->input[0], &call->output[0]);
+    if (backward)
+        p->sums = th_plan_scratch(call, (int64_t)th_sum_scratch(&p->x, &p->y, true), 1);
+}
+
+typedef void tile_task(const th_call *call, const th_array *x, const th_array *y, bool add);
+
+/* Runs the array operation for every index of the outer axes from this one on. x and y lie at the index of those before
+ * it; add: to tiles that came before. */
+static void for_tiles(const th_call *call, int outer, const th_array *x, const th_array *y, bool add, tile_task *task)
+{
+    const plan *p = call->plan;
+    if (outer == p->outer) {
+        task(call, x, y, add);
+        return;
+    }
+    const tile_axis *axis = &p->axis[outer];
+    const int64_t element = (int64_t)th_dtype_size(x->dtype);
+    for (int64_t i = 0; i < axis->size; i++) {
+        th_array x_at = *x, y_at = *y;
+        x_at.data = (char *)x->data + i * axis->x * element;
+        y_at.data = (char *)y->data + i * axis->y * element;
+        for_tiles(call, outer + 1, &x_at, &y_at, add || (axis->tile && i > 0), task);
+    }
+}
+
+static void copy_tile(const th_call *call, const th_array *x, const th_array *y, bool add)
+{
+    (void)add;
+    th_copy_array(call->ctx, y, x, false);
 }
 
 static void repeat_forward(const th_call *call)
 {
-    if (th_array_numel(&call->output[0]) == 0)
-        return;
-    tiling t = tiling_of(&call->input[0], &call->output[0]);
-    for (int64_t i = 0, count = th_walk_count(&t.outer); i < count; i++, th_walk_next(&t.outer)) {
-        const th_array x = at(&t.x, t.outer.offset[0]), y = at(&t.y, t.outer.offset[1]);
-        th_copy_array(call->ctx, &y, &x, false);
-    }
+    const plan *p = call->plan;
+    if (th_array_numel(&call->output[0]) > 0)
+        for_tiles(call, 0, &p->x, &p->y, false, copy_tile);
 }
 
-/* Whether the tiles at the present outer index are added to those before. */
-static bool adds(const th_call *call, const tiling *t)
+static void sum_tile(const th_call *call, const th_array *dx, const th_array *dy, bool add)
 {
-    bool add = call->add[0];
-    for (int axis = 0; axis < t->outer.ndim; axis++)
-        add |= t->outer_is_tile[axis] && t->outer.index[axis] > 0;
-    return add;
+    th_sum_within(call->ctx, dx, dy, add, th_call_scratch(call, ((const plan *)call->plan)->sums));
 }
 
 /* y[tile, i] = x[i]:  dx[i] = sum_tile dy[tile, i] */
 static void repeat_backward(const th_call *call)
 {
-    if (th_array_numel(&call->output_gradient[0]) == 0) { /* a sum over nothing */
-        if (!call->add[0])
-            th_fill_array(call->ctx, &call->input_gradient[0], 0);
-        return;
-    }
-    tiling t = tiling_of(&call->input_gradient[0], &call->output_gradient[0]);
-    for (int64_t i = 0, count = th_walk_count(&t.outer); i < count; i++, th_walk_next(&t.outer)) {
-        const th_array dx = at(&t.x, t.outer.offset[0]), dy = at(&t.y, t.outer.offset[1]);
-        th_sum_within(call->ctx, &dx, &dy, adds(call, &t), call->scratch);
-    }
-}
-
-static size_t repeat_scratch(const th_call *call, bool backward)
-{
-    if (!backward || th_array_numel(&call->output_gradient[0]) == 0)
-        return 0;
-    const tiling t = tiling_of(&call->input_gradient[0], &call->output_gradient[0]);
-    return th_sum_scratch(&t.x, &t.y, true);
+    const plan *p = call->plan;
+    if (th_array_numel(&call->output_gradient[0]) > 0)
+        for_tiles(call, 0, &p->x, &p->y, call->add[0], sum_tile);
+    else if (!call->add[0]) /* a sum over nothing */
+        th_fill_array(call->ctx, &call->input_gradient[0], 0);
 }
 
 static const th_sample repeat_samples[] = {
@@ -161,7 +158,8 @@ const th_op th_op_repeat = {
     .shape = repeat_shape,
     .forward = repeat_forward,
     .backward = repeat_backward,
-    .scratch = repeat_scratch,
+    .plan = repeat_plan,
+    .plan_size = sizeof(plan),
     .samples = repeat_samples,
 };
 

@@ -1,14 +1,15 @@
 /* scaled_dot_product_attention: softmax(q kᵀ scale + mask) v in one operation, in tiles, forward and backward; nothing
- * of size T x S is kept. This file: shape rule, value, gradient, the composition it equals, samples. The tiles are in
- * kernels/attention.h, what a mask means in mask.h. */
+ * of size T x S is kept. This file: shape rule, value, gradient, the composition it equals, samples. It needs the public
+ * interface, and what it computes with: the tiles of kernels/attention.h, on the machine of a context, and what a mask
+ * means, mask.h. */
 #include <math.h>
 #include <string.h>
 
-#include "autograd/tape.h"
 #include "kernels/attention.h"
 #include "ops/shared/mask.h"
 #include "tapehead/ops.h"
-#include "tensor/tensor.h"
+#include "tapehead/tensor.h"
+#include "tensor/context.h"
 
 enum { Q, K, V, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };
 enum { O, LOG_SUM_EXP, OUTPUTS };
@@ -26,11 +27,16 @@ static void scores_shape(const th_array *q, const th_array *k, int64_t *size)
     size[q->ndim - 1] = k->size[k->ndim - 2];
 }
 
-/* Query heads for each head of k and v: 1 unless they are grouped. */
-static int64_t group_size(const th_array *q, const th_array *k)
+/* Query heads for each head of k and v: 1 unless they are grouped. q, k: sizes. */
+static int64_t group_size(int ndim, const int64_t *q, const int64_t *k)
 {
-    const int heads = q->ndim - 3;
-    return heads >= 0 && k->size[heads] > 0 ? q->size[heads] / k->size[heads] : 1;
+    const int heads = ndim - 3;
+    return heads >= 0 && k[heads] > 0 ? q[heads] / k[heads] : 1;
+}
+
+static double scale_of(const attention_attributes *attributes, int64_t width)
+{
+    return attributes->scale != 0 ? attributes->scale : width > 0 ? 1 / sqrt((double)width) : 1;
 }
 
 static th_status check_leading(th_call *c)
@@ -84,9 +90,7 @@ static th_status attention_shape(th_call *c)
     const th_status mask = th_mask_check(c, &attributes->rules, MASK, q->dtype, q->ndim, scores);
     if (mask != TH_OK)
         return mask;
-    const int64_t width = q->size[q->ndim - 1];
-    if (attributes->scale == 0)
-        attributes->scale = width > 0 ? 1 / sqrt((double)width) : 1;
+    attributes->scale = scale_of(attributes, q->size[q->ndim - 1]);
     memcpy(size, q->size, sizeof size);
     th_call_output(c, LOG_SUM_EXP, q->dtype, q->ndim - 1, size, NULL);
     size[q->ndim - 1] = c->input[V].size[q->ndim - 1];
@@ -104,14 +108,22 @@ static th_status attention_shape(th_call *c)
     return TH_OK;
 }
 
-/* -- the call as the kernel wants it: leading dimensions walked by strides, grouped heads as a dimension of their own
- * -- */
+/* -- the plan: the call as the kernel wants it. Leading dimensions are walked by strides, grouped heads are a dimension
+ * of their own. -- */
+
+typedef struct plan {
+    th_attention attention;
+    size_t workspace;
+} plan;
 
 /* An operand with `trailing` dimensions behind the leading ones. per_query_head: it has all of q's heads, otherwise one
  * head for each group. */
 static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
 {
-    th_attention_array result = {.data = array->data};
+    th_attention_array result = {.data = NULL};
+    if (!array->given)
+        return result;
+    result.data = array->data;
     const int leading = array->ndim - trailing, last = leading - 1;
     for (int d = 0; d < leading; d++)
         result.item[d] = array->stride[d];
@@ -125,14 +137,8 @@ static th_attention_array operand(const th_attention *a, const th_array *array, 
     return result;
 }
 
-/* A tensor of the mask, which broadcasts to the scores: it has q's heads, with a stride of 0 where it repeats. */
-static th_attention_array mask_operand(const th_attention *a, const th_array *array)
-{
-    const th_attention_array nothing = {.data = NULL};
-    return array->given ? operand(a, array, 2, true) : nothing;
-}
-
-static void describe_mask(const th_call *c, th_attention *a)
+/* The mask's tensors broadcast to the scores: they have q's heads, with strides of 0 where they repeat. */
+static void plan_mask(const th_call *c, th_attention *a)
 {
     const attention_attributes *attributes = c->attributes;
     const int ndim = c->input[Q].ndim;
@@ -145,126 +151,92 @@ static void describe_mask(const th_call *c, th_attention *a)
     a->left = view.rules.left;
     a->right = view.rules.right;
     a->position = view.position;
-    a->valid_lens = mask_operand(a, &view.valid_lens);
+    a->valid_lens = operand(a, &view.valid_lens, 2, true);
     a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
-    a->keep = mask_operand(a, &view.keep);
-    a->additive = mask_operand(a, &view.additive);
-    if (c->input_gradient[ADDITIVE].given) {
-        th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
-        gradients[TH_MASK_ADDITIVE] = c->input_gradient[ADDITIVE];
-        th_mask_view gradient_view;
-        th_mask_view_init(&gradient_view, &attributes->rules, gradients, ndim, scores);
-        a->additive_gradient = mask_operand(a, &gradient_view.additive);
-        a->add_additive = c->add[ADDITIVE];
-    }
+    a->keep = operand(a, &view.keep, 2, true);
+    a->additive = operand(a, &view.additive, 2, true);
+    th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
+    gradients[TH_MASK_ADDITIVE] = c->input_gradient[ADDITIVE];
+    th_mask_view_init(&view, &attributes->rules, gradients, ndim, scores);
+    a->additive_gradient = operand(a, &view.additive, 2, true);
 }
 
-/* Everything but the cotangents and gradients of q, k and v. */
-static th_attention describe(const th_call *c)
+static void plan_operands(const th_call *c, th_attention *a)
 {
     const attention_attributes *attributes = c->attributes;
     const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
     const int last = q->ndim - 1, leading = q->ndim - 2;
-    const int64_t group = group_size(q, k);
-    th_attention a = {.dims = leading,
-                      .grouped = group > 1,
-                      .queries = q->size[last - 1],
-                      .keys = k->size[last - 1],
-                      .width = q->size[last],
-                      .value_width = v->size[last],
-                      .scale = attributes->scale};
-    memcpy(a.size, q->size, (size_t)leading * sizeof a.size[0]);
-    if (a.grouped) {
-        a.size[leading - 1] = k->size[leading - 1];
-        a.size[a.dims++] = group;
+    const int64_t group = group_size(q->ndim, q->size, k->size);
+    *a = (th_attention){.dims = leading,
+                        .grouped = group > 1,
+                        .queries = q->size[last - 1],
+                        .keys = k->size[last - 1],
+                        .width = q->size[last],
+                        .value_width = v->size[last],
+                        .scale = attributes->scale};
+    memcpy(a->size, q->size, (size_t)leading * sizeof a->size[0]);
+    if (a->grouped) {
+        a->size[leading - 1] = k->size[leading - 1];
+        a->size[a->dims++] = group;
     }
-    a.q = operand(&a, q, 2, true);
-    a.k = operand(&a, k, 2, false);
-    a.v = operand(&a, v, 2, false);
-    a.o = operand(&a, &c->output[O], 2, true);
-    if (c->output[LOG_SUM_EXP].given)
-        a.log_sum_exp = operand(&a, &c->output[LOG_SUM_EXP], 1, true);
-    describe_mask(c, &a);
-    a.drops = c->training && attributes->dropout > 0;
-    if (a.drops)
-        a.dropout = th_dropout_mask_make(
+    a->q = operand(a, q, 2, true);
+    a->k = operand(a, k, 2, false);
+    a->v = operand(a, v, 2, false);
+    a->o = operand(a, &c->output[O], 2, true);
+    a->log_sum_exp = operand(a, &c->output[LOG_SUM_EXP], 1, true);
+    a->drops = c->training && attributes->dropout > 0;
+    if (a->drops)
+        a->dropout = th_dropout_mask_make(
             (th_philox){{c->random.key[0], c->random.key[1]}, c->random.call, c->random.step}, attributes->dropout);
-    return a;
+}
+
+static void plan_gradients(const th_call *c, th_attention *a)
+{
+    a->o_gradient = operand(a, &c->output_gradient[O], 2, true);
+    a->log_sum_exp_gradient = operand(a, &c->output_gradient[LOG_SUM_EXP], 1, true);
+    a->q_gradient = operand(a, &c->input_gradient[Q], 2, true);
+    a->k_gradient = operand(a, &c->input_gradient[K], 2, false);
+    a->v_gradient = operand(a, &c->input_gradient[V], 2, false);
+    a->wants_q = c->input_gradient[Q].given;
+}
+
+static void attention_plan(const th_call *c, bool backward, void *memory)
+{
+    plan *p = memory;
+    th_attention *a = &p->attention;
+    const th_context *ctx = c->ctx;
+    const th_dtype dtype = c->input[Q].dtype;
+    plan_operands(c, a);
+    plan_mask(c, a);
+    if (backward)
+        plan_gradients(c, a);
+    const size_t bytes = backward ? th_attention_backward_workspace(&ctx->machine, dtype, a, ctx->threads)
+                                  : th_attention_forward_workspace(&ctx->machine, dtype, a, ctx->threads);
+    p->workspace = th_plan_scratch(c, (int64_t)bytes, 1);
 }
 
 static void attention_forward(const th_call *c)
 {
-    if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK], c->input[K].size[c->input[K].ndim - 2]) != TH_OK)
-        return;
-    const th_attention a = describe(c);
-    th_attention_forward(&c->ctx->machine, c->input[Q].dtype, &a, c->ctx->threads, c->scratch);
-}
-
-static th_attention describe_backward(const th_call *c)
-{
-    th_attention a = describe(c);
-    if (c->output_gradient[O].given)
-        a.o_gradient = operand(&a, &c->output_gradient[O], 2, true);
-    if (c->output_gradient[LOG_SUM_EXP].given)
-        a.log_sum_exp_gradient = operand(&a, &c->output_gradient[LOG_SUM_EXP], 1, true);
-    if (c->input_gradient[Q].given)
-        a.q_gradient = operand(&a, &c->input_gradient[Q], 2, true);
-    if (c->input_gradient[K].given)
-        a.k_gradient = operand(&a, &c->input_gradient[K], 2, false);
-    if (c->input_gradient[V].given)
-        a.v_gradient = operand(&a, &c->input_gradient[V], 2, false);
-    a.add_q = c->add[Q];
-    a.add_k = c->add[K];
-    a.add_v = c->add[V];
-    return a;
+    const plan *p = c->plan;
+    if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK], p->attention.keys) == TH_OK)
+        th_attention_forward(&c->ctx->machine, c->input[Q].dtype, &p->attention, c->ctx->threads,
+                             th_call_scratch(c, p->workspace));
 }
 
 /* With S = q kᵀ scale + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
  *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
- *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (the row of P dP summed is the row of O dO
- * summed) dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS. P is computed again as exp(S - log-sum-exp), tile by tile;
- * a gradient L of the log-sum-exp adds P L to dS. */
+ *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (a row of P dP summed is that of O dO summed)
+ *     dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS.
+ * P is computed again as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
 static void attention_backward(const th_call *c)
 {
-    const th_attention a = describe_backward(c);
-    th_attention_backward(&c->ctx->machine, c->input[Q].dtype, &a, c->ctx->threads, c->scratch);
-}
-
-/* Workspace depends on which operands are given, so that a shapes-only run, where none has data, must still say so. */
-static th_attention_array present(th_attention_array array, bool given)
-{
-    static char stand_in;
-    array.data = given ? &stand_in : NULL;
-    return array;
-}
-
-static size_t attention_scratch(const th_call *c, bool backward)
-{
-    th_attention a = backward ? describe_backward(c) : describe(c);
-    const struct {
-        th_attention_array *array;
-        bool given;
-    } operands[] = {
-        {&a.q, true},
-        {&a.k, true},
-        {&a.v, true},
-        {&a.o, true},
-        {&a.log_sum_exp, c->output[LOG_SUM_EXP].given || backward},
-        {&a.valid_lens, c->input[MASK].given},
-        {&a.keep, c->input[MASK + TH_MASK_KEEP].given},
-        {&a.additive, c->input[ADDITIVE].given},
-        {&a.o_gradient, backward && c->output_gradient[O].given},
-        {&a.log_sum_exp_gradient, backward && c->output_gradient[LOG_SUM_EXP].given},
-        {&a.q_gradient, backward && c->input_gradient[Q].given},
-        {&a.k_gradient, backward && c->input_gradient[K].given},
-        {&a.v_gradient, backward && c->input_gradient[V].given},
-        {&a.additive_gradient, backward && c->input_gradient[ADDITIVE].given},
-    };
-    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
-        *operands[i].array = present(*operands[i].array, operands[i].given);
-    const th_machine *machine = &c->ctx->machine;
-    return backward ? th_attention_backward_workspace(machine, c->input[Q].dtype, &a, c->ctx->threads)
-                    : th_attention_forward_workspace(machine, c->input[Q].dtype, &a, c->ctx->threads);
+    const plan *p = c->plan;
+    th_attention a = p->attention;
+    a.add_q = c->add[Q];
+    a.add_k = c->add[K];
+    a.add_v = c->add[V];
+    a.add_additive = c->add[ADDITIVE];
+    th_attention_backward(&c->ctx->machine, c->input[Q].dtype, &a, c->ctx->threads, th_call_scratch(c, p->workspace));
 }
 
 static int64_t attention_multiply_adds(const th_call *c)
@@ -326,17 +298,12 @@ static th_tensor *composed(const attention_attributes *attributes, th_tensor *co
                           .keep = inputs[MASK + TH_MASK_KEEP],
                           .additive = inputs[ADDITIVE]};
     th_context *ctx = th_context_of(q);
-    const th_body *q_body = th_usable(q, ctx, "scaled_dot_product_attention", "q");
-    const th_body *k_body = q_body ? th_usable(k, ctx, "scaled_dot_product_attention", "k") : NULL;
-    if (k_body == NULL)
-        return NULL;
-    const th_array q_array = th_tensor_array(q_body), k_array = th_tensor_array(k_body);
-    th_shape scores = {.ndim = q_array.ndim};
-    scores_shape(&q_array, &k_array, scores.size);
-    const int64_t group = group_size(&q_array, &k_array);
-    const double scale = attributes->scale != 0               ? attributes->scale
-                         : q_array.size[q_array.ndim - 1] > 0 ? 1 / sqrt((double)q_array.size[q_array.ndim - 1])
-                                                              : 1;
+    const th_shape q_shape = th_shape_of(q), k_shape = th_shape_of(k);
+    const int last = q_shape.ndim - 1;
+    th_shape scores = q_shape;
+    scores.size[last] = k_shape.size[last - 1];
+    const int64_t group = group_size(q_shape.ndim, q_shape.size, k_shape.size);
+    const double scale = scale_of(attributes, q_shape.size[last]);
 
     th_tensor *keep = (th_mask_keep)(ctx, &mask, scores);
     if (th_failed(ctx))
@@ -452,7 +419,8 @@ const th_op th_op_scaled_dot_product_attention = {
     .shape = attention_shape,
     .forward = attention_forward,
     .backward = attention_backward,
-    .scratch = attention_scratch,
+    .plan = attention_plan,
+    .plan_size = sizeof(plan),
     .multiply_adds = attention_multiply_adds,
     .composed = attention_composed,
     .samples = attention_samples,
@@ -472,7 +440,7 @@ th_tensor *(th_scaled_dot_product_attention)(th_tensor *q, th_tensor *k, th_tens
     th_tensor **extra[OUTPUTS - 1] = {options->log_sum_exp};
     if (q == NULL || (th_has_fusion(th_context_of(q)) && !options->weights))
         return th_apply_n(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs, extra);
-    if (th_check_call(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs) != TH_OK)
+    if (th_apply_check(&th_op_scaled_dot_product_attention, &attributes, INPUTS, inputs) != TH_OK)
         return NULL;
     if (options->log_sum_exp) {
         attributes.dropout = 0;

@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "kernels/kernels.h"
 #include "ops/shared/indices.h"
-#include "ops/shared/rows.h"
+#include "tensor/elementwise.h"
+#include "tensor/nest.h"
 #include "tensor/tensor.h"
 
 bool th_class_loss_fits(const th_array *rows, const th_array *targets)
@@ -62,9 +62,18 @@ int64_t th_class_loss_targets(const th_call *call, int input, int64_t classes, c
     return counted;
 }
 
-double th_class_loss_normalizer(const th_cross_entropy_options *options, int64_t counted)
+double th_class_loss_mean(const th_cross_entropy_options *options, int64_t counted, double value)
 {
-    return options->normalizer > 0 ? options->normalizer : (double)counted;
+    const double n = options->normalizer > 0 ? options->normalizer : (double)counted;
+    return counted > 0 ? value / n : 0;
+}
+
+void th_class_loss_put(const th_call *call, int64_t count, const double *loss, int64_t counted)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += loss[i];
+    th_fill_array(call->ctx, &call->output[0], th_class_loss_mean(call->attributes, counted, sum));
 }
 
 int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *options)
@@ -82,85 +91,86 @@ int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *optio
     const int64_t count = th_array_numel(&array);
     if (!options || !options->ignore || !array.data) /* shapes only: as if all counted */
         return count;
+    th_nest nest;
+    if (!th_nest_build(&nest, &array, 0, NULL))
+        return 0;
+    th_position at;
+    th_nest_place(&nest, 0, &at);
     int64_t counted = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t rest = i, offset = 0;
-        for (int axis = array.ndim - 1; axis >= 0; axis--) {
-            offset += rest % array.size[axis] * array.stride[axis];
-            rest /= array.size[axis];
-        }
-        const int64_t target =
-            array.dtype == TH_INT32 ? ((const int32_t *)array.data)[offset] : ((const int64_t *)array.data)[offset];
-        counted += !is_ignored(options, target);
-    }
+    for (int64_t i = 0; i < count; i++, th_nest_advance(&nest, 1, &at))
+        counted += !is_ignored(options, array.dtype == TH_INT32 ? *(const int32_t *)(const void *)at.at[0]
+                                                                : *(const int64_t *)(const void *)at.at[0]);
     return counted;
 }
 
 /* -- rows -- */
 
-typedef struct loss_rows {
-    const th_class_loss *given;
-    const th_kernels *kernels;
-    th_rows rows;
-    double *loss;  /* forward */
-    double factor; /* backward */
-    bool add;
-} loss_rows;
-
-static void rows_of(const th_context *ctx, const th_array *logits, const th_array *dlogits, bool add, loss_rows *l)
+th_class_loss th_class_loss_of(const th_call *call, const th_array *logits, const th_array *dlogits, bool add)
 {
-    l->kernels = th_context_kernels(ctx, logits->dtype);
-    l->add = add;
-    th_rows_init(&l->rows, logits, 1u << (logits->ndim - 1));
-    th_rows_add(&l->rows, logits, TH_ROWS_READ);
+    th_class_loss l = {.options = call->attributes};
+    th_rows_init(&l.rows, logits, 1u << (logits->ndim - 1));
+    th_rows_add(&l.rows, logits, TH_ROWS_READ);
     if (dlogits)
-        th_rows_add(&l->rows, dlogits, add ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    th_rows_finish(&l->rows);
+        th_rows_add(&l.rows, dlogits, add ? TH_ROWS_ADD : TH_ROWS_WRITE);
+    th_rows_finish(&l.rows);
+    return l;
 }
 
-static char *kept_of(const th_class_loss *given, int64_t row)
+void th_class_loss_reserve(const th_call *call, th_class_loss *l)
 {
-    return given->kept ? (char *)given->kept + (size_t)row * 2 * th_dtype_size(given->logits->dtype) : NULL;
+    l->scratch = th_plan_scratch(call, (int64_t)th_rows_scratch(call->ctx, &l->rows), 1);
+}
+
+typedef struct loss_run {
+    const th_kernels *kernels;
+    const th_class_loss *given;
+    const int64_t *target;
+    char *kept;
+    size_t kept_row; /* bytes */
+    double *loss;    /* forward */
+    double factor;   /* backward */
+    bool add;
+} loss_run;
+
+static char *kept_of(const loss_run *run, int64_t row)
+{
+    return run->kept ? run->kept + (size_t)row * run->kept_row : NULL;
 }
 
 static void forward_body(void *shared, const th_rows_block *b)
 {
-    const loss_rows *l = shared;
-    const th_class_loss *given = l->given;
-    l->kernels->cross_entropy(b->count, b->length, given->options->label_smoothing, given->target + b->first,
-                              b->operand[0], b->stride[0], l->loss + b->first, kept_of(given, b->first));
+    const loss_run *run = shared;
+    run->kernels->cross_entropy(b->count, b->length, run->given->options->label_smoothing, run->target + b->first,
+                                b->operand[0], b->stride[0], run->loss + b->first, kept_of(run, b->first));
 }
 
 static void backward_body(void *shared, const th_rows_block *b)
 {
-    const loss_rows *l = shared;
-    const th_class_loss *given = l->given;
-    const double smoothing = given->options->label_smoothing;
-    l->kernels->cross_entropy_backward(b->count, b->length, l->factor, smoothing / (double)b->length,
-                                       l->factor * (1 - smoothing), given->target + b->first, b->operand[0],
-                                       b->stride[0], kept_of(given, b->first), b->operand[1], b->stride[1], l->add);
+    const loss_run *run = shared;
+    const double smoothing = run->given->options->label_smoothing;
+    run->kernels->cross_entropy_backward(b->count, b->length, run->factor, smoothing / (double)b->length,
+                                         run->factor * (1 - smoothing), run->target + b->first, b->operand[0],
+                                         b->stride[0], kept_of(run, b->first), b->operand[1], b->stride[1], run->add);
 }
 
 enum { COST = 8 }; /* of an element, most of it an exponential */
 
-size_t th_class_loss_scratch(const th_context *ctx, const th_array *logits, const th_array *dlogits)
+static void run_rows(const th_call *call, loss_run *run, th_rows_body *body)
 {
-    loss_rows l;
-    rows_of(ctx, logits, dlogits, true, &l);
-    return th_rows_scratch(ctx, &l.rows);
+    const th_class_loss *l = run->given;
+    run->kernels = th_call_kernels(call);
+    run->kept_row = 2 * l->rows.operand[0].element;
+    th_rows_run(call->ctx, &l->rows, COST, th_call_scratch(call, l->scratch), body, run);
 }
 
-void th_class_loss_forward(const th_context *ctx, const th_class_loss *given, double *loss, void *scratch)
+void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept, double *loss)
 {
-    loss_rows l = {.given = given, .loss = loss};
-    rows_of(ctx, given->logits, NULL, false, &l);
-    th_rows_run(ctx, &l.rows, COST, scratch, forward_body, &l);
+    run_rows(call, &(loss_run){.given = l, .target = target, .kept = kept, .loss = loss}, forward_body);
 }
 
-void th_class_loss_backward(const th_context *ctx, const th_class_loss *given, double factor, const th_array *dlogits,
-                            bool add, void *scratch)
+void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
+                            double factor, bool add)
 {
-    loss_rows l = {.given = given, .factor = factor};
-    rows_of(ctx, given->logits, dlogits, add, &l);
-    th_rows_run(ctx, &l.rows, COST, scratch, backward_body, &l);
+    run_rows(call, &(loss_run){.given = l, .target = target, .kept = kept, .factor = factor, .add = add},
+             backward_body);
 }

@@ -8,15 +8,14 @@
 #ifndef TH_OPS_SHARED_CLASS_LOSS_H
 #define TH_OPS_SHARED_CLASS_LOSS_H
 
-#include "tapehead/op.h"
+#include "ops/shared/rows.h"
 #include "tapehead/ops.h"
-#include "tensor/context.h"
 
 /* -- shape rules -- */
 /* rows (N, any), targets (N). */
 bool th_class_loss_fits(const th_array *rows, const th_array *targets);
-/* Checks the options and declares what comes out: output 0 the loss, output 1 (N, 2) what is kept of each row (see
- * th_class_loss.kept). rows (N, any). */
+/* Checks the options and declares what comes out: output 0 the loss, output 1 (N, 2) what is kept of each row. rows
+ * (N, any). */
 th_status th_class_loss_outputs(th_call *call, const th_array *rows, const th_cross_entropy_options *options);
 
 /* -- targets -- */
@@ -24,23 +23,29 @@ th_status th_class_loss_outputs(th_call *call, const th_array *rows, const th_cr
  * pending. */
 int64_t th_class_loss_targets(const th_call *call, int input, int64_t classes, const th_cross_entropy_options *options,
                               int64_t *target);
-/* n of the formula. */
-double th_class_loss_normalizer(const th_cross_entropy_options *options, int64_t counted);
+/* value / n of the formula, when so many rows count; 0 when none does. */
+double th_class_loss_mean(const th_cross_entropy_options *options, int64_t counted, double value);
+/* Output 0 from the losses of rows (N). */
+void th_class_loss_put(const th_call *call, int64_t count, const double *loss, int64_t counted);
 
 /* -- rows -- */
 typedef struct th_class_loss {
     const th_cross_entropy_options *options;
-    const th_array *logits; /* (N, V) */
-    const int64_t *target;  /* (N) */
-    void *kept; /* (N, 2), written by forward unless it is NULL: the largest logit m and 1 / sum exp(logit - m) */
+    th_rows rows;   /* of the logits (N, V), in backward with their gradient */
+    size_t scratch; /* the place of their scratch memory */
 } th_class_loss;
 
-/* Bytes of scratch memory for forward (dlogits NULL) or backward. */
-size_t th_class_loss_scratch(const th_context *ctx, const th_array *logits, const th_array *dlogits);
-/* loss (N): of each row, not divided by n. */
-void th_class_loss_forward(const th_context *ctx, const th_class_loss *l, double *loss, void *scratch);
-/* dlogits (+)= their gradient, with factor = dL/dloss / n. Without add it may be the logits' own memory. */
-void th_class_loss_backward(const th_context *ctx, const th_class_loss *l, double factor, const th_array *dlogits,
-                            bool add, void *scratch);
+/* Forward (dlogits NULL) or backward: dlogits (+)= the gradient. Without add that may be the logits' own memory. */
+th_class_loss th_class_loss_of(const th_call *call, const th_array *logits, const th_array *dlogits, bool add);
+/* In a plan: reserves scratch memory, none where logits and gradient are contiguous. */
+void th_class_loss_reserve(const th_call *call, th_class_loss *l);
+
+/* kept (N, 2), written by forward unless it is NULL: the largest logit m and 1 / sum exp(logit - m). target (N). loss
+ * (N): of each row, not divided by n. */
+void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
+                           double *loss);
+/* factor = dL/dloss / n. add: only where it was planned. */
+void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
+                            double factor, bool add);
 
 #endif

@@ -1,9 +1,29 @@
 /* Index operands: reading and checking, which a forward does because it depends on data. */
 #include "ops/shared/indices.h"
 
+#include "ops/shared/letters.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"
 #include "tensor/tensor.h"
+
+int th_indices_shape(th_call *call, int64_t length, char letter, int64_t *size, char *letters)
+{
+    const th_array *indices = &call->input[call->n_inputs - 1];
+    const int last = indices->ndim;
+    if (last == TH_MAX_DIMS) {
+        th_call_fail(call, TH_ERROR_SHAPE, "the indices, %s, have as many dimensions as a tensor can have",
+                     TH_TEXT(indices));
+        return 0;
+    }
+    for (int i = 0; i < last; i++) {
+        size[i] = indices->size[i];
+        letters[i] = th_letter(indices, i);
+    }
+    size[last] = length;
+    letters[last] = letter;
+    th_letters(letters, last + 1);
+    return last + 1;
+}
 
 void th_indices_read(const th_call *call, int input, int64_t *index)
 {
@@ -12,6 +32,19 @@ void th_indices_read(const th_call *call, int input, int64_t *index)
     plain.dtype = TH_INT64;
     th_contiguous_strides(plain.ndim, plain.size, plain.stride);
     th_convert_array(call->ctx, &plain, &call->input[input]);
+}
+
+void th_indices_plan(const th_call *call, bool backward, void *plan)
+{
+    (void)backward;
+    *(size_t *)plan = th_plan_scratch(call, th_array_numel(&call->input[call->n_inputs - 1]), sizeof(int64_t));
+}
+
+int64_t *th_indices_of(const th_call *call)
+{
+    int64_t *index = th_call_scratch(call, *(const size_t *)call->plan);
+    th_indices_read(call, call->n_inputs - 1, index);
+    return index;
 }
 
 /* "[1, 3]": where element `number`, row-major, stands; "" in a tensor without dimensions. */

@@ -1,123 +1,44 @@
 /* Matrix products of arrays: see product_call.h. */
 #include "ops/shared/product_call.h"
 
+#include "ops/shared/letters.h"
 #include "tensor/checked.h"
+#include "tensor/shape.h"
 
-/* Lets a summed axis become the slow part of k; false when the operands do not lie so. */
-static bool fold_into_k(th_product *p, int64_t size, int64_t a, int64_t b)
+/* -- shapes -- */
+
+th_status th_product_shape(th_call *call, int *ndim, int64_t *size, char *letters)
 {
-    if (p->k == 1) {
-        p->a_col = a;
-        p->b_row = b;
-    } else if (a != p->k * p->a_col || b != p->k * p->b_row) {
-        return false;
+    const th_array *a = &call->input[0], *b = &call->input[1];
+    const int64_t inner = b->size[b->ndim > 1 ? b->ndim - 2 : 0];
+    if (a->size[a->ndim - 1] != inner)
+        return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
+    const int a_outer = a->ndim > 1 ? a->ndim - 2 : 0, b_outer = b->ndim > 1 ? b->ndim - 2 : 0;
+    if (!th_broadcast_sizes(a_outer, a->size, b_outer, b->size, ndim, size))
+        return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a),
+                            TH_TEXT(b));
+    for (int i = 0; i < *ndim; i++) {
+        const int in_a = i - (*ndim - a_outer), in_b = i - (*ndim - b_outer);
+        letters[i] = in_a >= 0 ? th_letter(a, in_a) : ' ';
+        if (letters[i] == ' ' && in_b >= 0)
+            letters[i] = th_letter(b, in_b);
     }
-    p->k *= size;
-    return true;
+    if (a->ndim > 1) {
+        letters[*ndim] = th_letter(a, a->ndim - 2);
+        size[(*ndim)++] = a->size[a->ndim - 2];
+    }
+    if (b->ndim > 1) {
+        letters[*ndim] = th_letter(b, b->ndim - 1);
+        size[(*ndim)++] = b->size[b->ndim - 1];
+    }
+    th_letters(letters, *ndim);
+    return TH_OK;
 }
 
-th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c, const void *bias, bool add)
+int64_t th_multiply_adds(const th_array *c, int64_t k)
 {
-    th_product p = {.m = c->size[c->ndim - 2],
-                    .n = c->size[c->ndim - 1],
-                    .k = a->size[a->ndim - 1],
-                    .a = a->data,
-                    .a_row = a->stride[a->ndim - 2],
-                    .a_col = a->stride[a->ndim - 1],
-                    .b = b->data,
-                    .b_row = b->stride[b->ndim - 2],
-                    .b_col = b->stride[b->ndim - 1],
-                    .c = c->data,
-                    .c_row = c->stride[c->ndim - 2],
-                    .c_col = c->stride[c->ndim - 1],
-                    .add = add,
-                    .bias = bias};
-    th_product_call call = {.dtype = a->dtype};
-    bool nothing = p.m == 0 || p.n == 0 || p.k == 0; /* a sum over nothing, or no sums at all */
-
-    /* From the innermost axis outwards; the lists are filled from their end and moved to the front below. */
-    int batch = TH_PRODUCT_BATCH_DIMS, sum = TH_PRODUCT_BATCH_DIMS;
-    for (int i = 0; i < TH_PRODUCT_BATCH_DIMS; i++) {
-        const int64_t size = th_outer_size(a, i) == 1 ? th_outer_size(b, i) : th_outer_size(a, i);
-        const int64_t a_stride = th_outer_stride(a, i), b_stride = th_outer_stride(b, i);
-        if (size == 1)
-            continue;
-        if (th_outer_size(c, i) == size) {
-            batch--;
-            p.batch[batch] = size;
-            p.a_batch[batch] = a_stride;
-            p.b_batch[batch] = b_stride;
-            p.c_batch[batch] = th_outer_stride(c, i);
-        } else if (size == 0) {
-            nothing = true;
-        } else if (sum < TH_PRODUCT_BATCH_DIMS || !fold_into_k(&p, size, a_stride, b_stride)) {
-            sum--;
-            call.sum[sum] = size;
-            call.a_sum[sum] = a_stride;
-            call.b_sum[sum] = b_stride;
-        }
-    }
-    p.batch_dims = TH_PRODUCT_BATCH_DIMS - batch;
-    for (int i = 0; i < p.batch_dims; i++) {
-        p.batch[i] = p.batch[batch + i];
-        p.a_batch[i] = p.a_batch[batch + i];
-        p.b_batch[i] = p.b_batch[batch + i];
-        p.c_batch[i] = p.c_batch[batch + i];
-    }
-    call.sums = TH_PRODUCT_BATCH_DIMS - sum;
-    for (int i = 0; i < call.sums; i++) {
-        call.sum[i] = call.sum[sum + i];
-        call.a_sum[i] = call.a_sum[sum + i];
-        call.b_sum[i] = call.b_sum[sum + i];
-    }
-    if (nothing) { /* the operands may have no memory: nothing points into it */
-        p.k = 0;
-        p.a = p.b = p.c;
-        for (int i = 0; i < p.batch_dims; i++)
-            p.a_batch[i] = p.b_batch[i] = 0;
-        call.sums = 0;
-    }
-    call.product = p;
-    return call;
-}
-
-size_t th_product_call_workspace(const th_context *ctx, const th_product_call *call)
-{
-    return th_product_workspace(&ctx->machine, call->dtype, &call->product, ctx->threads);
-}
-
-int64_t th_product_call_terms(const th_product_call *call)
-{
-    int64_t terms = 1;
-    for (int i = 0; i < call->sums; i++)
-        terms *= call->sum[i];
-    return terms;
-}
-
-th_product th_product_call_term(const th_product_call *call, int64_t index)
-{
-    th_product term = call->product;
-    if (index == 0)
-        return term;
-    term.add = true;
-    int64_t a = 0, b = 0;
-    for (int i = call->sums - 1; i >= 0; i--) {
-        a += index % call->sum[i] * call->a_sum[i];
-        b += index % call->sum[i] * call->b_sum[i];
-        index /= call->sum[i];
-    }
-    const int64_t element = (int64_t)th_dtype_size(call->dtype);
-    term.a = (const char *)term.a + a * element;
-    term.b = (const char *)term.b + b * element;
-    return term;
-}
-
-void th_product_call_run(const th_context *ctx, const th_product_call *call, void *workspace)
-{
-    for (int64_t i = 0, terms = th_product_call_terms(call); i < terms; i++) {
-        const th_product term = th_product_call_term(call, i);
-        th_product_run(&ctx->machine, call->dtype, &term, ctx->threads, workspace);
-    }
+    int64_t numel, product;
+    return th_checked_numel(c->ndim, c->size, &numel) && th_checked_multiply(numel, k, &product) ? product : INT64_MAX;
 }
 
 th_array th_array_transposed(const th_array *array)
@@ -142,19 +63,124 @@ th_array th_array_as_row(const th_array *array)
     return row;
 }
 
-th_array th_array_as_column(const th_array *array)
+/* -- describing -- */
+
+/* The axis that is the i-th before the last two, counted from them. One that is not there has size 1; one of size 1 has
+ * stride 0. */
+static int64_t outer_size(const th_array *array, int i)
 {
-    th_array column = *array;
-    column.ndim = 2;
-    column.size[0] = array->size[0];
-    column.size[1] = 1;
-    column.stride[0] = array->stride[0];
-    column.stride[1] = 1;
-    return column;
+    const int axis = array->ndim - 3 - i;
+    return axis >= 0 ? array->size[axis] : 1;
 }
 
-int64_t th_multiply_adds(const th_array *c, int64_t k)
+static int64_t outer_stride(const th_array *array, int i)
 {
-    int64_t numel, product;
-    return th_checked_numel(c->ndim, c->size, &numel) && th_checked_multiply(numel, k, &product) ? product : INT64_MAX;
+    return outer_size(array, i) == 1 ? 0 : array->stride[array->ndim - 3 - i];
+}
+
+/* Lets the innermost summed axis become the slow part of k; false when the operands do not lie so. */
+static bool fold_into_k(th_product_call *call)
+{
+    th_product *p = &call->product;
+    const int last = call->sums - 1;
+    if (p->k == 1) {
+        p->a_col = call->a_sum[last];
+        p->b_row = call->b_sum[last];
+    } else if (call->a_sum[last] != p->k * p->a_col || call->b_sum[last] != p->k * p->b_row) {
+        return false;
+    }
+    p->k *= call->sum[last];
+    call->sums = last;
+    return true;
+}
+
+th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c)
+{
+    th_product_call call = {.dtype = a->dtype,
+                            .product = {.m = c->size[c->ndim - 2],
+                                        .n = c->size[c->ndim - 1],
+                                        .k = a->size[a->ndim - 1],
+                                        .a = a->data,
+                                        .a_row = a->stride[a->ndim - 2],
+                                        .a_col = a->stride[a->ndim - 1],
+                                        .b = b->data,
+                                        .b_row = b->stride[b->ndim - 2],
+                                        .b_col = b->stride[b->ndim - 1],
+                                        .c = c->data,
+                                        .c_row = c->stride[c->ndim - 2],
+                                        .c_col = c->stride[c->ndim - 1]}};
+    th_product *p = &call.product;
+    bool nothing = p->m == 0 || p->n == 0 || p->k == 0; /* a sum over nothing, or no sums at all */
+    for (int i = TH_PRODUCT_BATCH_DIMS - 1; i >= 0; i--) {
+        const int64_t size = outer_size(a, i) == 1 ? outer_size(b, i) : outer_size(a, i);
+        if (size == 1)
+            continue;
+        if (outer_size(c, i) == size) {
+            const int d = p->batch_dims++;
+            p->batch[d] = size;
+            p->a_batch[d] = outer_stride(a, i);
+            p->b_batch[d] = outer_stride(b, i);
+            p->c_batch[d] = outer_stride(c, i);
+        } else {
+            const int d = call.sums++;
+            call.sum[d] = size;
+            call.a_sum[d] = outer_stride(a, i);
+            call.b_sum[d] = outer_stride(b, i);
+            nothing |= size == 0;
+        }
+    }
+    if (nothing) { /* the operands may have no memory: nothing points into it */
+        p->k = 0;
+        p->a = p->b = p->c;
+        for (int d = 0; d < p->batch_dims; d++)
+            p->a_batch[d] = p->b_batch[d] = 0;
+        call.sums = 0;
+    }
+    while (call.sums > 0 && fold_into_k(&call))
+        continue;
+    return call;
+}
+
+void th_product_call_reserve(const th_call *call, th_product_call *product)
+{
+    const th_context *ctx = call->ctx;
+    product->workspace = th_plan_scratch(
+        call, (int64_t)th_product_workspace(&ctx->machine, product->dtype, &product->product, ctx->threads), 1);
+}
+
+/* -- running -- */
+
+int64_t th_product_call_terms(const th_product_call *call)
+{
+    int64_t terms = 1;
+    for (int i = 0; i < call->sums; i++)
+        terms *= call->sum[i];
+    return terms;
+}
+
+th_product th_product_call_term(const th_product_call *call, int64_t index, bool add)
+{
+    th_product term = call->product;
+    term.add = add || index > 0;
+    if (index == 0)
+        return term;
+    int64_t a = 0, b = 0;
+    for (int i = call->sums - 1; i >= 0; i--) {
+        a += index % call->sum[i] * call->a_sum[i];
+        b += index % call->sum[i] * call->b_sum[i];
+        index /= call->sum[i];
+    }
+    const int64_t element = (int64_t)th_dtype_size(call->dtype);
+    term.a = (const char *)term.a + a * element;
+    term.b = (const char *)term.b + b * element;
+    return term;
+}
+
+void th_product_call_run(const th_call *call, const th_product_call *product, bool add)
+{
+    void *workspace = th_call_scratch(call, product->workspace);
+    for (int64_t i = 0, terms = th_product_call_terms(product); i < terms; i++) {
+        const th_product term = th_product_call_term(product, i, add);
+        th_product_run(&call->ctx->machine, product->dtype, &term, call->ctx->threads, workspace);
+    }
 }

@@ -1,7 +1,11 @@
 /* The gradient of a dense layer's weight: see weight_gradient.h. */
 #include "ops/shared/weight_gradient.h"
 
-#include "ops/shared/scratch.h"
+th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, const th_array *dw)
+{
+    const th_array dyt = th_array_transposed(dy);
+    return (th_weight_gradient){.product = th_product_call_of(&dyt, x, dw)};
+}
 
 /* The block of rows from `first` on of one term of dW, as a product of its own. */
 static th_product block_at(const th_product *term, int64_t first, size_t element)
@@ -46,15 +50,38 @@ static bool has_idle(const th_kernels *kernels, const th_product *term, size_t e
     return found;
 }
 
+/* For whole terms, and for full and last blocks, as they lie or copied. */
+void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradient)
+{
+    const th_context *ctx = call->ctx;
+    const th_product *dw = &gradient->product.product;
+    const th_dtype dtype = gradient->product.dtype;
+    th_product block = block_at(dw, 0, 0);
+    gradient->copy = th_plan_scratch(call, block.k * dw->n, th_dtype_size(dtype));
+    th_product_call_reserve(call, &gradient->product);
+    for (int last = 0; last < 2; last++) {
+        block.k = last ? dw->k % TH_PRODUCT_BLOCK : block.k;
+        const th_product copied = with_copied_rows(&block, NULL);
+        const th_product *const either[] = {&block, &copied};
+        for (int i = 0; i < 2; i++) {
+            th_plan_reuse(call, gradient->product.workspace);
+            th_plan_scratch(call, (int64_t)th_product_workspace(&ctx->machine, dtype, either[i], ctx->threads), 1);
+        }
+    }
+}
+
 /* Blocks of TH_PRODUCT_BLOCK rows add up to the bits of one product, so that a block with idle rows that are not finite
  * can be multiplied from a copy. */
-void th_weight_gradient_run(const th_context *ctx, const th_product_call *dw, void *copy, void *workspace)
+void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradient, bool add)
 {
+    const th_context *ctx = call->ctx;
+    const th_product_call *dw = &gradient->product;
     const th_kernels *kernels = th_context_kernels(ctx, dw->dtype);
     const size_t element = th_dtype_size(dw->dtype);
+    void *workspace = th_call_scratch(call, dw->workspace), *copy = th_call_scratch(call, gradient->copy);
     bool idle[TH_PRODUCT_BLOCK];
     for (int64_t t = 0, terms = th_product_call_terms(dw); t < terms; t++) {
-        const th_product term = th_product_call_term(dw, t);
+        const th_product term = th_product_call_term(dw, t, add);
         if (!has_idle(kernels, &term, element)) {
             th_product_run(&ctx->machine, dw->dtype, &term, ctx->threads, workspace);
             continue;
@@ -74,24 +101,4 @@ void th_weight_gradient_run(const th_context *ctx, const th_product_call *dw, vo
             th_product_run(&ctx->machine, dw->dtype, &block, ctx->threads, workspace);
         }
     }
-}
-
-/* For whole terms, and for full and last blocks, as they lie or copied. */
-size_t th_weight_gradient_workspace(const th_context *ctx, const th_product_call *dw)
-{
-    size_t most = th_product_call_workspace(ctx, dw);
-    const int64_t last = dw->product.k % TH_PRODUCT_BLOCK;
-    for (int i = 0; i < 2; i++) {
-        th_product block = block_at(&dw->product, 0, 0);
-        block.k = i == 0 ? block.k : last;
-        const th_product copied = with_copied_rows(&block, NULL);
-        most = th_scratch_larger(most, th_product_workspace(&ctx->machine, dw->dtype, &block, ctx->threads));
-        most = th_scratch_larger(most, th_product_workspace(&ctx->machine, dw->dtype, &copied, ctx->threads));
-    }
-    return most;
-}
-
-int64_t th_weight_gradient_copy(const th_product_call *dw)
-{
-    return block_at(&dw->product, 0, 0).k * dw->product.n;
 }

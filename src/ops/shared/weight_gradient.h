@@ -5,9 +5,15 @@
 
 #include "ops/shared/product_call.h"
 
-/* dw: the product dyᵀ (out, N) x (N, in). copy: room for th_weight_gradient_copy elements. */
-void th_weight_gradient_run(const th_context *ctx, const th_product_call *dw, void *copy, void *workspace);
-size_t th_weight_gradient_workspace(const th_context *ctx, const th_product_call *dw);
-int64_t th_weight_gradient_copy(const th_product_call *dw);
+typedef struct th_weight_gradient {
+    th_product_call product; /* dyᵀ (out, N) x (N, in) */
+    size_t copy;             /* the place of some rows of x */
+} th_weight_gradient;
+
+/* dy (.., N, out), x (.., N, in), dw (out, in). */
+th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, const th_array *dw);
+/* In a plan: reserves its scratch memory. */
+void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradient);
+void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradient, bool add);
 
 #endif

@@ -1,0 +1,233 @@
+/* What an operation of a user plans for a call: scratch memory of the size it asks for, the same bytes with shapes only,
+ * and what is refused. Public headers alone. */
+#include <stdint.h>
+#include <string.h>
+
+#include "tapehead/check.h"
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
+}
+
+/* y = x³ by way of squares that lie in scratch memory; backward has squares first, then in the same memory factors. */
+typedef struct steps {
+    bool backward;
+    int64_t count;
+    size_t bytes, squares, tail, factors;
+} steps;
+
+static int plans, runs;
+
+static th_status cube_shape(th_call *c)
+{
+    th_call_output(c, 0, c->input[0].dtype, c->input[0].ndim, c->input[0].size, c->input[0].axes);
+    return th_call_floating(c, 0);
+}
+
+static void cube_plan(const th_call *c, bool backward, void *plan)
+{
+    steps *s = plan;
+    plans++;
+    *s = (steps){.backward = backward,
+                 .count = th_array_numel(&c->input[0]),
+                 .bytes = c->input[0].dtype == TH_FLOAT64 ? sizeof(double) : sizeof(float)};
+    s->squares = th_plan_scratch(c, s->count, s->bytes);
+    s->tail = th_plan_scratch(c, 3, 1);
+    if (backward) {
+        th_plan_reuse(c, s->squares);
+        s->factors = th_plan_scratch(c, 2 * s->count, s->bytes);
+    }
+}
+
+static double at(const steps *s, const void *data, int64_t i)
+{
+    return s->bytes == sizeof(double) ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+static void put(const steps *s, void *data, int64_t i, double value)
+{
+    if (s->bytes == sizeof(double))
+        ((double *)data)[i] = value;
+    else
+        ((float *)data)[i] = (float)value;
+}
+
+/* All of what was reserved can be written, and no two parts of it are the same. */
+static void *squares_of(const th_call *c, const steps *s)
+{
+    char *squares = th_call_scratch(c, s->squares), *tail = th_call_scratch(c, s->tail);
+    ck_assert_uint_eq((uintptr_t)squares % 64, 0);
+    ck_assert_uint_eq((uintptr_t)tail % 64, 0);
+    memset(tail, 1, 3);
+    for (int64_t i = 0; i < s->count; i++)
+        put(s, squares, i, at(s, c->input[0].data, i) * at(s, c->input[0].data, i));
+    ck_assert(tail[0] == 1 && tail[1] == 1 && tail[2] == 1);
+    return squares;
+}
+
+static void cube_forward(const th_call *c)
+{
+    const steps *s = c->plan;
+    runs++;
+    ck_assert(!s->backward);
+    const void *squares = squares_of(c, s);
+    for (int64_t i = 0; i < s->count; i++)
+        put(s, c->output[0].data, i, at(s, squares, i) * at(s, c->input[0].data, i));
+}
+
+static void cube_backward(const th_call *c)
+{
+    const steps *s = c->plan;
+    runs++;
+    ck_assert(s->backward);
+    const void *squares = squares_of(c, s);
+    for (int64_t i = 0; i < s->count; i++)
+        put(s, c->input_gradient[0].data, i, 3 * at(s, squares, i) * at(s, c->output_gradient[0].data, i));
+    memset(th_call_scratch(c, s->factors), 1, 2 * (size_t)s->count * s->bytes);
+}
+
+static const th_sample cube_samples[] = {
+    {"some", NULL, 1, {{.shape = TH_SIZES(3, 5)}}, 0},
+    {"one", NULL, 1, {{.shape = {0, {0}}}}, 0},
+    {"none", NULL, 1, {{.shape = TH_SIZES(0)}}, 0},
+    {.name = NULL},
+};
+
+static const th_op cube = {
+    .name = "cube",
+    .value = "y = x³",
+    .gradient = "dx = 3 x² dy",
+    .n_inputs = 1,
+    .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD,
+    .saves = TH_SAVE_INPUT(0),
+    .shape = cube_shape,
+    .forward = cube_forward,
+    .backward = cube_backward,
+    .plan = cube_plan,
+    .plan_size = sizeof(steps),
+    .samples = cube_samples,
+};
+
+START_TEST(what_was_reserved_can_be_used)
+{
+    th_gradient_report report;
+    const th_status status = th_check_op(ctx, &cube, NULL, &report);
+    ck_assert_msg(status == TH_OK, "%s", report.text);
+}
+END_TEST
+
+START_TEST(each_run_is_planned_once_and_counted_without_data)
+{
+    size_t peak[2];
+    for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
+        th_context *own = th_context_new(&(th_context_options){.threads = 1, .shapes_only = shapes_only});
+        th_tensor *x = th_set_requires_gradient(th_full(own, TH_FLOAT32, TH_SHAPE(40, 50), 2), true);
+        plans = runs = 0;
+        th_tensor *y = th_apply(&cube, NULL, x);
+        ck_assert_int_eq(plans, 1);
+        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(plans, 2);
+        ck_assert_int_eq(runs, shapes_only ? 0 : 2);
+        if (!shapes_only)
+            ck_assert_float_eq(((const float *)th_data(th_gradient(x)))[7], 12);
+        /* x, y and both gradients, with the larger of backward's two steps; and a line for what has one element */
+        peak[shapes_only] = th_memory(own).peak;
+        ck_assert_uint_ge(peak[shapes_only], (4 + 2) * 2000 * sizeof(float));
+        th_context_free(own);
+    }
+    ck_assert_uint_eq(peak[0], peak[1]);
+}
+END_TEST
+
+/* -- what cannot be had -- */
+
+static void endless_plan(const th_call *c, bool backward, void *plan)
+{
+    (void)backward, (void)plan;
+    th_plan_scratch(c, INT64_MAX, sizeof(double));
+    th_plan_scratch(c, 1, 1);
+}
+
+static void negative_plan(const th_call *c, bool backward, void *plan)
+{
+    (void)backward, (void)plan;
+    th_plan_scratch(c, -1, 1);
+}
+
+static void endless_sum_plan(const th_call *c, bool backward, void *plan)
+{
+    (void)backward, (void)plan;
+    for (int i = 0; i < 3; i++)
+        th_plan_scratch(c, INT64_MAX - 63, 1);
+}
+
+static void endless_step_plan(const th_call *c, bool backward, void *plan)
+{
+    (void)backward, (void)plan;
+    const size_t place = th_plan_scratch(c, 8, 1);
+    th_plan_scratch(c, INT64_MAX, 2);
+    th_plan_reuse(c, place);
+    th_plan_scratch(c, 8, 1);
+}
+
+START_TEST(what_overflows_is_an_error_of_memory)
+{
+    void (*const plan[])(const th_call *, bool, void *) = {endless_plan, negative_plan, endless_sum_plan,
+                                                           endless_step_plan};
+    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
+        th_op op = cube;
+        op.plan = plan[i];
+        runs = 0;
+        ck_assert_ptr_null(th_apply(&op, NULL, th_ones(ctx, TH_FLOAT32, TH_SHAPE(2))));
+        ck_assert_int_eq(runs, 0);
+        expect_error(TH_ERROR_MEMORY, "cube");
+        th_context *own = th_context_new(&(th_context_options){.shapes_only = true});
+        ck_assert_ptr_null(th_apply(&op, NULL, th_ones(own, TH_FLOAT32, TH_SHAPE(2))));
+        ck_assert_int_eq(th_error_code(own), TH_ERROR_MEMORY);
+        th_context_free(own);
+    }
+}
+END_TEST
+
+START_TEST(a_plan_fits_its_size)
+{
+    th_op op = cube;
+    op.plan_size = TH_MAX_PLAN + 1;
+    ck_assert_ptr_null(th_apply(&op, NULL, th_ones(ctx, TH_FLOAT32, TH_SHAPE(2))));
+    expect_error(TH_ERROR_ARGUMENT, "a plan has at most 4096 bytes, plan_size is 4097");
+    op = cube;
+    op.plan = NULL;
+    ck_assert_ptr_null(th_apply(&op, NULL, th_ones(ctx, TH_FLOAT32, TH_SHAPE(2))));
+    expect_error(TH_ERROR_ARGUMENT, "but there is no plan");
+}
+END_TEST
+
+/* A fused operation's operands are checked before its composition runs on them. */
+START_TEST(what_would_be_refused_is_refused_before)
+{
+    th_tensor *integers = th_zeros(ctx, TH_INT32, TH_SHAPE(2)), *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    plans = runs = 0;
+    ck_assert_int_eq(th_apply_check(&cube, NULL, 1, &x), TH_OK);
+    ck_assert_int_eq(th_apply_check(&cube, NULL, 1, &integers), TH_ERROR_TYPE);
+    expect_error(TH_ERROR_TYPE, "cube: input 0 must be float32 or float64, it is int32");
+    x = NULL;
+    ck_assert_int_ne(th_apply_check(&cube, NULL, 1, &x), TH_OK);
+    expect_error(TH_ERROR_ARGUMENT, "cube");
+    ck_assert_int_eq(plans + runs, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("plan", setup, close_context);
+    tcase_add_test(tests, what_was_reserved_can_be_used);
+    tcase_add_test(tests, each_run_is_planned_once_and_counted_without_data);
+    tcase_add_test(tests, what_overflows_is_an_error_of_memory);
+    tcase_add_test(tests, a_plan_fits_its_size);
+    tcase_add_test(tests, what_would_be_refused_is_refused_before);
+    return run_suites();
+}
