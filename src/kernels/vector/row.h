@@ -5,7 +5,14 @@
 #ifndef TH_KERNELS_VECTOR_ROW_H
 #define TH_KERNELS_VECTOR_ROW_H
 
+#include "kernels/rows.h"
 #include "kernels/vector/vector_math.h"
+
+/* Row r of an operand. */
+TH_INLINE real *row_at(const th_rows_block *rows, int operand, int64_t r)
+{
+    return (real *)rows->operand[operand] + r * rows->stride[operand];
+}
 
 /* Elements i .. i + 15 of a row of n, those past its end `fill`. */
 TH_INLINE lanes row_load(const real *x, int64_t i, int64_t n, real fill)

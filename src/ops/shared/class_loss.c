@@ -123,17 +123,17 @@ static char *kept_of(const th_class_loss *given, int64_t row)
     return given->kept ? (char *)given->kept + (size_t)row * 2 * th_dtype_size(given->logits->dtype) : NULL;
 }
 
-static void forward_body(void *shared, const th_rows_block *b)
+static void forward_body(const th_rows_block *b)
 {
-    const loss_rows *l = shared;
+    const loss_rows *l = b->parameters;
     const th_class_loss *given = l->given;
     l->kernels->cross_entropy(b->count, b->length, given->options->label_smoothing, given->target + b->first,
                               b->operand[0], b->stride[0], l->loss + b->first, kept_of(given, b->first));
 }
 
-static void backward_body(void *shared, const th_rows_block *b)
+static void backward_body(const th_rows_block *b)
 {
-    const loss_rows *l = shared;
+    const loss_rows *l = b->parameters;
     const th_class_loss *given = l->given;
     const double smoothing = given->options->label_smoothing;
     l->kernels->cross_entropy_backward(b->count, b->length, l->factor, smoothing / (double)b->length,
