@@ -54,8 +54,8 @@ const th_op th_op_rms_norm = {
     .forward = th_norm_forward,
     .backward = th_norm_backward,
     .kernel = &rms_norm_rows,
-    .plan_size = sizeof(th_norm_plan),
-    .plan = th_norm_plan_call,
+    .plan_size = sizeof(th_norm_rows),
+    .plan = th_norm_plan,
     .samples = rms_norm_samples,
 };
 

@@ -9,25 +9,25 @@ TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
 }
 
 /* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
-TH_INLINE void norm_rows(bool centred, const th_rows_block *rows)
+TH_INLINE void norm_rows(bool centred, th_rows_block rows)
 {
-    const th_norm_parameters *parameters = rows->parameters;
-    const real *weight = parameters->weight, *bias = parameters->bias;
-    const int64_t n = rows->length;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *x = row_at(rows, TH_ROW_X, r);
+    const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
+    const real *weight = parameters.weight, *bias = parameters.bias;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
         const real mean = centred ? row_sum(x, n) / (real)n : 0;
         const real variance = row_square_sum(x, n, mean, 1 / (real)n);
-        const real scale = 1 / vec_sqrt(vec_broadcast(variance + (real)parameters->eps))[0];
-        if (rows->operand[TH_ROW_KEPT]) {
-            real *kept = row_at(rows, TH_ROW_KEPT, r);
+        const real scale = 1 / vec_sqrt(vec_broadcast(variance + (real)parameters.eps))[0];
+        if (rows.operand[TH_ROW_KEPT]) {
+            real *kept = row_at(&rows, TH_ROW_KEPT, r);
             kept[0] = centred ? mean : scale;
             if (centred)
                 kept[1] = scale;
         }
-        if (!rows->operand[TH_ROW_Y])
+        if (!rows.operand[TH_ROW_Y])
             continue;
-        real *y = row_at(rows, TH_ROW_Y, r);
+        real *y = row_at(&rows, TH_ROW_Y, r);
         const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             lanes value = row_load(x, i, n, 0);
@@ -45,12 +45,12 @@ TH_INLINE void norm_rows(bool centred, const th_rows_block *rows)
 
 void TH_KERNEL(layer_norm)(const th_rows_block *rows)
 {
-    norm_rows(true, rows);
+    norm_rows(true, *rows);
 }
 
 void TH_KERNEL(rms_norm)(const th_rows_block *rows)
 {
-    norm_rows(false, rows);
+    norm_rows(false, *rows);
 }
 
 static bool all_zero(const real *x, int64_t n)
@@ -78,20 +78,19 @@ TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
 /* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
  * centred; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 take no part. dx may be
  * NULL. */
-TH_INLINE void norm_gradient(bool centred, const th_rows_block *rows)
+TH_INLINE void norm_gradient(bool centred, th_rows_block rows)
 {
-    const th_norm_parameters *parameters = rows->parameters;
-    const real *weight = parameters->weight;
-    real *dweight = group_sum(rows, parameters->dweight, parameters->group),
-         *dbias = group_sum(rows, parameters->dbias, parameters->group);
-    const int64_t n = rows->length;
-    const bool add = rows->add;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *x = row_at(rows, TH_ROW_X, r), *dy = row_at(rows, TH_ROW_DY, r),
-                   *kept = row_at(rows, TH_ROW_KEPT, r);
-        real *dx = rows->operand[TH_ROW_DX] ? row_at(rows, TH_ROW_DX, r) : NULL;
+    const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
+    const real *weight = parameters.weight;
+    real *dweight = group_sum(&rows, parameters.dweight, parameters.group),
+         *dbias = group_sum(&rows, parameters.dbias, parameters.group);
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r), *dy = row_at(&rows, TH_ROW_DY, r),
+                   *kept = row_at(&rows, TH_ROW_KEPT, r);
+        real *dx = rows.operand[TH_ROW_DX] ? row_at(&rows, TH_ROW_DX, r) : NULL;
         if (all_zero(dy, n)) {
-            if (dx && !add)
+            if (dx && !rows.add)
                 row_fill(dx, n, 0);
             continue;
         }
@@ -125,17 +124,17 @@ TH_INLINE void norm_gradient(bool centred, const th_rows_block *rows)
             const lanes along =
                 lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
             const lanes rest = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
-            row_put_product(dx, i, n, rest, scales, add);
+            row_put_product(dx, i, n, rest, scales, rows.add);
         }
     }
 }
 
 void TH_KERNEL(layer_norm_backward)(const th_rows_block *rows)
 {
-    norm_gradient(true, rows);
+    norm_gradient(true, *rows);
 }
 
 void TH_KERNEL(rms_norm_backward)(const th_rows_block *rows)
 {
-    norm_gradient(false, rows);
+    norm_gradient(false, *rows);
 }

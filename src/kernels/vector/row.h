@@ -1,7 +1,8 @@
 /* What the kernels of rows share: walking one contiguous row of n elements, 16 lanes at a time. The last lanes of a row
  * are filled up with a number that changes nothing and run through the same code. Products that are added to something
  * are fused explicitly (lanes_mul_add): these loops have branches, across which compilers differ in what they contract.
- */
+ * Kernels work on a copy of their block: a store may change the block itself, for all that a compiler knows, and it
+ * would be read again in every row. */
 #ifndef TH_KERNELS_VECTOR_ROW_H
 #define TH_KERNELS_VECTOR_ROW_H
 

@@ -29,12 +29,13 @@ TH_INLINE real softmax_row(int64_t n, const real *x, real shift, real *y)
 }
 
 /* y = softmax(x) */
-void TH_KERNEL(softmax)(const th_rows_block *rows)
+void TH_KERNEL(softmax)(const th_rows_block *block)
 {
-    const int64_t n = rows->length;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *x = row_at(rows, TH_ROW_X, r);
-        softmax_row(n, x, row_largest(x, n), row_at(rows, TH_ROW_Y, r));
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        softmax_row(n, x, row_largest(x, n), row_at(&rows, TH_ROW_Y, r));
     }
 }
 
@@ -68,11 +69,12 @@ TH_INLINE void softmax_gradient(int64_t n, const real *y, const real *dy, real *
 }
 
 /* dx from y and dy */
-void TH_KERNEL(softmax_backward)(const th_rows_block *rows)
+void TH_KERNEL(softmax_backward)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows->count; r++)
-        softmax_gradient(rows->length, row_at(rows, TH_ROW_Y, r), row_at(rows, TH_ROW_DY, r),
-                         row_at(rows, TH_ROW_DX, r), rows->add, false);
+    const th_rows_block rows = *block;
+    for (int64_t r = 0; r < rows.count; r++)
+        softmax_gradient(rows.length, row_at(&rows, TH_ROW_Y, r), row_at(&rows, TH_ROW_DY, r),
+                         row_at(&rows, TH_ROW_DX, r), rows.add, false);
 }
 
 void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy,
@@ -84,12 +86,13 @@ void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, 
 }
 
 /* y = log softmax(x) */
-void TH_KERNEL(log_softmax)(const th_rows_block *rows)
+void TH_KERNEL(log_softmax)(const th_rows_block *block)
 {
-    const int64_t n = rows->length;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *x = row_at(rows, TH_ROW_X, r);
-        real *y = row_at(rows, TH_ROW_Y, r);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        real *y = row_at(&rows, TH_ROW_Y, r);
         const real largest = row_largest(x, n);
         const lanes shift = lanes_broadcast(largest), log_sum = lanes_broadcast(real_log(row_exp_sum(x, n, largest)));
         for (int64_t i = 0; i < n; i += TH_LANES)
@@ -98,50 +101,51 @@ void TH_KERNEL(log_softmax)(const th_rows_block *rows)
 }
 
 /* dx = dy - exp(y) sum dy */
-void TH_KERNEL(log_softmax_backward)(const th_rows_block *rows)
+void TH_KERNEL(log_softmax_backward)(const th_rows_block *block)
 {
-    const int64_t n = rows->length;
-    const bool add = rows->add;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *y = row_at(rows, TH_ROW_Y, r), *dy = row_at(rows, TH_ROW_DY, r);
-        real *dx = row_at(rows, TH_ROW_DX, r);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *y = row_at(&rows, TH_ROW_Y, r), *dy = row_at(&rows, TH_ROW_DY, r);
+        real *dx = row_at(&rows, TH_ROW_DX, r);
         const lanes minus_sum = lanes_broadcast(-row_sum(dy, n));
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes softmax = lanes_exp(row_load(y, i, n, 0));
-            row_put(dx, i, n, lanes_mul_add(softmax, minus_sum, row_load(dy, i, n, 0)), add);
+            row_put(dx, i, n, lanes_mul_add(softmax, minus_sum, row_load(dy, i, n, 0)), rows.add);
         }
     }
 }
 
 /* y = log sum exp(x), one number a row */
-void TH_KERNEL(log_sum_exp)(const th_rows_block *rows)
+void TH_KERNEL(log_sum_exp)(const th_rows_block *block)
 {
-    const int64_t n = rows->length;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *x = row_at(rows, TH_ROW_X, r);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
         const real largest = row_largest(x, n);
         const real shift = largest - largest == 0 ? largest : 0; /* infinities come out of exp and log by themselves */
-        *row_at(rows, TH_ROW_Y, r) = shift + real_log(row_exp_sum(x, n, shift));
+        *row_at(&rows, TH_ROW_Y, r) = shift + real_log(row_exp_sum(x, n, shift));
     }
 }
 
 /* dx = dy exp(x - y); y and dy are one number a row */
-void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *rows)
+void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *block)
 {
-    const int64_t n = rows->length;
-    const bool add = rows->add;
-    for (int64_t r = 0; r < rows->count; r++) {
-        const real *x = row_at(rows, TH_ROW_X, r);
-        real *dx = row_at(rows, TH_ROW_DX, r);
-        const real y = *row_at(rows, TH_ROW_Y, r);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        real *dx = row_at(&rows, TH_ROW_DX, r);
+        const real y = *row_at(&rows, TH_ROW_Y, r);
         if (y == (real)-INFINITY) {
-            if (!add)
+            if (!rows.add)
                 row_fill(dx, n, 0);
             continue;
         }
-        const lanes shift = lanes_broadcast(y), factor = lanes_broadcast(*row_at(rows, TH_ROW_DY, r));
+        const lanes shift = lanes_broadcast(y), factor = lanes_broadcast(*row_at(&rows, TH_ROW_DY, r));
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_put_product(dx, i, n, lanes_exp(lanes_sub(row_load(x, i, n, 0), shift)), factor, add);
+            row_put_product(dx, i, n, lanes_exp(lanes_sub(row_load(x, i, n, 0), shift)), factor, rows.add);
     }
 }
 

@@ -76,9 +76,9 @@ static th_array partial_sums(const th_call *c, int input, const th_rows *rows, v
                       .stride = {rows->length, 1}};
 }
 
-void th_norm_plan_call(const th_call *c, bool backward, void *plan)
+void th_norm_plan(const th_call *c, bool backward, void *plan)
 {
-    th_norm_plan *p = plan;
+    th_norm_rows *p = plan;
     const th_array *x = &c->input[TH_NORM_X];
     const size_t element = th_dtype_size(x->dtype);
     th_rows_of_call(&p->rows, c, backward, 1u << (x->ndim - 1));
@@ -103,7 +103,7 @@ void th_norm_plan_call(const th_call *c, bool backward, void *plan)
  * that is asked for reads it). */
 static const void *contiguous_vector(const th_call *c, int i)
 {
-    const th_norm_plan *plan = c->plan;
+    const th_norm_rows *plan = c->plan;
     const th_array *v = &c->input[i];
     if (!v->given || !v->data || !needs_copy(v))
         return v->given ? v->data : NULL;
@@ -127,7 +127,7 @@ void th_norm_forward(const th_call *c)
 
 void th_norm_backward(const th_call *c)
 {
-    const th_norm_plan *plan = c->plan;
+    const th_norm_rows *plan = c->plan;
     void *sums[TH_NORM_BIAS + 1] = {NULL};
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
         if (c->input_gradient[i].given)

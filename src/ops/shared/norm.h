@@ -1,6 +1,6 @@
 /* What layer_norm and rms_norm share: rows of the last axis (rows.h), a weight and a bias of its length, numbers kept of
  * each row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward
- * only, the kept numbers. An operation names its kernels in a th_rows_operation and has th_norm_plan_call, th_norm_forward
+ * only, the kept numbers. An operation names its kernels in a th_rows_operation and has th_norm_plan, th_norm_forward
  * and th_norm_backward. */
 #ifndef TH_OPS_SHARED_NORM_H
 #define TH_OPS_SHARED_NORM_H
@@ -18,15 +18,15 @@ typedef struct th_norm_attributes {
 
 /* What is planned for a call. The places are of a vector's contiguous copy, where it needs one, and of its gradient's
  * partial sums; by input. */
-typedef struct th_norm_plan {
+typedef struct th_norm_rows {
     th_rows rows;
     size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];
-} th_norm_plan;
+} th_norm_rows;
 
 th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options);
 /* kept: numbers per row. */
 th_status th_norm_shape(th_call *call, int kept);
-void th_norm_plan_call(const th_call *call, bool backward, void *plan);
+void th_norm_plan(const th_call *call, bool backward, void *plan);
 void th_norm_forward(const th_call *call);
 void th_norm_backward(const th_call *call);
 
