@@ -10,14 +10,12 @@
 
 enum { TH_NORM_X, TH_NORM_WEIGHT, TH_NORM_BIAS };
 
-enum { TH_NORM_FORWARD_COST = 3, TH_NORM_BACKWARD_COST = 6 }; /* of an element */
-
 typedef struct th_norm_attributes {
     double eps; /* 0: 1e-5; completed by the shape rule */
 } th_norm_attributes;
 
-/* What is planned for a call. The places are of a vector's contiguous copy, where it needs one, and of its gradient's
- * partial sums; by input. */
+/* What is planned for a call: the rows, and places of a vector's contiguous copy, where it needs one, and of its
+ * gradient's partial sums, by input. */
 typedef struct th_norm_rows {
     th_rows rows;
     size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];

@@ -236,8 +236,8 @@ typedef struct rows_run {
 static void rows_task(void *shared, int64_t first, int64_t end, int worker)
 {
     const rows_run *run = shared;
-    const int64_t rest = run->rows->rows - first * run->unit, rows = (end - first) * run->unit;
-    run_range(run->rows, first * run->unit, first * run->unit + (rows < rest ? rows : rest),
+    const int64_t past = end * run->unit; /* rows and a unit at most: it fits */
+    run_range(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows,
               run->scratch + (size_t)worker * run->rows->scratch, run->kernel, run->parameters);
 }
 
@@ -254,25 +254,29 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
 
 /* -- operations on rows -- */
 
+static const th_array *if_given(const th_array *array, bool wanted)
+{
+    return wanted && array->given ? array : NULL;
+}
+
 void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t along)
 {
-    const th_rows_operation *operation = c->op->kernel;
     const uint32_t saves = c->op->saves;
-    const th_array *x = &c->input[0], *y = &c->output[0], *dy = backward ? &c->output_gradient[0] : NULL,
-                   *dx = backward ? &c->input_gradient[0] : NULL, *kept = c->n_outputs > 1 ? &c->output[1] : NULL;
-    th_rows_init(rows, x, along);
-    th_rows_add(rows, !backward || saves & TH_SAVE_INPUT(0) ? x : NULL, TH_ROWS_READ);
-    if (backward ? !(saves & TH_SAVE_OUTPUT(0)) : !y->given)
-        y = NULL;
-    if (operation->reduces) {
+    const th_array *x = if_given(&c->input[0], !backward || saves & TH_SAVE_INPUT(0)),
+                   *y = if_given(&c->output[0], !backward || saves & TH_SAVE_OUTPUT(0)),
+                   *dy = if_given(&c->output_gradient[0], backward), *dx = if_given(&c->input_gradient[0], backward),
+                   *kept = c->n_outputs > 1 ? if_given(&c->output[1], true) : NULL;
+    th_rows_init(rows, &c->input[0], along);
+    th_rows_add(rows, x, TH_ROWS_READ);
+    if (((const th_rows_operation *)c->op->kernel)->reduces) {
         th_rows_add_values(rows, y);
         th_rows_add_values(rows, dy);
     } else {
         th_rows_add(rows, y, backward ? TH_ROWS_READ : TH_ROWS_WRITE);
         th_rows_add(rows, dy, TH_ROWS_READ);
     }
-    th_rows_add(rows, dx && dx->given ? dx : NULL, c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    th_rows_add_values(rows, kept && kept->given ? kept : NULL);
+    th_rows_add(rows, dx, c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
+    th_rows_add_values(rows, kept);
     th_rows_finish(rows);
 }
 

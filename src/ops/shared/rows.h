@@ -5,9 +5,9 @@
  * (kernels/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
  * where they are; rows that lie strided pass through scratch memory, several at once. Nothing here computes.
  *
- * Rows are not a th_nest: that goes through elements in the order in which memory lies. Here the axes say what a row
- * is, and both the rows and the elements of each come in row-major order however they lie, because sums are formed in
- * that order and because row r has its number in other arrays. */
+ * Rows are not a th_nest, which goes through single elements of memory that is there. Here the axes say what belongs
+ * together, a kernel wants it contiguous, and the scratch memory for that is planned where there is no data at all
+ * (shapes only). */
 #ifndef TH_OPS_SHARED_ROWS_H
 #define TH_OPS_SHARED_ROWS_H
 
@@ -29,9 +29,8 @@ typedef struct th_rows {
     int outer_dims, inner_dims; /* axes between rows, axes within one; neighbours that lie alike are merged */
     int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS];
     int64_t block; /* rows at a time when some operand passes through scratch memory */
-    int64_t
-        group; /* rows that one thread goes through in order, no block of which has rows of another group; 0: none */
-    bool add;
+    int64_t group; /* so many rows go through one thread in order, and no block has rows of two groups; 0: any number */
+    bool add;      /* to the operand that is TH_ROWS_ADD */
     int operands;
     struct th_rows_operand {
         char *data;
