@@ -8,19 +8,6 @@ static th_status layer_norm_shape(th_call *c)
     return th_norm_shape(c, 2);
 }
 
-/* With h = (x - m) r, g = dL/dy weight, n elements in a row:
- *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
- *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
- *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
- * per row one pass for the two means and the sums of the vectors, one for dx (norm_gradient in kernels/vector/norm.c).
- * A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
-static const th_rows_operation layer_norm_rows = {
-    .forward = TH_ROWS_KERNEL(layer_norm),
-    .forward_cost = 3,
-    .backward = TH_ROWS_KERNEL(layer_norm_backward),
-    .backward_cost = 6,
-};
-
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
 
 #define ABSENT                                                                                                         \
@@ -49,6 +36,12 @@ static const th_sample layer_norm_samples[] = {
     {0},
 };
 
+/* With h = (x - m) r, g = dL/dy weight, n elements in a row:
+ *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
+ *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
+ *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
+ * per row one pass for the two means and the sums of the vectors, one for dx (norm_gradient in kernels/vector/norm.c).
+ * A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
 const th_op th_op_layer_norm = {
     .name = "layer_norm",
     .value = "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
@@ -62,11 +55,8 @@ const th_op th_op_layer_norm = {
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = layer_norm_shape,
-    .forward = th_norm_forward,
-    .backward = th_norm_backward,
-    .kernel = &layer_norm_rows,
-    .plan_size = sizeof(th_norm_rows),
-    .plan = th_norm_plan,
+    TH_NORM(.forward = TH_ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(layer_norm_backward),
+            .backward_cost = 6),
     .samples = layer_norm_samples,
 };
 

@@ -6,13 +6,6 @@
 /* dL/dx_i = sum_j dL/dy_j dy_j/dx_i,   dy_j/dx_i = 1[i=j] - exp(y_i)   (exp(y) is the softmax)
  *         = dL/dy_i - exp(y_i) sum_j dL/dy_j        one sum per row, then one pass
  *                                                   (log_softmax_backward in kernels/vector/softmax.c) */
-static const th_rows_operation log_softmax_rows = {
-    .forward = TH_ROWS_KERNEL(log_softmax),
-    .forward_cost = 8,
-    .backward = TH_ROWS_KERNEL(log_softmax_backward),
-    .backward_cost = 8,
-};
-
 const th_op th_op_log_softmax = {
     .name = "log_softmax",
     .value = "y_i = x_i - log sum_j exp(x_j)",
@@ -22,11 +15,8 @@ const th_op th_op_log_softmax = {
     .flags = TH_OP_IN_PLACE,
     .saves = TH_SAVE_OUTPUT(0),
     .shape = th_axis_shape,
-    .forward = th_rows_forward,
-    .backward = th_rows_backward,
-    .kernel = &log_softmax_rows,
-    .plan_size = sizeof(th_rows),
-    .plan = th_rows_plan,
+    TH_ROWS(.forward = TH_ROWS_KERNEL(log_softmax), .forward_cost = 8, .backward = TH_ROWS_KERNEL(log_softmax_backward),
+            .backward_cost = 8),
     .samples = th_axis_samples,
 };
 

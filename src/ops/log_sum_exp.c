@@ -6,14 +6,6 @@
 /* dy/dx_j = exp(x_j) / sum_i exp(x_i) = exp(x_j - y), the softmax:
  * dL/dx_j = dL/dy exp(x_j - y)        one pass (log_sum_exp_backward in kernels/vector/softmax.c).
  * A row of -inf alone has gradient 0. */
-static const th_rows_operation log_sum_exp_rows = {
-    .forward = TH_ROWS_KERNEL(log_sum_exp),
-    .forward_cost = 8,
-    .backward = TH_ROWS_KERNEL(log_sum_exp_backward),
-    .backward_cost = 8,
-    .reduces = true,
-};
-
 const th_op th_op_log_sum_exp = {
     .name = "log_sum_exp",
     .value = "y = log sum_j exp(x_j)",
@@ -22,11 +14,8 @@ const th_op th_op_log_sum_exp = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_SAVE_INPUT(0) | TH_SAVE_OUTPUT(0),
     .shape = th_reduction_shape,
-    .forward = th_rows_forward,
-    .backward = th_rows_backward,
-    .kernel = &log_sum_exp_rows,
-    .plan_size = sizeof(th_rows),
-    .plan = th_rows_plan,
+    TH_ROWS(.forward = TH_ROWS_KERNEL(log_sum_exp), .forward_cost = 8, .backward = TH_ROWS_KERNEL(log_sum_exp_backward),
+            .backward_cost = 8, .reduces = true),
     .samples = th_reduction_samples,
 };
 

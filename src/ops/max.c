@@ -13,14 +13,6 @@ static th_status max_shape(th_call *c)
  * dL/dx_j = dL/dy / k where x_j = y        one pass counts k, one writes
  *                                          (row_max_backward in kernels/vector/reductions.c).
  * Where y is NaN, the NaN elements are those that count. */
-static const th_rows_operation max_rows = {
-    .forward = TH_ROWS_KERNEL(row_max),
-    .forward_cost = 1,
-    .backward = TH_ROWS_KERNEL(row_max_backward),
-    .backward_cost = 2,
-    .reduces = true,
-};
-
 const th_op th_op_max = {
     .name = "max",
     .value = "y = max_j x_j",
@@ -29,11 +21,8 @@ const th_op th_op_max = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_SAVE_INPUT(0) | TH_SAVE_OUTPUT(0),
     .shape = max_shape,
-    .forward = th_rows_forward,
-    .backward = th_rows_backward,
-    .kernel = &max_rows,
-    .plan_size = sizeof(th_rows),
-    .plan = th_rows_plan,
+    TH_ROWS(.forward = TH_ROWS_KERNEL(row_max), .forward_cost = 1, .backward = TH_ROWS_KERNEL(row_max_backward),
+            .backward_cost = 2, .reduces = true),
     .samples = th_reduction_samples,
 };
 

@@ -11,18 +11,6 @@ static th_status rms_norm_shape(th_call *c)
     return th_norm_shape(c, 1);
 }
 
-/* With h = x r, g = dL/dy weight, n elements in a row:
- *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
- *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
- * per row one pass for the mean and the sums of the weight, one for dx (norm_gradient in kernels/vector/norm.c). A row
- * whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
-static const th_rows_operation rms_norm_rows = {
-    .forward = TH_ROWS_KERNEL(rms_norm),
-    .forward_cost = 3,
-    .backward = TH_ROWS_KERNEL(rms_norm_backward),
-    .backward_cost = 6,
-};
-
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
 
 #define ABSENT                                                                                                         \
@@ -39,6 +27,11 @@ static const th_sample rms_norm_samples[] = {
     {0},
 };
 
+/* With h = x r, g = dL/dy weight, n elements in a row:
+ *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
+ *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
+ * per row one pass for the mean and the sums of the weight, one for dx (norm_gradient in kernels/vector/norm.c). A row
+ * whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
 const th_op th_op_rms_norm = {
     .name = "rms_norm",
     .value = "y = x / sqrt(mean(x²) + eps) * weight",
@@ -51,11 +44,8 @@ const th_op th_op_rms_norm = {
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = rms_norm_shape,
-    .forward = th_norm_forward,
-    .backward = th_norm_backward,
-    .kernel = &rms_norm_rows,
-    .plan_size = sizeof(th_norm_rows),
-    .plan = th_norm_plan,
+    TH_NORM(.forward = TH_ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(rms_norm_backward),
+            .backward_cost = 6),
     .samples = rms_norm_samples,
 };
 

@@ -6,13 +6,6 @@
 /* dL/dx_i = sum_j dL/dy_j dy_j/dx_i,   dy_j/dx_i = y_j (1[i=j] - y_i)
  *         = y_i (dL/dy_i - sum_j dL/dy_j y_j)        one dot product per row, then one pass
  *                                                    (softmax_gradient in kernels/vector/softmax.c) */
-static const th_rows_operation softmax_rows = {
-    .forward = TH_ROWS_KERNEL(softmax),
-    .forward_cost = 8,
-    .backward = TH_ROWS_KERNEL(softmax_backward),
-    .backward_cost = 3,
-};
-
 const th_op th_op_softmax = {
     .name = "softmax",
     .value = "y_i = exp(x_i) / sum_j exp(x_j)",
@@ -22,11 +15,8 @@ const th_op th_op_softmax = {
     .flags = TH_OP_IN_PLACE,
     .saves = TH_SAVE_OUTPUT(0),
     .shape = th_axis_shape,
-    .forward = th_rows_forward,
-    .backward = th_rows_backward,
-    .kernel = &softmax_rows,
-    .plan_size = sizeof(th_rows),
-    .plan = th_rows_plan,
+    TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), .forward_cost = 8, .backward = TH_ROWS_KERNEL(softmax_backward),
+            .backward_cost = 3),
     .samples = th_axis_samples,
 };
 

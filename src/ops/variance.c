@@ -1,22 +1,11 @@
 /* variance: y = sum_j (x_j - m)² / (n - correction) over a set of axes, m the mean.
  * This file: what variance declares to be an operation on rows (shared/rows.h), and its gradient. */
-#include <stddef.h>
-
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 
 /* dL/dx_i = dL/dy sum_j 2 (x_j - m) (1[i=j] - 1/n) / (n - correction),   and sum_j (x_j - m) = 0
  *         = dL/dy 2 (x_i - m) / (n - correction)        the mean of the row again, then one pass
  *                                                       (row_variance_backward in kernels/vector/reductions.c) */
-static const th_rows_operation variance_rows = {
-    .forward = TH_ROWS_KERNEL(row_variance),
-    .forward_cost = 2,
-    .backward = TH_ROWS_KERNEL(row_variance_backward),
-    .backward_cost = 2,
-    .reduces = true,
-    .parameters = offsetof(th_reduction, correction),
-};
-
 const th_op th_op_variance = {
     .name = "variance",
     .value = "y = sum_j (x_j - mean(x))² / (n - correction)",
@@ -25,11 +14,9 @@ const th_op th_op_variance = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_SAVE_INPUT(0),
     .shape = th_reduction_shape,
-    .forward = th_rows_forward,
-    .backward = th_rows_backward,
-    .kernel = &variance_rows,
-    .plan_size = sizeof(th_rows),
-    .plan = th_rows_plan,
+    TH_ROWS(.forward = TH_ROWS_KERNEL(row_variance), .forward_cost = 2,
+            .backward = TH_ROWS_KERNEL(row_variance_backward), .backward_cost = 2, .reduces = true,
+            .parameters = offsetof(th_reduction, correction)),
     .samples = th_reduction_samples,
 };
 

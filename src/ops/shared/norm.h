@@ -1,7 +1,6 @@
 /* What layer_norm and rms_norm share: rows of the last axis (rows.h), a weight and a bias of its length, numbers kept of
  * each row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward
- * only, the kept numbers. An operation names its kernels in a th_rows_operation and has th_norm_plan, th_norm_forward
- * and th_norm_backward. */
+ * only, the kept numbers. */
 #ifndef TH_OPS_SHARED_NORM_H
 #define TH_OPS_SHARED_NORM_H
 
@@ -20,6 +19,14 @@ typedef struct th_norm_rows {
     th_rows rows;
     size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];
 } th_norm_rows;
+
+/* In the descriptor of a norm: all that makes it one, the fields of a th_rows_operation given. */
+#define TH_NORM(...)                                                                                                   \
+    .forward = th_norm_forward, .backward = th_norm_backward, .plan = th_norm_plan, .plan_size = sizeof(th_norm_rows), \
+    .kernel = &(const th_rows_operation)                                                                               \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 
 th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options);
 /* kept: numbers per row. */

@@ -11,6 +11,8 @@
 #ifndef TH_OPS_SHARED_ROWS_H
 #define TH_OPS_SHARED_ROWS_H
 
+#include <stddef.h>
+
 #include "kernels/kernels.h"
 #include "kernels/rows.h"
 #include "tapehead/op.h"
@@ -47,8 +49,7 @@ typedef struct th_rows {
 
 /* -- operations on rows -- */
 
-/* What an operation on the rows of its input x declares, as its th_op.kernel; with it, in the operation's descriptor,
- * th_rows_forward, th_rows_backward, th_rows_plan and a plan_size of sizeof(th_rows). Forward reads x and writes y;
+/* What an operation on the rows of its input x declares, as its th_op.kernel. Forward reads x and writes y;
  * backward reads x and y, where the operation saves them, and dy, and writes dx. Output 1, if there is one, is a few
  * numbers of each row that are kept for backward. The axes are those of the attributes (axes.h). */
 typedef struct th_rows_operation {
@@ -60,6 +61,14 @@ typedef struct th_rows_operation {
 
 /* A kernel's entry in the table, which is another one for each element type and instruction set. */
 #define TH_ROWS_KERNEL(name) _Generic(((th_kernels *)0)->name, th_rows_kernel * : offsetof(th_kernels, name))
+
+/* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
+#define TH_ROWS(...)                                                                                                   \
+    .forward = th_rows_forward, .backward = th_rows_backward, .plan = th_rows_plan, .plan_size = sizeof(th_rows),      \
+    .kernel = &(const th_rows_operation)                                                                               \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 
 void th_rows_plan(const th_call *call, bool backward, void *plan);
 void th_rows_forward(const th_call *call);
