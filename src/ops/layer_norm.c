@@ -1,30 +1,11 @@
 /* layer_norm: y = (x - m) r weight + bias over the last axis, m the mean, r = 1 / sqrt(variance + eps) (Ba et al.
- * 2016). This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in
- * kernels/vector/norm.c. */
+ * 2016). This file: what layer_norm declares to be a norm (shared/norm.h), its gradient, samples. */
 #include "ops/shared/norm.h"
-#include "tapehead/ops.h"
-#include "tensor/elementwise.h"
 
 /* Output 1 keeps m and r. */
 static th_status layer_norm_shape(th_call *c)
 {
     return th_norm_shape(c, 2);
-}
-
-static void layer_norm_forward(const th_call *c)
-{
-    th_norm_forward(c, th_call_kernels(c)->layer_norm);
-}
-
-/* With h = (x - m) r, g = dL/dy weight, n elements in a row:
- *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
- *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
- *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
- * per row one pass for the two means and the sums of the vectors, one for dx. A row whose dL/dy is exactly 0 gets dx =
- * 0 and takes no part in the sums. */
-static void layer_norm_backward(const th_call *c)
-{
-    th_norm_backward(c, th_call_kernels(c)->layer_norm_backward);
 }
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
@@ -55,6 +36,12 @@ static const th_sample layer_norm_samples[] = {
     {0},
 };
 
+/* With h = (x - m) r, g = dL/dy weight, n elements in a row:
+ *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
+ *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
+ *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
+ * per row one pass for the two means and the sums of the vectors, one for dx (norm_gradient in kernels/vector/norm.c).
+ * A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
 const th_op th_op_layer_norm = {
     .name = "layer_norm",
     .value = "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
@@ -68,15 +55,12 @@ const th_op th_op_layer_norm = {
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = layer_norm_shape,
-    .forward = layer_norm_forward,
-    .backward = layer_norm_backward,
-    .scratch = th_norm_scratch,
+    TH_NORM(.forward = TH_ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(layer_norm_backward),
+            .backward_cost = 6),
     .samples = layer_norm_samples,
 };
 
 th_tensor *(th_layer_norm)(th_tensor *x, const th_norm_options *options)
 {
-    const th_norm_attributes attributes = {options ? options->eps : 0};
-    return th_apply(&th_op_layer_norm, &attributes, x, options ? options->weight : NULL,
-                    options ? options->bias : NULL);
+    return th_norm_apply(&th_op_layer_norm, x, options);
 }

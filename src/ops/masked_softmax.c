@@ -47,9 +47,9 @@ static void forward_rows(const th_call *c, masked_rows *m)
     th_rows_finish(&m->rows);
 }
 
-static void forward_body(void *shared, const th_rows_block *b)
+static void forward_body(const th_rows_block *b)
 {
-    const masked_rows *m = shared;
+    const masked_rows *m = b->parameters;
     const th_kernels *kernels = th_call_kernels(m->call);
     const int64_t element = (int64_t)th_dtype_size(m->call->input[SCORES].dtype),
                   queries = m->mask.size[m->mask.ndim - 2];
@@ -100,9 +100,9 @@ typedef struct backward_work {
     bool add;
 } backward_work;
 
-static void backward_body(void *shared, const th_rows_block *b)
+static void backward_body(const th_rows_block *b)
 {
-    const backward_work *work = shared;
+    const backward_work *work = b->parameters;
     work->kernels->masked_softmax_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1],
                                            b->stride[1], b->operand[2], b->stride[2], work->add);
 }

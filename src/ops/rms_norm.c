@@ -1,9 +1,6 @@
 /* rms_norm: y = x r weight over the last axis, r = 1 / sqrt(mean(x²) + eps) (Zhang & Sennrich 2019).
- * This file: shape rule, value, gradient, samples. The walk over rows is in norm.c, the arithmetic of one row in
- * kernels/vector/norm.c. */
+ * This file: what rms_norm declares to be a norm (shared/norm.h), its gradient, samples. */
 #include "ops/shared/norm.h"
-#include "tapehead/ops.h"
-#include "tensor/elementwise.h"
 
 /* Output 1 keeps r. */
 static th_status rms_norm_shape(th_call *c)
@@ -12,21 +9,6 @@ static th_status rms_norm_shape(th_call *c)
         return th_call_fail(c, TH_ERROR_ARGUMENT, "there is no bias in this norm, but one was given: %s",
                             TH_TEXT(&c->input[TH_NORM_BIAS]));
     return th_norm_shape(c, 1);
-}
-
-static void rms_norm_forward(const th_call *c)
-{
-    th_norm_forward(c, th_call_kernels(c)->rms_norm);
-}
-
-/* With h = x r, g = dL/dy weight, n elements in a row:
- *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
- *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
- * per row one pass for the mean and the sums of the weight, one for dx. A row whose dL/dy is exactly 0 gets dx = 0 and
- * takes no part in the sums. */
-static void rms_norm_backward(const th_call *c)
-{
-    th_norm_backward(c, th_call_kernels(c)->rms_norm_backward);
 }
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
@@ -45,6 +27,11 @@ static const th_sample rms_norm_samples[] = {
     {0},
 };
 
+/* With h = x r, g = dL/dy weight, n elements in a row:
+ *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
+ *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
+ * per row one pass for the mean and the sums of the weight, one for dx (norm_gradient in kernels/vector/norm.c). A row
+ * whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
 const th_op th_op_rms_norm = {
     .name = "rms_norm",
     .value = "y = x / sqrt(mean(x²) + eps) * weight",
@@ -57,14 +44,12 @@ const th_op th_op_rms_norm = {
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = rms_norm_shape,
-    .forward = rms_norm_forward,
-    .backward = rms_norm_backward,
-    .scratch = th_norm_scratch,
+    TH_NORM(.forward = TH_ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(rms_norm_backward),
+            .backward_cost = 6),
     .samples = rms_norm_samples,
 };
 
 th_tensor *(th_rms_norm)(th_tensor *x, const th_norm_options *options)
 {
-    const th_norm_attributes attributes = {options ? options->eps : 0};
-    return th_apply(&th_op_rms_norm, &attributes, x, options ? options->weight : NULL, options ? options->bias : NULL);
+    return th_norm_apply(&th_op_rms_norm, x, options);
 }

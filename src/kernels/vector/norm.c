@@ -1,37 +1,36 @@
-/* Layer norm and RMS norm on rows, with their gradients.
+/* Layer norm and RMS norm on rows, with their gradients (th_norm_parameters). What is kept of a row: mean and 1 / std,
+ * for RMS norm 1 / root mean square alone.
  * Row sums are formed in float32's own range: safe for |x| up to 1e17 (row_square_sum). */
 #include "kernels/vector/row.h"
-
-/* What is kept of a row: layer norm 2 numbers (mean, 1 / std), RMS norm 1 (1 / root mean square). */
-TH_INLINE int64_t kept_numbers(bool centred)
-{
-    return centred ? 2 : 1;
-}
 
 TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
 {
     return weight ? row_load(weight, i, n, 0) : lanes_broadcast(1);
 }
 
-/* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. */
-TH_INLINE void norm_rows(bool centred, int64_t rows, int64_t n, double eps, const real *x, int64_t x_row,
-                         const real *weight, const real *bias, real *y, int64_t y_row, real *kept)
+/* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
+TH_INLINE void norm_rows(bool centred, th_rows_block rows)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *from = x + r * x_row;
-        const real mean = centred ? row_sum(from, n) / (real)n : 0;
-        const real variance = row_square_sum(from, n, mean, 1 / (real)n);
-        const real scale = 1 / vec_sqrt(vec_broadcast(variance + (real)eps))[0];
-        if (kept) {
-            kept[kept_numbers(centred) * r] = centred ? mean : scale;
+    const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
+    const real *weight = parameters.weight, *bias = parameters.bias;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        const real mean = centred ? row_sum(x, n) / (real)n : 0;
+        const real variance = row_square_sum(x, n, mean, 1 / (real)n);
+        const real scale = 1 / vec_sqrt(vec_broadcast(variance + (real)parameters.eps))[0];
+        if (rows.operand[TH_ROW_KEPT]) {
+            real *kept = row_at(&rows, TH_ROW_KEPT, r);
+            kept[0] = centred ? mean : scale;
             if (centred)
-                kept[2 * r + 1] = scale;
+                kept[1] = scale;
         }
-        if (!y)
+        if (!rows.operand[TH_ROW_Y])
             continue;
+        real *y = row_at(&rows, TH_ROW_Y, r);
         const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
         for (int64_t i = 0; i < n; i += TH_LANES) {
-            lanes value = row_load(from, i, n, 0);
+            lanes value = row_load(x, i, n, 0);
             if (centred)
                 value = lanes_sub(value, means);
             value = lanes_mul(value, scales);
@@ -39,21 +38,19 @@ TH_INLINE void norm_rows(bool centred, int64_t rows, int64_t n, double eps, cons
                 value = lanes_mul_add(value, weight_or_1(weight, i, n), row_load(bias, i, n, 0));
             else if (weight)
                 value = lanes_mul(value, row_load(weight, i, n, 0));
-            row_store(y + r * y_row, i, n, value);
+            row_store(y, i, n, value);
         }
     }
 }
 
-void TH_KERNEL(layer_norm)(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight,
-                           const void *bias, void *y, int64_t y_row, void *kept)
+void TH_KERNEL(layer_norm)(const th_rows_block *rows)
 {
-    norm_rows(true, rows, n, eps, x, x_row, weight, bias, y, y_row, kept);
+    norm_rows(true, *rows);
 }
 
-void TH_KERNEL(rms_norm)(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight,
-                         const void *bias, void *y, int64_t y_row, void *kept)
+void TH_KERNEL(rms_norm)(const th_rows_block *rows)
 {
-    norm_rows(false, rows, n, eps, x, x_row, weight, bias, y, y_row, kept);
+    norm_rows(false, *rows);
 }
 
 static bool all_zero(const real *x, int64_t n)
@@ -67,26 +64,42 @@ static bool all_zero(const real *x, int64_t n)
     return true;
 }
 
-/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
- * centred; dweight += sum over rows of dy h, dbias += sum over rows of dy. Rows whose dy is exactly 0 take no part. */
-TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *x, int64_t x_row, const real *kept,
-                             const real *weight, const real *dy, int64_t dy_row, real *dx, int64_t dx_row, bool add,
-                             real *dweight, real *dbias)
+/* A sum over the rows of each group: the row of it that the block's rows are added to, 0 before the first. */
+TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *from = x + r * x_row, *gradient = dy + r * dy_row;
-        real *to = dx ? dx + r * dx_row : NULL;
-        if (all_zero(gradient, n)) {
-            if (to && !add)
-                row_fill(to, n, 0);
+    if (!sums)
+        return NULL;
+    real *sum = (real *)sums + rows->first / group * rows->length;
+    if (rows->first % group == 0)
+        row_fill(sum, rows->length, 0);
+    return sum;
+}
+
+/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
+ * centred; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 take no part. dx may be
+ * NULL. */
+TH_INLINE void norm_gradient(bool centred, th_rows_block rows)
+{
+    const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
+    const real *weight = parameters.weight;
+    real *dweight = group_sum(&rows, parameters.dweight, parameters.group),
+         *dbias = group_sum(&rows, parameters.dbias, parameters.group);
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r), *dy = row_at(&rows, TH_ROW_DY, r),
+                   *kept = row_at(&rows, TH_ROW_KEPT, r);
+        real *dx = rows.operand[TH_ROW_DX] ? row_at(&rows, TH_ROW_DX, r) : NULL;
+        if (all_zero(dy, n)) {
+            if (dx && !rows.add)
+                row_fill(dx, n, 0);
             continue;
         }
-        const real mean = centred ? kept[2 * r] : 0, scale = kept[kept_numbers(centred) * r + (centred ? 1 : 0)];
+        const real mean = centred ? kept[0] : 0, scale = kept[centred ? 1 : 0];
         const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
         lanes sum_g = lanes_broadcast(0), sum_gh = lanes_broadcast(0);
         for (int64_t i = 0; i < n; i += TH_LANES) {
-            const lanes d = row_load(gradient, i, n, 0);
-            lanes h = row_load(from, i, n, mean);
+            const lanes d = row_load(dy, i, n, 0);
+            lanes h = row_load(x, i, n, mean);
             if (centred)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
@@ -99,33 +112,29 @@ TH_INLINE void norm_gradient(bool centred, int64_t rows, int64_t n, const real *
             if (dbias)
                 row_put(dbias, i, n, d, true);
         }
-        if (!to)
+        if (!dx)
             continue;
         const lanes minus_mean_g = lanes_broadcast(-lanes_sum(sum_g) / (real)n),
                     minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
         for (int64_t i = 0; i < n; i += TH_LANES) {
-            lanes h = row_load(from, i, n, mean);
+            lanes h = row_load(x, i, n, mean);
             if (centred)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
             const lanes along =
                 lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
-            const lanes rest = lanes_mul_add(row_load(gradient, i, n, 0), weight_or_1(weight, i, n), along);
-            row_put_product(to, i, n, rest, scales, add);
+            const lanes rest = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
+            row_put_product(dx, i, n, rest, scales, rows.add);
         }
     }
 }
 
-void TH_KERNEL(layer_norm_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept,
-                                    const void *weight, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
-                                    bool add, void *dweight, void *dbias)
+void TH_KERNEL(layer_norm_backward)(const th_rows_block *rows)
 {
-    norm_gradient(true, rows, n, x, x_row, kept, weight, dy, dy_row, dx, dx_row, add, dweight, dbias);
+    norm_gradient(true, *rows);
 }
 
-void TH_KERNEL(rms_norm_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept,
-                                  const void *weight, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
-                                  bool add, void *dweight, void *dbias)
+void TH_KERNEL(rms_norm_backward)(const th_rows_block *rows)
 {
-    norm_gradient(false, rows, n, x, x_row, kept, weight, dy, dy_row, dx, dx_row, add, dweight, dbias);
+    norm_gradient(false, *rows);
 }

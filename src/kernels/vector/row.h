@@ -1,11 +1,19 @@
 /* What the kernels of rows share: walking one contiguous row of n elements, 16 lanes at a time. The last lanes of a row
  * are filled up with a number that changes nothing and run through the same code. Products that are added to something
  * are fused explicitly (lanes_mul_add): these loops have branches, across which compilers differ in what they contract.
- */
+ * Kernels work on a copy of their block: a store may change the block itself, for all that a compiler knows, and it
+ * would be read again in every row. */
 #ifndef TH_KERNELS_VECTOR_ROW_H
 #define TH_KERNELS_VECTOR_ROW_H
 
+#include "kernels/rows.h"
 #include "kernels/vector/vector_math.h"
+
+/* Row r of an operand. */
+TH_INLINE real *row_at(const th_rows_block *rows, int operand, int64_t r)
+{
+    return (real *)rows->operand[operand] + r * rows->stride[operand];
+}
 
 /* Elements i .. i + 15 of a row of n, those past its end `fill`. */
 TH_INLINE lanes row_load(const real *x, int64_t i, int64_t n, real fill)

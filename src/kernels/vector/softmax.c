@@ -28,11 +28,14 @@ TH_INLINE real softmax_row(int64_t n, const real *x, real shift, real *y)
     return total;
 }
 
-void TH_KERNEL(softmax)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
+/* y = softmax(x) */
+void TH_KERNEL(softmax)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *from = (const real *)x + r * x_row;
-        softmax_row(n, from, row_largest(from, n), (real *)y + r * y_row);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        softmax_row(n, x, row_largest(x, n), row_at(&rows, TH_ROW_Y, r));
     }
 }
 
@@ -65,12 +68,13 @@ TH_INLINE void softmax_gradient(int64_t n, const real *y, const real *dy, real *
     }
 }
 
-void TH_KERNEL(softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy, int64_t dy_row,
-                                 void *dx, int64_t dx_row, bool add)
+/* dx from y and dy */
+void TH_KERNEL(softmax_backward)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows; r++)
-        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add,
-                         false);
+    const th_rows_block rows = *block;
+    for (int64_t r = 0; r < rows.count; r++)
+        softmax_gradient(rows.length, row_at(&rows, TH_ROW_Y, r), row_at(&rows, TH_ROW_DY, r),
+                         row_at(&rows, TH_ROW_DX, r), rows.add, false);
 }
 
 void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy,
@@ -81,58 +85,67 @@ void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, 
                          true);
 }
 
-void TH_KERNEL(log_softmax)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
+/* y = log softmax(x) */
+void TH_KERNEL(log_softmax)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *from = (const real *)x + r * x_row;
-        real *to = (real *)y + r * y_row;
-        const real largest = row_largest(from, n);
-        const lanes shift = lanes_broadcast(largest),
-                    log_sum = lanes_broadcast(real_log(row_exp_sum(from, n, largest)));
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        real *y = row_at(&rows, TH_ROW_Y, r);
+        const real largest = row_largest(x, n);
+        const lanes shift = lanes_broadcast(largest), log_sum = lanes_broadcast(real_log(row_exp_sum(x, n, largest)));
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_store(to, i, n, lanes_sub(lanes_sub(row_load(from, i, n, 0), shift), log_sum));
+            row_store(y, i, n, lanes_sub(lanes_sub(row_load(x, i, n, 0), shift), log_sum));
     }
 }
 
-void TH_KERNEL(log_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy,
-                                     int64_t dy_row, void *dx, int64_t dx_row, bool add)
+/* dx = dy - exp(y) sum dy */
+void TH_KERNEL(log_softmax_backward)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *value = (const real *)y + r * y_row, *gradient = (const real *)dy + r * dy_row;
-        real *to = (real *)dx + r * dx_row;
-        const lanes minus_sum = lanes_broadcast(-row_sum(gradient, n));
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *y = row_at(&rows, TH_ROW_Y, r), *dy = row_at(&rows, TH_ROW_DY, r);
+        real *dx = row_at(&rows, TH_ROW_DX, r);
+        const lanes minus_sum = lanes_broadcast(-row_sum(dy, n));
         for (int64_t i = 0; i < n; i += TH_LANES) {
-            const lanes softmax = lanes_exp(row_load(value, i, n, 0));
-            row_put(to, i, n, lanes_mul_add(softmax, minus_sum, row_load(gradient, i, n, 0)), add);
+            const lanes softmax = lanes_exp(row_load(y, i, n, 0));
+            row_put(dx, i, n, lanes_mul_add(softmax, minus_sum, row_load(dy, i, n, 0)), rows.add);
         }
     }
 }
 
-void TH_KERNEL(log_sum_exp)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y, int64_t y_row)
+/* y = log sum exp(x), one number a row */
+void TH_KERNEL(log_sum_exp)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *from = (const real *)x + r * x_row;
-        const real largest = row_largest(from, n);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        const real largest = row_largest(x, n);
         const real shift = largest - largest == 0 ? largest : 0; /* infinities come out of exp and log by themselves */
-        ((real *)y)[r * y_row] = shift + real_log(row_exp_sum(from, n, shift));
+        *row_at(&rows, TH_ROW_Y, r) = shift + real_log(row_exp_sum(x, n, shift));
     }
 }
 
-void TH_KERNEL(log_sum_exp_backward)(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *y,
-                                     int64_t y_row, const void *dy, int64_t dy_row, void *dx, int64_t dx_row, bool add)
+/* dx = dy exp(x - y); y and dy are one number a row */
+void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *block)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const real *from = (const real *)x + r * x_row;
-        real *to = (real *)dx + r * dx_row;
-        const real value = ((const real *)y)[r * y_row];
-        if (value == (real)-INFINITY) {
-            if (!add)
-                row_fill(to, n, 0);
+    const th_rows_block rows = *block;
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r);
+        real *dx = row_at(&rows, TH_ROW_DX, r);
+        const real y = *row_at(&rows, TH_ROW_Y, r);
+        if (y == (real)-INFINITY) {
+            if (!rows.add)
+                row_fill(dx, n, 0);
             continue;
         }
-        const lanes shift = lanes_broadcast(value), factor = lanes_broadcast(((const real *)dy)[r * dy_row]);
+        const lanes shift = lanes_broadcast(y), factor = lanes_broadcast(*row_at(&rows, TH_ROW_DY, r));
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_put_product(to, i, n, lanes_exp(lanes_sub(row_load(from, i, n, 0), shift)), factor, add);
+            row_put_product(dx, i, n, lanes_exp(lanes_sub(row_load(x, i, n, 0), shift)), factor, rows.add);
     }
 }
 

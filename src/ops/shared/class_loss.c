@@ -137,16 +137,16 @@ static char *kept_of(const loss_run *run, int64_t row)
     return run->kept ? run->kept + (size_t)row * run->kept_row : NULL;
 }
 
-static void forward_body(void *shared, const th_rows_block *b)
+static void forward_body(const th_rows_block *b)
 {
-    const loss_run *run = shared;
+    const loss_run *run = b->parameters;
     run->kernels->cross_entropy(b->count, b->length, run->given->options->label_smoothing, run->target + b->first,
                                 b->operand[0], b->stride[0], run->loss + b->first, kept_of(run, b->first));
 }
 
-static void backward_body(void *shared, const th_rows_block *b)
+static void backward_body(const th_rows_block *b)
 {
-    const loss_run *run = shared;
+    const loss_run *run = b->parameters;
     const double smoothing = run->given->options->label_smoothing;
     run->kernels->cross_entropy_backward(b->count, b->length, run->factor, smoothing / (double)b->length,
                                          run->factor * (1 - smoothing), run->target + b->first, b->operand[0],
@@ -155,12 +155,12 @@ static void backward_body(void *shared, const th_rows_block *b)
 
 enum { COST = 8 }; /* of an element, most of it an exponential */
 
-static void run_rows(const th_call *call, loss_run *run, th_rows_body *body)
+static void run_rows(const th_call *call, loss_run *run, th_rows_kernel *kernel)
 {
     const th_class_loss *l = run->given;
     run->kernels = th_call_kernels(call);
     run->kept_row = 2 * l->rows.operand[0].element;
-    th_rows_run(call->ctx, &l->rows, COST, th_call_scratch(call, l->scratch), body, run);
+    th_rows_run(call->ctx, &l->rows, COST, th_call_scratch(call, l->scratch), kernel, run);
 }
 
 void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept, double *loss)

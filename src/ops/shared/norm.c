@@ -4,15 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/shared/rows.h"
-#include "ops/shared/scratch.h"
 #include "tensor/elementwise.h"
 
-enum {
-    BLOCK_ROWS =
-        32, /* at least; the gradients of weight and bias are summed in blocks of rows, which are then added in order */
-    BLOCK_ELEMENTS = 8192 /* at least */
-};
+/* The gradients of weight and bias are summed in groups of at least so many rows and elements, whose sums are then added
+ * in order. */
+enum { GROUP_ROWS = 32, GROUP_ELEMENTS = 8192 };
+
+th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options)
+{
+    const th_norm_options given = options ? *options : (th_norm_options){0};
+    return th_apply(op, &(th_norm_attributes){given.eps}, x, given.weight, given.bias);
+}
 
 static th_status check_vector(th_call *c, int i, const char *name)
 {
@@ -55,204 +57,90 @@ th_status th_norm_shape(th_call *c, int kept)
     return TH_OK;
 }
 
+/* -- plan -- */
+
 static bool needs_copy(const th_array *v)
 {
     return v->given && v->size[0] > 1 && v->stride[0] != 1;
 }
 
-/* Weight or bias as the kernels read it, contiguous; NULL when it is not there (in backward: not saved, because nothing
- * that is asked for reads it). */
-static const void *contiguous_vector(const th_call *c, int i, char **scratch)
+/* What the groups of rows have added up for the gradient of a vector. */
+static th_array partial_sums(const th_call *c, int input, const th_rows *rows, void *data)
 {
-    const th_array *v = &c->input[i];
-    if (!v->given || !v->data)
-        return NULL;
-    if (!needs_copy(v))
-        return v->data;
-    th_array copy = *v;
-    copy.stride[0] = 1;
-    copy.data = th_scratch_take(scratch, v->size[0], th_dtype_size(v->dtype));
-    th_copy_array(c->ctx, &copy, v, false);
-    return copy.data;
-}
-
-static size_t vectors_scratch(const th_call *c)
-{
-    size_t bytes = 0;
-    for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
-        if (needs_copy(&c->input[i]))
-            bytes = th_scratch_add(bytes, c->input[i].size[0], th_dtype_size(c->input[i].dtype));
-    return bytes;
-}
-
-static uint32_t last_axis(const th_call *c)
-{
-    return 1u << (c->input[TH_NORM_X].ndim - 1);
-}
-
-/* -- forward -- */
-
-typedef struct forward_work {
-    th_norm_kernel *kernel;
-    double eps;
-    const void *weight, *bias; /* (E) or NULL */
-    char *kept;                /* (rows, numbers per row) or NULL */
-    size_t kept_bytes;         /* of one row */
-    int y;                     /* which operand, or -1 */
-} forward_work;
-
-static int64_t kept_numbers(const th_call *c)
-{
-    return c->output[1].size[c->output[1].ndim - 1];
-}
-
-static void forward_rows(const th_call *c, th_rows *rows)
-{
-    th_rows_init(rows, &c->input[TH_NORM_X], last_axis(c));
-    th_rows_add(rows, &c->input[TH_NORM_X], TH_ROWS_READ);
-    if (c->output[0].given)
-        th_rows_add(rows, &c->output[0], TH_ROWS_WRITE);
-    th_rows_finish(rows);
-}
-
-static void forward_body(void *shared, const th_rows_block *b)
-{
-    const forward_work *work = shared;
-    work->kernel(b->count, b->length, work->eps, b->operand[0], b->stride[0], work->weight, work->bias,
-                 work->y < 0 ? NULL : b->operand[work->y], work->y < 0 ? 0 : b->stride[work->y],
-                 work->kept ? work->kept + (size_t)b->first * work->kept_bytes : NULL);
-}
-
-void th_norm_forward(const th_call *c, th_norm_kernel *kernel)
-{
-    const th_norm_attributes *attributes = c->attributes;
-    char *scratch = c->scratch;
-    forward_work work = {.kernel = kernel, .eps = attributes->eps, .y = c->output[0].given ? 1 : -1};
-    work.weight = contiguous_vector(c, TH_NORM_WEIGHT, &scratch);
-    work.bias = contiguous_vector(c, TH_NORM_BIAS, &scratch);
-    if (c->output[1].given) {
-        work.kept = c->output[1].data;
-        work.kept_bytes = (size_t)kept_numbers(c) * th_dtype_size(c->output[1].dtype);
-    }
-    th_rows rows;
-    forward_rows(c, &rows);
-    th_rows_run(c->ctx, &rows, 3, scratch, forward_body, &work);
-}
-
-/* -- backward -- */
-
-typedef struct backward_work {
-    th_norm_backward_kernel *kernel;
-    th_rows rows;
-    char *scratch;                   /* of the rows, per worker */
-    const char *kept;                /* (rows, numbers per row) */
-    size_t kept_bytes, vector_bytes; /* of one row of kept, of one (E) */
-    const void *weight;              /* (E) or NULL */
-    bool dx, add;
-    char *dweight, *dbias; /* (blocks, E) partial sums, or NULL */
-    int64_t block_rows;
-} backward_work;
-
-/* One block of rows on its way through th_rows_range. */
-typedef struct block_work {
-    const backward_work *work;
-    void *dweight, *dbias; /* (E) or NULL */
-} block_work;
-
-static void backward_body(void *shared, const th_rows_block *b)
-{
-    const block_work *block = shared;
-    const backward_work *work = block->work;
-    work->kernel(b->count, b->length, b->operand[0], b->stride[0], work->kept + (size_t)b->first * work->kept_bytes,
-                 work->weight, b->operand[1], b->stride[1], work->dx ? b->operand[2] : NULL,
-                 work->dx ? b->stride[2] : 0, work->add, block->dweight, block->dbias);
-}
-
-static void backward_blocks(void *shared, int64_t first, int64_t end, int worker)
-{
-    const backward_work *work = shared;
-    for (int64_t i = first; i < end; i++) {
-        block_work block = {.work = work};
-        if (work->dweight)
-            block.dweight = memset(work->dweight + (size_t)i * work->vector_bytes, 0, work->vector_bytes);
-        if (work->dbias)
-            block.dbias = memset(work->dbias + (size_t)i * work->vector_bytes, 0, work->vector_bytes);
-        const int64_t from = i * work->block_rows, to = from + work->block_rows;
-        th_rows_range(&work->rows, from, to < work->rows.rows ? to : work->rows.rows,
-                      work->scratch + (size_t)worker * work->rows.scratch, backward_body, &block);
-    }
-}
-
-/* dx in rows, the gradients of the vectors as one partial sum per block. */
-static void backward_plan(const th_call *c, backward_work *work, int64_t *blocks)
-{
-    th_rows_init(&work->rows, &c->input[TH_NORM_X], last_axis(c));
-    th_rows_add(&work->rows, &c->input[TH_NORM_X], TH_ROWS_READ);
-    th_rows_add(&work->rows, &c->output_gradient[0], TH_ROWS_READ);
-    work->dx = c->input_gradient[TH_NORM_X].given;
-    work->add = c->add[TH_NORM_X];
-    if (work->dx)
-        th_rows_add(&work->rows, &c->input_gradient[TH_NORM_X], work->add ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    th_rows_finish(&work->rows);
-    const int64_t length = work->rows.length > 0 ? work->rows.length : 1;
-    work->block_rows = BLOCK_ELEMENTS / length > BLOCK_ROWS ? BLOCK_ELEMENTS / length : BLOCK_ROWS;
-    *blocks = work->rows.rows / work->block_rows + (work->rows.rows % work->block_rows > 0);
-}
-
-/* What the blocks have added up for the gradient of a vector. */
-static th_array partial_sums(const th_call *c, int input, int64_t blocks, int64_t length, void *data)
-{
+    const int64_t groups = rows->rows / rows->group + (rows->rows % rows->group > 0);
     return (th_array){.given = true,
                       .data = data,
                       .dtype = c->input_gradient[input].dtype,
                       .ndim = 2,
-                      .size = {blocks, length},
-                      .stride = {length, 1}};
+                      .size = {groups, rows->length},
+                      .stride = {rows->length, 1}};
 }
 
-void th_norm_backward(const th_call *c, th_norm_backward_kernel *kernel)
+void th_norm_plan(const th_call *c, bool backward, void *plan)
 {
-    const size_t element = th_dtype_size(c->input[TH_NORM_X].dtype);
-    char *scratch = c->scratch;
-    int64_t blocks;
-    backward_work work = {.kernel = kernel, .kept = c->output[1].data, .kept_bytes = (size_t)kept_numbers(c) * element};
-    backward_plan(c, &work, &blocks);
-    work.vector_bytes = (size_t)work.rows.length * element;
-    work.weight = contiguous_vector(c, TH_NORM_WEIGHT, &scratch);
-    if (c->input_gradient[TH_NORM_WEIGHT].given)
-        work.dweight = th_scratch_take(&scratch, blocks * work.rows.length, element);
-    if (c->input_gradient[TH_NORM_BIAS].given)
-        work.dbias = th_scratch_take(&scratch, blocks * work.rows.length, element);
-    work.scratch = scratch;
-    if (blocks > 0)
-        th_for_rows(c->ctx, blocks, 6 * work.block_rows * (work.rows.length > 0 ? work.rows.length : 1),
-                    backward_blocks, &work);
+    th_norm_rows *p = plan;
+    const th_array *x = &c->input[TH_NORM_X];
+    const size_t element = th_dtype_size(x->dtype);
+    th_rows_of_call(&p->rows, c, backward, 1u << (x->ndim - 1));
+    const int64_t length = p->rows.length > 0 ? p->rows.length : 1;
+    if (backward)
+        p->rows.group = GROUP_ELEMENTS / length > GROUP_ROWS ? GROUP_ELEMENTS / length : GROUP_ROWS;
+    size_t last = th_rows_scratch(c->ctx, &p->rows); /* of the rows first, then of the sums over groups */
+    for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
+        if (needs_copy(&c->input[i]))
+            p->copy[i] = th_plan_scratch(c, c->input[i].size[0], element);
+        if (!backward || !c->input_gradient[i].given)
+            continue;
+        const th_array partial = partial_sums(c, i, &p->rows, NULL);
+        const size_t sums = th_sum_scratch(&c->input_gradient[i], &partial, c->add[i]);
+        p->sums[i] = th_plan_scratch(c, th_array_numel(&partial), element);
+        last = sums > last ? sums : last;
+    }
+    p->rows.place = th_plan_scratch(c, (int64_t)last, 1);
+}
+
+/* Weight or bias as the kernels read it, contiguous; NULL when it is not there (in backward: not saved, because nothing
+ * that is asked for reads it). */
+static const void *contiguous_vector(const th_call *c, int i)
+{
+    const th_norm_rows *plan = c->plan;
+    const th_array *v = &c->input[i];
+    if (!v->given || !v->data || !needs_copy(v))
+        return v->given ? v->data : NULL;
+    th_array copy = *v;
+    copy.stride[0] = 1;
+    copy.data = th_call_scratch(c, plan->copy[i]);
+    th_copy_array(c->ctx, &copy, v, false);
+    return copy.data;
+}
+
+/* -- forward and backward -- */
+
+void th_norm_forward(const th_call *c)
+{
+    const th_norm_attributes *attributes = c->attributes;
+    th_rows_compute(c, false,
+                    &(th_norm_parameters){.eps = attributes->eps,
+                                          .weight = contiguous_vector(c, TH_NORM_WEIGHT),
+                                          .bias = contiguous_vector(c, TH_NORM_BIAS)});
+}
+
+void th_norm_backward(const th_call *c)
+{
+    const th_norm_rows *plan = c->plan;
+    void *sums[TH_NORM_BIAS + 1] = {NULL};
+    for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
+        if (c->input_gradient[i].given)
+            sums[i] = th_call_scratch(c, plan->sums[i]);
+    th_rows_compute(c, true,
+                    &(th_norm_parameters){.weight = contiguous_vector(c, TH_NORM_WEIGHT),
+                                          .dweight = sums[TH_NORM_WEIGHT],
+                                          .dbias = sums[TH_NORM_BIAS],
+                                          .group = plan->rows.group});
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
         if (!c->input_gradient[i].given)
             continue;
-        const th_array partial =
-            partial_sums(c, i, blocks, work.rows.length, i == TH_NORM_WEIGHT ? work.dweight : work.dbias);
-        th_sum_within(c->ctx, &c->input_gradient[i], &partial, c->add[i], scratch);
+        const th_array partial = partial_sums(c, i, &plan->rows, sums[i]);
+        th_sum_within(c->ctx, &c->input_gradient[i], &partial, c->add[i], th_call_scratch(c, plan->rows.place));
     }
-}
-
-size_t th_norm_scratch(const th_call *c, bool backward)
-{
-    size_t bytes = vectors_scratch(c);
-    if (!backward) {
-        th_rows rows;
-        forward_rows(c, &rows);
-        return bytes + th_rows_scratch(c->ctx, &rows);
-    }
-    backward_work work = {0};
-    int64_t blocks;
-    backward_plan(c, &work, &blocks);
-    size_t last = th_rows_scratch(c->ctx, &work.rows); /* of the rows first, then of the sums over blocks */
-    for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
-        if (c->input_gradient[i].given) {
-            const th_array partial = partial_sums(c, i, blocks, work.rows.length, NULL);
-            bytes = th_scratch_add(bytes, blocks * work.rows.length, th_dtype_size(c->input[TH_NORM_X].dtype));
-            last = th_scratch_larger(last, th_sum_scratch(&c->input_gradient[i], &partial, c->add[i]));
-        }
-    return bytes + last;
 }

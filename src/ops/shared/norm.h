@@ -1,10 +1,11 @@
-/* What layer_norm and rms_norm share: rows of the last axis, a weight and a bias of its length, numbers kept of each
- * row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward only,
- * the kept numbers. */
+/* What layer_norm and rms_norm share: rows of the last axis (rows.h), a weight and a bias of its length, numbers kept of
+ * each row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward
+ * only, the kept numbers. */
 #ifndef TH_OPS_SHARED_NORM_H
 #define TH_OPS_SHARED_NORM_H
 
-#include "tapehead/op.h"
+#include "ops/shared/rows.h"
+#include "tapehead/ops.h"
 
 enum { TH_NORM_X, TH_NORM_WEIGHT, TH_NORM_BIAS };
 
@@ -12,17 +13,26 @@ typedef struct th_norm_attributes {
     double eps; /* 0: 1e-5; completed by the shape rule */
 } th_norm_attributes;
 
-/* The kernels that normalise rows and form their gradients. */
-typedef void th_norm_kernel(int64_t rows, int64_t n, double eps, const void *x, int64_t x_row, const void *weight,
-                            const void *bias, void *y, int64_t y_row, void *kept);
-typedef void th_norm_backward_kernel(int64_t rows, int64_t n, const void *x, int64_t x_row, const void *kept,
-                                     const void *weight, const void *dy, int64_t dy_row, void *dx, int64_t dx_row,
-                                     bool add, void *dweight, void *dbias);
+/* What is planned for a call: the rows, and places of a vector's contiguous copy, where it needs one, and of its
+ * gradient's partial sums, by input. */
+typedef struct th_norm_rows {
+    th_rows rows;
+    size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];
+} th_norm_rows;
 
+/* In the descriptor of a norm: all that makes it one, the fields of a th_rows_operation given. */
+#define TH_NORM(...)                                                                                                   \
+    .forward = th_norm_forward, .backward = th_norm_backward, .plan = th_norm_plan, .plan_size = sizeof(th_norm_rows), \
+    .kernel = &(const th_rows_operation)                                                                               \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options);
 /* kept: numbers per row. */
 th_status th_norm_shape(th_call *call, int kept);
-void th_norm_forward(const th_call *call, th_norm_kernel *kernel);
-void th_norm_backward(const th_call *call, th_norm_backward_kernel *kernel);
-size_t th_norm_scratch(const th_call *call, bool backward);
+void th_norm_plan(const th_call *call, bool backward, void *plan);
+void th_norm_forward(const th_call *call);
+void th_norm_backward(const th_call *call);
 
 #endif

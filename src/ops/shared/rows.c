@@ -1,8 +1,10 @@
-/* Rows along axes (rows.h): merging axes, gathering strided rows, scattering results. */
+/* Rows along axes (rows.h): merging axes, gathering strided rows, scattering results, and what operations on rows plan
+ * and run. */
 #include "ops/shared/rows.h"
 
 #include <string.h>
 
+#include "ops/shared/axes.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
@@ -31,7 +33,10 @@ void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
 void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access)
 {
     struct th_rows_operand *operand = &rows->operand[rows->operands++];
+    if (!array)
+        return;
     *operand = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = access};
+    rows->add |= access == TH_ROWS_ADD;
     int outer = 0, inner = 0;
     for (int i = 0; i < array->ndim; i++) {
         if (rows->along >> i & 1)
@@ -44,6 +49,8 @@ void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access)
 void th_rows_add_values(th_rows *rows, const th_array *array)
 {
     struct th_rows_operand *operand = &rows->operand[rows->operands++];
+    if (!array)
+        return;
     *operand = (struct th_rows_operand){
         .data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
     const bool kept = array->ndim == rows->ndim;
@@ -100,7 +107,7 @@ void th_rows_finish(th_rows *rows)
     rows->block = 0;
     for (int i = 0; i < rows->operands; i++) {
         struct th_rows_operand *operand = &rows->operand[i];
-        operand->direct = operand->value || contiguous_rows(rows, operand);
+        operand->direct = operand->element == 0 || operand->value || contiguous_rows(rows, operand);
         if (operand->direct)
             continue;
         if (rows->block == 0) {
@@ -117,8 +124,9 @@ void th_rows_finish(th_rows *rows)
 size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
 {
     size_t bytes;
-    return __builtin_mul_overflow(rows->scratch, (size_t)ctx->threads, &bytes) ? SIZE_MAX
-                                                                               : bytes; /* no arena grants that */
+    if (__builtin_mul_overflow(rows->scratch, (size_t)ctx->threads, &bytes))
+        return INT64_MAX; /* which no arena grants */
+    return bytes;
 }
 
 /* -- moving a block between an operand and scratch memory -- */
@@ -170,7 +178,9 @@ static void move_rows(const th_rows *rows, const struct th_rows_operand *operand
     }
 }
 
-void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratch, th_rows_body *body, void *shared)
+/* The kernel for the rows first .. end-1 in order, on this thread. */
+static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scratch, th_rows_kernel *kernel,
+                      const void *parameters)
 {
     const int last = rows->outer_dims - 1;
     for (int64_t row = first; row < end;) {
@@ -179,14 +189,19 @@ void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratc
             index[i] = rest % rows->outer[i];
             rest /= rows->outer[i];
         }
-        th_rows_block block = {.first = row, .count = end - row, .length = rows->length};
+        th_rows_block block = {
+            .first = row, .count = end - row, .length = rows->length, .add = rows->add, .parameters = parameters};
         if (last >= 0 && rows->outer[last] - index[last] < block.count)
             block.count = rows->outer[last] - index[last];
         if (rows->block > 0 && rows->block < block.count)
             block.count = rows->block;
+        if (rows->group > 0 && rows->group - row % rows->group < block.count)
+            block.count = rows->group - row % rows->group;
         char *memory[TH_ROWS_OPERANDS] = {0};
         for (int i = 0; i < rows->operands; i++) {
             const struct th_rows_operand *operand = &rows->operand[i];
+            if (operand->element == 0)
+                continue;
             memory[i] = operand->data;
             for (int j = 0; j <= last; j++)
                 memory[i] += index[j] * operand->outer[j] * (int64_t)operand->element;
@@ -194,12 +209,12 @@ void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratc
             block.stride[i] = last >= 0 ? operand->outer[last] : 0;
             if (operand->direct)
                 continue;
-            block.operand[i] = (char *)scratch + operand->buffer;
+            block.operand[i] = scratch + operand->buffer;
             if (operand->access != TH_ROWS_WRITE)
                 move_rows(rows, operand, true, block.count, memory[i], block.stride[i], block.operand[i]);
             block.stride[i] = rows->length;
         }
-        body(shared, &block);
+        kernel(&block);
         for (int i = 0; i < rows->operands; i++) {
             const struct th_rows_operand *operand = &rows->operand[i];
             if (!operand->direct && operand->access != TH_ROWS_READ)
@@ -212,23 +227,87 @@ void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratc
 
 typedef struct rows_run {
     const th_rows *rows;
+    int64_t unit; /* rows that go to one thread together */
     char *scratch;
-    th_rows_body *body;
-    void *shared;
+    th_rows_kernel *kernel;
+    const void *parameters;
 } rows_run;
 
 static void rows_task(void *shared, int64_t first, int64_t end, int worker)
 {
     const rows_run *run = shared;
-    th_rows_range(run->rows, first, end, run->scratch + (size_t)worker * run->rows->scratch, run->body, run->shared);
+    const int64_t past = end * run->unit; /* rows and a unit at most: it fits */
+    run_range(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows,
+              run->scratch + (size_t)worker * run->rows->scratch, run->kernel, run->parameters);
 }
 
-void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_body *body,
-                 void *shared)
+void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_kernel *kernel,
+                 const void *parameters)
 {
-    rows_run run = {.rows = rows, .scratch = scratch, .body = body, .shared = shared};
-    int64_t row_cost;
-    if (!th_checked_multiply(rows->length, cost, &row_cost))
-        row_cost = INT64_MAX;
-    th_for_rows(ctx, rows->rows, row_cost > 0 ? row_cost : 1, rows_task, &run);
+    rows_run run = {rows, rows->group > 0 ? rows->group : 1, scratch, kernel, parameters};
+    int64_t unit_cost;
+    if (!th_checked_multiply(rows->length, cost, &unit_cost) || !th_checked_multiply(unit_cost, run.unit, &unit_cost))
+        unit_cost = INT64_MAX;
+    const int64_t units = rows->rows / run.unit + (rows->rows % run.unit > 0);
+    th_for_rows(ctx, units, unit_cost > 0 ? unit_cost : 1, rows_task, &run);
+}
+
+/* -- operations on rows -- */
+
+static const th_array *if_given(const th_array *array, bool wanted)
+{
+    return wanted && array->given ? array : NULL;
+}
+
+void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t along)
+{
+    const uint32_t saves = c->op->saves;
+    const th_array *x = if_given(&c->input[0], !backward || saves & TH_SAVE_INPUT(0)),
+                   *y = if_given(&c->output[0], !backward || saves & TH_SAVE_OUTPUT(0)),
+                   *dy = if_given(&c->output_gradient[0], backward), *dx = if_given(&c->input_gradient[0], backward),
+                   *kept = c->n_outputs > 1 ? if_given(&c->output[1], true) : NULL;
+    th_rows_init(rows, &c->input[0], along);
+    th_rows_add(rows, x, TH_ROWS_READ);
+    if (((const th_rows_operation *)c->op->kernel)->reduces) {
+        th_rows_add_values(rows, y);
+        th_rows_add_values(rows, dy);
+    } else {
+        th_rows_add(rows, y, backward ? TH_ROWS_READ : TH_ROWS_WRITE);
+        th_rows_add(rows, dy, TH_ROWS_READ);
+    }
+    th_rows_add(rows, dx, c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
+    th_rows_add_values(rows, kept);
+    th_rows_finish(rows);
+}
+
+void th_rows_plan(const th_call *c, bool backward, void *plan)
+{
+    th_rows *rows = plan;
+    th_rows_of_call(rows, c, backward, th_along(c));
+    rows->place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, rows), 1);
+}
+
+void th_rows_compute(const th_call *c, bool backward, const void *parameters)
+{
+    const th_rows_operation *operation = c->op->kernel;
+    const size_t entry = backward ? operation->backward : operation->forward;
+    th_rows_kernel *const *kernel = (const void *)((const char *)th_call_kernels(c) + entry);
+    const th_rows *rows = c->plan;
+    th_rows_run(c->ctx, rows, backward ? operation->backward_cost : operation->forward_cost,
+                th_call_scratch(c, rows->place), *kernel, parameters);
+}
+
+static const void *parameters_of(const th_call *c)
+{
+    return (const char *)c->attributes + ((const th_rows_operation *)c->op->kernel)->parameters;
+}
+
+void th_rows_forward(const th_call *c)
+{
+    th_rows_compute(c, false, parameters_of(c));
+}
+
+void th_rows_backward(const th_call *c)
+{
+    th_rows_compute(c, true, parameters_of(c));
 }

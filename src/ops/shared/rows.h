@@ -1,15 +1,22 @@
-/* Rows: what the operations along axes (softmax, norms, reductions) loop over.
+/* Rows: what the operations along axes (softmax, reductions, norms) loop over, and those operations but for what is
+ * their own.
  *
- * A row is the set of elements that differ in the axes `along` only, in row-major order. A row kernel sees contiguous
- * rows, a block of them at a time. Operands whose rows lie contiguous are handed over where they are; rows that lie
- * strided pass through scratch memory, several at once. Nothing here computes. */
+ * A row is the set of elements that differ in the axes `along` only, in row-major order. A row kernel
+ * (kernels/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
+ * where they are; rows that lie strided pass through scratch memory, several at once. Nothing here computes.
+ *
+ * Rows are not a th_nest, which goes through single elements of memory that is there. Here the axes say what belongs
+ * together, a kernel wants it contiguous, and the scratch memory for that is planned where there is no data at all
+ * (shapes only). */
 #ifndef TH_OPS_SHARED_ROWS_H
 #define TH_OPS_SHARED_ROWS_H
 
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+#include "kernels/rows.h"
 #include "tapehead/op.h"
 #include "tensor/context.h"
-
-enum { TH_ROWS_OPERANDS = 4 };
 
 typedef enum th_rows_access {
     TH_ROWS_READ,
@@ -24,25 +31,62 @@ typedef struct th_rows {
     int outer_dims, inner_dims; /* axes between rows, axes within one; neighbours that lie alike are merged */
     int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS];
     int64_t block; /* rows at a time when some operand passes through scratch memory */
+    int64_t group; /* so many rows go through one thread in order, and no block has rows of two groups; 0: any number */
+    bool add;      /* to the operand that is TH_ROWS_ADD */
     int operands;
     struct th_rows_operand {
         char *data;
-        size_t element; /* bytes */
+        size_t element; /* bytes; 0: there is no such operand */
         th_rows_access access;
-        bool value;                                     /* one element per row */
+        bool value;                                     /* a number or a few per row */
         bool direct;                                    /* handed over where it is */
         int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS]; /* strides in elements */
         size_t buffer; /* where its rows are in a worker's scratch memory, when not direct */
     } operand[TH_ROWS_OPERANDS];
     size_t scratch; /* bytes per worker */
+    size_t place;   /* of the scratch memory in a call's */
 } th_rows;
+
+/* -- operations on rows -- */
+
+/* What an operation on the rows of its input x declares, as its th_op.kernel. Forward reads x and writes y;
+ * backward reads x and y, where the operation saves them, and dy, and writes dx. Output 1, if there is one, is a few
+ * numbers of each row that are kept for backward. The axes are those of the attributes (axes.h). */
+typedef struct th_rows_operation {
+    size_t forward, backward;            /* TH_ROWS_KERNEL(name) */
+    int64_t forward_cost, backward_cost; /* of one element, in element visits */
+    bool reduces;                        /* y is one number a row; else it has x's shape */
+    size_t parameters;                   /* where in the attributes the kernels' parameters lie */
+} th_rows_operation;
+
+/* A kernel's entry in the table, which is another one for each element type and instruction set. */
+#define TH_ROWS_KERNEL(name) _Generic(((th_kernels *)0)->name, th_rows_kernel * : offsetof(th_kernels, name))
+
+/* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
+#define TH_ROWS(...)                                                                                                   \
+    .forward = th_rows_forward, .backward = th_rows_backward, .plan = th_rows_plan, .plan_size = sizeof(th_rows),      \
+    .kernel = &(const th_rows_operation)                                                                               \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+void th_rows_plan(const th_call *call, bool backward, void *plan);
+void th_rows_forward(const th_call *call);
+void th_rows_backward(const th_call *call);
+
+/* For an operation that has more to plan or to hand over: the rows of a call, without a place for their scratch memory;
+ * and running its kernel on the rows that its plan begins with. */
+void th_rows_of_call(th_rows *rows, const th_call *call, bool backward, uint32_t along);
+void th_rows_compute(const th_call *call, bool backward, const void *parameters);
+
+/* -- any rows -- */
 
 /* Rows of arrays of this shape along the axes of the bit set `along`. */
 void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along);
-/* The next operand, of that same shape, any strides. */
+/* The next operand, of that same shape, any strides; NULL: there is none. */
 void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access);
-/* The next operand, with one element per row: of that shape with the axes `along` left out or of size 1. Always handed
- * over where it is. */
+/* The next operand, with one number per row: of that shape with the axes `along` left out or of size 1. Or with a few,
+ * contiguous, in the place of those axes. Always handed over where it is. */
 void th_rows_add_values(th_rows *rows, const th_array *array);
 /* After the last operand: merges axes and lays out the scratch memory. */
 void th_rows_finish(th_rows *rows);
@@ -50,18 +94,8 @@ void th_rows_finish(th_rows *rows);
 /* Bytes of scratch memory for th_rows_run. */
 size_t th_rows_scratch(const th_context *ctx, const th_rows *rows);
 
-/* A block of rows: operand[i] of row `first` + r starts at operand[i] + r * stride[i] elements, r < count. */
-typedef struct th_rows_block {
-    int64_t first, count, length;
-    void *operand[TH_ROWS_OPERANDS];
-    int64_t stride[TH_ROWS_OPERANDS];
-} th_rows_block;
-typedef void th_rows_body(void *shared, const th_rows_block *block);
-
-/* body for all rows, threaded in chunks of fixed size. cost: of one element, in element visits. */
-void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_body *body,
-                 void *shared);
-/* body for the rows first .. end-1 in order, on this thread; scratch: rows->scratch bytes. */
-void th_rows_range(const th_rows *rows, int64_t first, int64_t end, void *scratch, th_rows_body *body, void *shared);
+/* The kernel for all rows, threaded in chunks of fixed size. cost: of one element, in element visits. */
+void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_kernel *kernel,
+                 const void *parameters);
 
 #endif

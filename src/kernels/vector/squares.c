@@ -1,29 +1,5 @@
-/* Whole runs of numbers reduced to one: over 16 virtual lanes, combined in a fixed order. */
+/* The sum of squares of a whole run of numbers: over 16 virtual lanes, combined in a fixed order. */
 #include "kernels/vector/vector_math.h"
-
-enum { SUM_BLOCK = 4096 };
-
-/* Lane i holds the sum of elements i, i + 16, ... of at most SUM_BLOCK elements. */
-TH_INLINE lanes sum_block(int64_t n, const real *x)
-{
-    lanes sum = lanes_broadcast(0);
-    int64_t i = 0;
-    for (; i + TH_LANES <= n; i += TH_LANES)
-        sum = lanes_add(sum, lanes_load(x + i));
-    if (i < n)
-        sum = lanes_add(sum, lanes_load_part(x + i, n - i, 0));
-    return sum;
-}
-
-void TH_KERNEL(sum)(int64_t n, const void *x, void *result)
-{
-    const real *from = x;
-    real *to = result;
-    lanes sum = lanes_broadcast(0);
-    for (int64_t i = 0; i < n; i += SUM_BLOCK) /* (blocks, so that rounding errors grow with their number only) */
-        sum = lanes_add(sum, sum_block(n - i < SUM_BLOCK ? n - i : SUM_BLOCK, from + i));
-    *to = lanes_sum(sum);
-}
 
 /* In float64, where the square of a float32 is exact; half a register at a time, which is a whole one of float64. */
 enum { SQUARE_LANES = TH_VECTOR_BYTES / 8, SQUARE_REGISTERS = TH_LANES / SQUARE_LANES };
