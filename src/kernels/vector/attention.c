@@ -43,11 +43,9 @@ TH_INLINE vec add_or_max(vec a, vec b, bool add)
 static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bool add)
 {
     lanes reduced;
-    UNROLL
-    for (int g = 0; g < TH_REGISTERS; g++) {
+    UNROLLED_FOR (int g = 0; g < TH_REGISTERS; g++) {
         vec column[TH_REGISTER_LANES];
-        UNROLL
-        for (int i = 0; i < TH_REGISTER_LANES; i++) {
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
             lanes x = row[g * TH_REGISTER_LANES + i];
             for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
                 for (int r = 0; r < half; r++)
@@ -55,11 +53,9 @@ static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bo
             column[i] = x.part[0];
         }
         transpose_registers(column);
-        UNROLL
-        for (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
-            UNROLL
-        for (int i = 0; i < half; i++)
-            column[i] = add_or_max(column[i], column[i + half], add);
+        UNROLLED_FOR (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
+            UNROLLED_FOR (int i = 0; i < half; i++)
+                column[i] = add_or_max(column[i], column[i + half], add);
         reduced.part[g] = column[0];
     }
     return reduced;
@@ -218,8 +214,7 @@ TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked)
             largest[0] = lanes_max(z, largest[0]);
         } else {
             step = CHAINS * TH_LANES;
-            UNROLL
-            for (int c = 0; c < CHAINS; c++) {
+            UNROLLED_FOR (int c = 0; c < CHAINS; c++) {
                 const lanes z = logits(row, x + c * TH_LANES, false, masked);
                 lanes_store(to + x + c * TH_LANES, z);
                 largest[c] = lanes_max(z, largest[c]);

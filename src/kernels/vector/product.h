@@ -7,12 +7,4 @@
 
 enum { TILE_ROWS = TH_TILE_ROWS(TH_VECTOR_BYTES), TILE_COLUMNS = TH_TILE_COLUMNS(TH_VECTOR_BYTES, (int)sizeof(real)) };
 
-/* Before a loop with a constant number of turns that must disappear, so that its array of vectors stays in registers.
- */
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 #endif

@@ -18,12 +18,10 @@ static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stri
     for (int64_t step = 0; step < k; step += TH_REGISTER_LANES) {
         const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step; /* the last ones overlap */
         vec row[TH_REGISTER_LANES];
-        UNROLL
-        for (int i = 0; i < TH_REGISTER_LANES; i++)
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
             row[i] = *(const vec *)(source + (i < count ? i : count - 1) * stride + first);
         transpose_registers(row);
-        UNROLL
-        for (int i = 0; i < TH_REGISTER_LANES; i++)
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
             *(vec *)(panel + (first + i) * width) = row[i];
     }
 }

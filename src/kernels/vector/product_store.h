@@ -32,25 +32,19 @@ TH_INLINE void store(int rows, int registers, vec sum[TILE_ROWS][4], const tile_
 {
     if (t->columns < registers * TH_REGISTER_LANES) {
         real part[TILE_ROWS][WIDE_COLUMNS];
-        UNROLL
-        for (int i = 0; i < rows; i++)
-            UNROLL
-        for (int j = 0; j < registers; j++)
-            *(vec *)&part[i][j * TH_REGISTER_LANES] = sum[i][j];
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                *(vec *)&part[i][j * TH_REGISTER_LANES] = sum[i][j];
         store_part(rows, part, t);
         return;
     }
     if (t->init)
-        UNROLL
-    for (int i = 0; i < rows; i++)
-        UNROLL
-    for (int j = 0; j < registers; j++)
-        sum[i][j] = *(const vec *)(t->init + i * t->init_row + j * TH_REGISTER_LANES) + sum[i][j];
-    UNROLL
-    for (int i = 0; i < rows; i++)
-        UNROLL
-    for (int j = 0; j < registers; j++)
-        *(vec *)(t->c + i * t->c_row + j * TH_REGISTER_LANES) = sum[i][j];
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                sum[i][j] = *(const vec *)(t->init + i * t->init_row + j * TH_REGISTER_LANES) + sum[i][j];
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            *(vec *)(t->c + i * t->c_row + j * TH_REGISTER_LANES) = sum[i][j];
 }
 
 #endif

@@ -18,29 +18,22 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
                              const real *b, int64_t b_row, vec sum[TILE_ROWS][4])
 {
     const real *group[4] = {a, a + 3 * a_row, a + 6 * a_row, a + 9 * a_row};
-    UNROLL
-    for (int i = 0; i < rows; i++)
-        UNROLL
-    for (int j = 0; j < registers; j++)
-        sum[i][j] = (vec){0};
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            sum[i][j] = (vec){0};
     for (int64_t step = 0; step < k; step++) {
         vec columns[4];
-        UNROLL
-        for (int j = 0; j < registers; j++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
             columns[j] = *(const vec *)(b + j * TH_REGISTER_LANES);
-        UNROLL
-        for (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
+        UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
             __builtin_prefetch(b + TILE_AHEAD * b_row + j);
-        UNROLL
-        for (int i = 0; i < rows; i++) {
+        UNROLLED_FOR (int i = 0; i < rows; i++) {
             const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would stay an addition) */
-            UNROLL
-            for (int j = 0; j < registers; j++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
                 sum[i][j] += broadcast * columns[j];
         }
         b += b_row;
-        UNROLL
-        for (int g = 0; g < (rows + 2) / 3; g++)
+        UNROLLED_FOR (int g = 0; g < (rows + 2) / 3; g++)
             group[g] += a_col;
     }
 }

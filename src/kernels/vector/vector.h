@@ -34,6 +34,13 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 
 #define TH_INLINE static inline __attribute__((always_inline))
 
+/* A loop with a constant number of turns that must disappear, so that its array of vectors stays in registers. */
+#ifdef __clang__
+#define UNROLLED_FOR _Pragma("clang loop unroll(full)") for
+#else
+#define UNROLLED_FOR _Pragma("GCC unroll 16") for
+#endif
+
 #define TH_PASTE_(a, b) a##_##b
 #define TH_PASTE(a, b) TH_PASTE_(a, b)
 /* The name of this instance's `name`: th_exp_f32_avx2 for TH_KERNEL(exp). */
