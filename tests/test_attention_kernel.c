@@ -141,8 +141,8 @@ typedef struct operand {
     bool owns;
 } operand;
 
-enum { Q, K, V, O, LSE, LENS, KEEP, ADDITIVE, DO, DLSE, DQ, DK, DV, DADDITIVE, WEIGHTS, OPERANDS };
-static const int results[] = {O, LSE, DQ, DK, DV, DADDITIVE, WEIGHTS};
+enum { Q, K, V, O, LSE, LENS, KEEP, ADDITIVE, DO, DLSE, DQ, DK, DV, DADDITIVE, OPERANDS };
+static const int results[] = {O, LSE, DQ, DK, DV, DADDITIVE};
 enum { RESULTS = sizeof results / sizeof *results };
 
 typedef struct problem {
@@ -246,7 +246,6 @@ static void make_rows(problem *p)
     }
     make(p, O, o, order), make(p, DO, o, order);
     make(p, LSE, row, in_order), make(p, DLSE, row, in_order);
-    make(p, WEIGHTS, (dims){{p->batch, p->heads, p->group, p->queries, p->keys}}, in_order);
     for (int which = Q; which <= V; which++)
         if (p->operands[which].owns)
             fill(p, which, -1.5, 1.5);
@@ -255,8 +254,7 @@ static void make_rows(problem *p)
     for (int which = DQ; which <= DV; which++)
         if (p->operands[which].owns)
             fill(p, which, -1, 1); /* what is there before */
-    for (int i = 0; i < 2; i++)
-        fill(p, (int[]){O, WEIGHTS}[i], 5, 6);
+    fill(p, O, 5, 6);
 }
 
 static void make_masks(problem *p)
@@ -375,9 +373,6 @@ static void run(problem *p, const th_machine *machine, int threads)
     void *space = make_workspace(th_attention_backward_workspace(machine, p->dtype, &p->attention, threads));
     th_attention_backward(machine, p->dtype, &p->attention, threads, space);
     free(space);
-    space = make_workspace(th_attention_weights_workspace(machine, p->dtype, &p->attention, threads));
-    th_attention_weights(machine, p->dtype, &p->attention, &p->operands[WEIGHTS].view, threads, space);
-    free(space);
 }
 
 /* -- the definition -- */
@@ -450,7 +445,6 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
         *expected_at(p, e, O, b, h, g, t, d) = 0;
     for (int64_t s = 0; s < p->keys; s++) {
         weight[s] = any ? weight[s] / sum : 0;
-        *expected_at(p, e, WEIGHTS, b, h, g, t, s) = weight[s];
         const double m = multiplier(p, b, h, g, t, s);
         dz[s] = 0;
         for (int64_t d = 0; d < p->value_width; d++) {
@@ -501,8 +495,8 @@ static expected define(const problem *p)
     return e;
 }
 
-static const char *const names[OPERANDS] = {"q",  "k",    "v",  "o",  "lse", "lens",      "keep",   "additive",
-                                            "do", "dlse", "dq", "dk", "dv",  "dadditive", "weights"};
+static const char *const names[OPERANDS] = {"q",        "k",  "v",    "o",  "lse", "lens", "keep",
+                                            "additive", "do", "dlse", "dq", "dk",  "dv",   "dadditive"};
 
 static void compare(const problem *p, const expected *e, const char *isa)
 {
@@ -620,8 +614,7 @@ START_TEST(bits_depend_on_no_batch)
                                                   &a->log_sum_exp_gradient,
                                                   &a->q_gradient,
                                                   &a->k_gradient,
-                                                  &a->v_gradient,
-                                                  &one.operands[WEIGHTS].view};
+                                                  &a->v_gradient};
             for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
                 if (arrays[i]->data)
                     arrays[i]->data = (char *)arrays[i]->data + b * arrays[i]->item[0] * 4;
@@ -702,7 +695,6 @@ static void compare_what_is_independent(const problem *p, const problem *q, cons
                     assert_same_element(p, q, O, b, h, g, t, p->value_width, x);
                     assert_same_element(p, q, LSE, b, h, g, t, 1, x);
                     assert_same_element(p, q, DQ, b, h, g, t, p->width, x);
-                    assert_same_element(p, q, WEIGHTS, b, h, g, t, p->keys, x);
                     if (p->c.additive == PER_ITEM)
                         assert_same_element(p, q, DADDITIVE, b, h, g, t, p->keys, x);
                 }
@@ -809,9 +801,9 @@ static int64_t check_queries_without_keys(const problem *p)
                     if (row_sees_anything(p, b, h, g, t))
                         continue;
                     count++;
-                    const bool right =
-                        get(p, LSE, b, h, g, t, 0) == -INFINITY && row_is_0(p, O, b, h, g, t, p->value_width) &&
-                        row_is_0(p, DQ, b, h, g, t, p->width) && row_is_0(p, WEIGHTS, b, h, g, t, p->keys);
+                    const bool right = get(p, LSE, b, h, g, t, 0) == -INFINITY &&
+                                       row_is_0(p, O, b, h, g, t, p->value_width) &&
+                                       row_is_0(p, DQ, b, h, g, t, p->width);
                     if (!right)
                         ck_abort_msg("%s: query %d", p->c.name, (int)t);
                 }

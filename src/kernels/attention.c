@@ -10,7 +10,6 @@ enum {
     CHUNK_KEYS =
         128, /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache for all rows */
     ALIGNMENT = 64,     /* bytes */
-    WEIGHTS_ROWS = 240, /* queries of a task that computes weights: they share packed keys */
     TASK = 200000,      /* multiply-adds of a task, if there are enough items: some 5 µs */
     ITEM = 5000,        /* that what else is done for an item takes as long as */
     TASKS_PER_THREAD = 4
@@ -406,96 +405,4 @@ void th_attention_columns_product(const attention_plan *p, const attention_block
                                     .c_row = to->stride};
         multiply(p, &product, true, b->finite, (const char *)weights + at);
     }
-}
-
-/* -- weights on request -- */
-
-typedef struct weights_memory {
-    attention_copy q;   /* (BLOCK_ROWS, D) */
-    attention_panels k; /* (D, STRIPE) */
-    void *scores;       /* (BLOCK_ROWS, STRIPE) */
-    int64_t stride;
-    void *log_sum_exp; /* (BLOCK_ROWS) */
-} weights_memory;
-
-typedef struct weights_work {
-    attention_plan plan;
-    const th_attention_array *weights;
-    char *workspace;
-    size_t worker_bytes;
-    int64_t chunks; /* of WEIGHTS_ROWS queries */
-} weights_work;
-
-static size_t take_weights_memory(const attention_plan *p, void *workspace, weights_memory *m)
-{
-    attention_space space = {.base = workspace};
-    const int64_t keys = th_item_min(p->a->keys, STRIPE);
-    m->stride = th_attention_stride(keys);
-    m->q = th_attention_take_copy(p, &space, BLOCK_ROWS, p->a->width);
-    m->k = th_attention_take_panels(p, &space, keys, p->a->width);
-    m->scores = th_attention_take(&space, BLOCK_ROWS, m->stride, p->size);
-    m->log_sum_exp = th_attention_take(&space, BLOCK_ROWS, 1, p->size);
-    return space.used;
-}
-
-size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
-{
-    const attention_plan p = th_attention_plan(machine, dtype, a);
-    weights_memory m;
-    size_t bytes;
-    return __builtin_mul_overflow(take_weights_memory(&p, NULL, &m), (size_t)threads, &bytes) ? SIZE_MAX : bytes;
-}
-
-/* The weights of a block of queries against a stripe; seen: some of it is visible. */
-static void block_weights(const weights_work *work, weights_memory *m, const attention_item *item,
-                          const attention_block *block, int64_t count, bool seen)
-{
-    const attention_plan *p = &work->plan;
-    const th_attention_array *lse = &p->a->log_sum_exp, *weights = work->weights;
-    char *to = th_attention_at(weights, item, block->query, block->start, p->size);
-    p->kernels->product_copy(block->rows, count, th_zero(p->size), 0, 0, to, weights->row, weights->column);
-    if (!seen)
-        return;
-    th_attention_load(p, &m->q, 0, &p->a->q, item, block->query, block->rows);
-    th_attention_scores(p, block, &m->q, &m->k, m->scores, m->stride);
-    p->kernels->product_copy(block->rows, 1, th_attention_at(lse, item, block->query, 0, p->size), lse->row, 0,
-                             m->log_sum_exp, 1, 0);
-    th_attention_rows rows = th_attention_block_rows(p, item, block, m->scores, m->stride);
-    rows.dropout = NULL;
-    p->kernels->attention_gradient(&rows, m->log_sum_exp, NULL, 0, NULL);
-    p->kernels->attention_store(block->rows, th_item_min(block->end, count) - block->begin,
-                                (char *)m->scores + block->begin * p->size, m->stride,
-                                to + block->begin * weights->column * p->size, weights->row, weights->column, false);
-}
-
-static void weights_task(void *shared, int64_t index, int worker)
-{
-    const weights_work *work = shared;
-    const attention_plan *p = &work->plan;
-    const attention_item item = th_attention_item(p->a, index / work->chunks);
-    const int64_t query = index % work->chunks * WEIGHTS_ROWS, past = th_item_min(query + WEIGHTS_ROWS, p->a->queries);
-    weights_memory m;
-    take_weights_memory(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
-    for (int64_t start = 0; start < p->a->keys; start += STRIPE) {
-        const int64_t count = th_item_min(p->a->keys - start, STRIPE);
-        bool packed = false;
-        for (int64_t t = query; t < past; t += BLOCK_ROWS) {
-            attention_block block;
-            const bool seen = th_attention_block(p, &item, t, th_item_min(past - t, BLOCK_ROWS), start, count, &block);
-            if (seen && !packed)
-                th_attention_pack(p, &m.k, &p->a->k, &item, start, 0, count);
-            packed |= seen;
-            block_weights(work, &m, &item, &block, count, seen);
-        }
-    }
-}
-
-void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a,
-                          const th_attention_array *weights, int threads, void *workspace)
-{
-    weights_work work = {.plan = th_attention_plan(machine, dtype, a), .weights = weights, .workspace = workspace};
-    weights_memory m;
-    work.worker_bytes = take_weights_memory(&work.plan, NULL, &m);
-    work.chunks = th_item_parts(a->queries, WEIGHTS_ROWS);
-    th_parallel(threads, work.plan.items * work.chunks, weights_task, &work);
 }

@@ -1,4 +1,4 @@
-/* Scaled dot-product attention, fused: value, gradients and weights over strided memory, float32 and float64.
+/* Scaled dot-product attention, fused: value and gradients over strided memory, float32 and float64.
  *
  *     o = dropout(softmax(scale q kᵀ + mask)) v
  *
@@ -67,7 +67,6 @@ typedef struct th_attention {
  * is more than a size_t holds. Only sizes, flags and which operands are given are looked at. */
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
-size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 
 /* o and log_sum_exp. */
 void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
@@ -76,9 +75,5 @@ void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_at
 /* The gradients, from q, k, v, o, log_sum_exp and the cotangents. */
 void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
                            void *workspace);
-
-/* The weights (N, T, S) before dropout, from q, k and log_sum_exp; exactly 0 where hidden. */
-void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a,
-                          const th_attention_array *weights, int threads, void *workspace);
 
 #endif
