@@ -279,7 +279,7 @@ size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
 
 void *th_call_scratch(const th_call *call, size_t place)
 {
-    return ((const th_frame *)call)->scratch + place;
+    return call->scratch ? (char *)call->scratch + place : NULL;
 }
 
 /* Copies of operands for an operation that wants contiguous memory. */
