@@ -13,7 +13,7 @@
 #include "kernels/philox.h"
 #include "kernels/visible.h"
 
-/* Queries of one item against consecutive keys; column x of the buffer is key x of those. */
+/* Queries of one head against consecutive keys; column x of the buffer is key x of those. */
 typedef struct th_attention_rows {
     int64_t rows;
     int64_t begin, end;       /* the columns worked on: multiples of TH_LANES */

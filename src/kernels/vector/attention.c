@@ -7,7 +7,7 @@
  * on what is hidden. */
 #include "kernels/attention_rows.h"
 #include "kernels/vector/philox.h"
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/transpose.h"
 #include "kernels/vector/visible.h"
 
 enum {

@@ -5,8 +5,8 @@
 #include <immintrin.h>
 
 #include "kernels/vector/bfloat16.h"
-#include "kernels/vector/product_store.h"
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/product.h"
+#include "kernels/vector/transpose.h"
 
 typedef uint32_t pair; /* of bfloat16 numbers: the even step of k in the low half, the odd one in the high half */
 typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));

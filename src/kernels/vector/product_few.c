@@ -1,7 +1,8 @@
 /* A few rows times a matrix whose columns are contiguous in memory (a dense layer at one position, y = x W^T): what
  * counts is reading B once, so blocks of it are transposed in registers and used up there. The sums are the
  * micro-kernel's: one fused multiply-add per element and step of k, from 0, in order. */
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/product.h"
+#include "kernels/vector/transpose.h"
 
 enum { GROUPS = 2, FEW_AHEAD = 256 / (int)sizeof(real) /* elements: four cache lines */ };
 

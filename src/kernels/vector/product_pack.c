@@ -1,6 +1,7 @@
 /* Packing the operands of a matrix product into panels that the micro-kernel walks with constant strides, and copying
  * blocks of C that it cannot write directly. Nothing here computes. */
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/product.h"
+#include "kernels/vector/transpose.h"
 
 enum { PACK_AHEAD = 8 }; /* steps that the next lines are asked for in advance: each step may be on another page */
 

@@ -1,7 +1,7 @@
 /* The micro-kernel of matrix products: a tile of C in registers, one fused multiply-add per element and step of k, from
  * 0, in order. Everything that multiplies matrices comes down to this loop; edges run it with fewer rows or registers,
  * never another one. */
-#include "kernels/vector/product_store.h"
+#include "kernels/vector/product.h"
 
 /* Up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other. */
 enum { WIDE_ROWS = 3 };

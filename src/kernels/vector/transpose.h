@@ -1,8 +1,8 @@
 /* Transposing as many registers as one has elements, in registers. */
-#ifndef TH_KERNELS_VECTOR_PRODUCT_TRANSPOSE_H
-#define TH_KERNELS_VECTOR_PRODUCT_TRANSPOSE_H
+#ifndef TH_KERNELS_VECTOR_TRANSPOSE_H
+#define TH_KERNELS_VECTOR_TRANSPOSE_H
 
-#include "kernels/vector/product.h"
+#include "kernels/vector/vector.h"
 
 enum {
     QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles inside of those are the cheap ones */
