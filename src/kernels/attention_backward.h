@@ -1,5 +1,5 @@
-/* What the two passes of attention's backward share: the gradients of q, k and v (attention_backward.c), and that of the
- * additive mask (attention_mask_gradient.c). */
+/* What the two passes of attention's backward share: the gradients of q, k and v (attention_backward.c), and that of
+ * the additive mask (attention_mask_gradient.c). */
 #ifndef TH_KERNELS_ATTENTION_BACKWARD_H
 #define TH_KERNELS_ATTENTION_BACKWARD_H
 

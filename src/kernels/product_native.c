@@ -1,10 +1,10 @@
 /* Products by our own micro-kernel: how one is cut into blocks of C, which operands are packed, by whom, and where they
- * lie then (the plan), and running that. No choice of the plan can change a bit of the result: every element is the same
- * sequence of operations in all of them.
+ * lie then (the plan), and running that. No choice of the plan can change a bit of the result: every element is the
+ * same sequence of operations in all of them.
  *
  * As in GotoBLAS (Goto & van de Geijn 2008) packed operands lie in panels as wide as a tile of the micro-kernel. A task
- * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them packed
- * by the team where several tasks share them. B is taken
+ * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them
+ * packed by the team where several tasks share them. B is taken
  *  - in place, where its rows are contiguous and it is small enough to stay in a cache;
  *  - in place, transposed in registers, where C has very few rows;
  *  - by the task, a few panels at a time, where only one block of rows needs them;

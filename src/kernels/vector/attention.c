@@ -100,6 +100,7 @@ TH_INLINE lanes replace_hidden(lanes z, lanes x, vec replacement)
 
 /* -- forward -- */
 
+/* Whether the row sees any key: looked at one by one. */
 static bool any_visible(const score_row row)
 {
     for (int64_t x = row.visible.keys.first; x < row.visible.keys.past; x++)

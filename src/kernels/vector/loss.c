@@ -13,7 +13,7 @@ TH_INLINE double double_mul_add(double a, double b, double c)
 
 /* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log
  * sum exp(x) = m + log(sum). A row's loss is a double: m - x[target] of finite logits can be twice the largest float.
- * target < 0: the row does not count. */
+ * target < 0: the row does not count. kept (rows, 2), or NULL: m, 1 / sum. */
 void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x,
                               int64_t x_row, double *loss, void *kept)
 {
@@ -49,7 +49,7 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
     }
 }
 
-/* dx = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
+/* dx, or += with add, = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
 void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
                                        const int64_t *target, const void *x, int64_t x_row, const void *kept, void *dx,
                                        int64_t dx_row, bool add)
@@ -73,6 +73,7 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, d
     }
 }
 
+/* y = x / number; parameters: a double */
 void TH_KERNEL(divide_by)(int64_t n, void *const *operands, const void *parameters)
 {
     real *y = operands[0];
@@ -86,6 +87,7 @@ void TH_KERNEL(divide_by)(int64_t n, void *const *operands, const void *paramete
     }
 }
 
+/* y = (a - b)² */
 void TH_KERNEL(squared_difference)(int64_t n, void *const *operands, const void *parameters)
 {
     (void)parameters;
@@ -97,6 +99,7 @@ void TH_KERNEL(squared_difference)(int64_t n, void *const *operands, const void 
     }
 }
 
+/* y = (a - b) number; parameters: a double */
 void TH_KERNEL(scaled_difference)(int64_t n, void *const *operands, const void *parameters)
 {
     real *y = operands[0];

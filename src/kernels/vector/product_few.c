@@ -76,6 +76,7 @@ TH_INLINE void multiply_rows(int rows, const th_product_block *block)
         multiply_columns(rows, block, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS);
 }
 
+/* The same with at most TH_FEW_ROWS rows, and B the other way round: element (k, j) is at b[k + j * b_panel]. */
 void TH_KERNEL(product_few_rows)(const th_product_block *block)
 {
     if (block->m == 1)

@@ -36,7 +36,8 @@ static void pack_rows_panel(int64_t k, int64_t count, const real *source, int64_
                   panel + i, width);
 }
 
-/* Panels of TILE_ROWS rows of A, m x k: element (i, k) of panel p goes to panels[(p * k + step) * TILE_ROWS + i]. */
+/* Panels of TILE_ROWS rows of A, m x k: element (i, step) of panel p goes to panels[(p * k + step) * TILE_ROWS + i].
+ * `row` and `column` are strides. Behind the last panel there is room for a register. */
 void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t row, int64_t column, void *packed)
 {
     const real *a = matrix;
@@ -58,8 +59,8 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
 }
 
 /* Panels of TILE_COLUMNS columns of B, k x n: element (step, j) of panel p goes to panels[p * stride + step *
- * TILE_COLUMNS + j]. The last panel is filled up with zeros or with numbers of its own last column; no product of those
- * is ever stored. */
+ * TILE_COLUMNS + j]; room behind them as above. The last panel is filled up with zeros or with numbers of its own last
+ * column; no product of those is ever stored. */
 void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t row, int64_t column, void *packed,
                                int64_t stride)
 {

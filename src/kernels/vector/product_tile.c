@@ -126,6 +126,7 @@ static void multiply_panel(const th_product_block *block, tile_operands *t, cons
     }
 }
 
+/* A block of C, as product_block.h describes it. */
 void TH_KERNEL(product_block)(const th_product_block *block)
 {
     const real *b = block->b;

@@ -5,32 +5,10 @@
 
 #include <immintrin.h>
 
-TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
-{
-    return (vec_word)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-}
-
 #if TH_REAL_BITS == 32
-
-TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
-{
-    return (vec)_mm512_mask_loadu_ps((__m512)vec_broadcast(fill), (__mmask16)((1u << n) - 1), p);
-}
-
-TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
-{
-    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
-
-TH_INLINE vec vec_max(vec a, vec b)
-{
-    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
-}
-
-TH_INLINE vec vec_min(vec a, vec b)
-{
-    return (vec)_mm512_min_ps((__m512)a, (__m512)b);
-}
+#define NATIVE(name) _mm512_##name##_ps
+typedef __m512 native;
+typedef __mmask16 native_mask;
 
 TH_INLINE real vec_sum(vec x)
 {
@@ -43,39 +21,37 @@ TH_INLINE real vec_largest(vec x)
     return largest_8(maximum_8(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),
                                __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)));
 }
-
 #else
+#define NATIVE(name) _mm512_##name##_pd
+typedef __m512d native;
+typedef __mmask8 native_mask;
+#define vec_sum sum_8
+#define vec_largest largest_8
+#endif
 
 TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
 {
-    return (vec)_mm512_mask_loadu_pd((__m512d)vec_broadcast(fill), (__mmask8)((1u << n) - 1), p);
+    return (vec)NATIVE(mask_loadu)((native)vec_broadcast(fill), (native_mask)((1u << n) - 1), p);
 }
 
 TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
 {
-    return (vec)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+    return (vec)NATIVE(fmadd)((native)a, (native)b, (native)c);
 }
 
 TH_INLINE vec vec_max(vec a, vec b)
 {
-    return (vec)_mm512_max_pd((__m512d)a, (__m512d)b);
+    return (vec)NATIVE(max)((native)a, (native)b);
 }
 
 TH_INLINE vec vec_min(vec a, vec b)
 {
-    return (vec)_mm512_min_pd((__m512d)a, (__m512d)b);
+    return (vec)NATIVE(min)((native)a, (native)b);
 }
 
-TH_INLINE real vec_sum(vec x)
+TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
 {
-    return sum_8(x);
+    return (vec_word)_mm512_mul_epu32((__m512i)a, (__m512i)b);
 }
-
-TH_INLINE real vec_largest(vec x)
-{
-    return largest_8(x);
-}
-
-#endif
 
 #endif

@@ -138,8 +138,8 @@ void TH_KERNEL(log_sum_exp_backward)(int64_t rows, int64_t n, const void *x, int
 
 /* -- masked -- */
 
-/* One row, of which what the mask hides gets 0. Blocks are counted from key 0 whatever the first visible key is, so that
- * a mask gives the same bits in whichever form it comes. */
+/* One row, of which what the mask hides gets 0. Blocks are counted from key 0 whatever the first visible key is, so
+ * that a mask gives the same bits in whichever form it comes. */
 void TH_KERNEL(masked_softmax)(int64_t n, const th_visible_row *row, const void *x, void *y)
 {
     const real *from = x;

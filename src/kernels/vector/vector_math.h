@@ -1,8 +1,8 @@
 /* What kernels compute with: arithmetic and elementary functions on registers (`vec`) and on 16 virtual lanes
  * (`lanes`), for both element types.
  *
- * The elementary functions are our own, so that results depend neither on a version of libm nor on the processor: every
- * instance computes the same operations in the same order. */
+ * The elementary functions are our own, so that results depend on no version of libm: every instance computes the same
+ * operations in the same order (but where there is no fused multiply-add, float32 rounds once more). */
 #ifndef TH_KERNELS_VECTOR_MATH_H
 #define TH_KERNELS_VECTOR_MATH_H
 

@@ -30,8 +30,8 @@ TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
     return mask;
 }
 
-/* 16 numbers of a row of a mask one by one, 0 from `past` on. (Functions of their own: inlined they would be most of the
- * code around them.) */
+/* 16 numbers of a row of a mask one by one, 0 from `past` on. (Functions of their own: inlined they would be most of
+ * the code around them.) */
 static __attribute__((noinline, unused)) lanes additive_gathered(const real *row, int64_t stride, int64_t x,
                                                                  int64_t past)
 {
@@ -80,8 +80,8 @@ TH_INLINE bool at_edge(const th_visible_row *row, int64_t x)
     return x < row->keys.first || x + TH_LANES > row->keys.past;
 }
 
-/* Which of the keys x .. x + 15 are visible, and their additive terms, 0 where there are none. edge: as at_edge says, or
- * true; masked: keep or additive may be given. */
+/* Which of the keys x .. x + 15 are visible, and their additive terms, 0 where there are none. edge: as at_edge says,
+ * or true; masked: keep or additive may be given. */
 TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edge, bool masked, lanes *additive)
 {
     lane_mask visible;
