@@ -3,10 +3,11 @@
 
 /* Consecutive queries of a head against the keys start .. start + count - 1. */
 typedef struct queries {
-    const th_attention *a;
-    int64_t query;      /* the first */
+    th_key_range edges;
+    int64_t place;      /* of the first, counted from start as the keys are */
     const char *length; /* its number of valid keys; NULL: all keys count */
     int64_t length_bytes;
+    bool length_64;
     int64_t start, count;
 } queries;
 
@@ -14,10 +15,11 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
                             int64_t count)
 {
     const int64_t size = a->valid_lens_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
-    return (queries){.a = a,
-                     .query = query,
+    return (queries){.edges = th_band_edges(&a->band),
+                     .place = query - start,
                      .length = th_attention_at(&a->valid_lens, head, query, 0, size),
                      .length_bytes = a->valid_lens.row * size,
+                     .length_64 = a->valid_lens_64,
                      .start = start,
                      .count = count};
 }
@@ -25,17 +27,12 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
 /* The keys, counted from start, that query `row` of those may see. */
 static inline th_key_range keys_of(const queries *q, int64_t row)
 {
-    int64_t length = q->a->keys;
+    int64_t count = q->count;
     if (q->length) {
         const void *at = q->length + row * q->length_bytes;
-        length = th_smaller(length, q->a->valid_lens_64 ? *(const int64_t *)at : *(const int32_t *)at);
+        count = th_smaller(count, (q->length_64 ? *(const int64_t *)at : *(const int32_t *)at) - q->start);
     }
-    th_key_range keys = th_band_keys(&q->a->band, q->query + row, length);
-    keys.first = th_larger(keys.first - q->start, 0);
-    keys.past = th_smaller(keys.past - q->start, q->count);
-    if (keys.first >= keys.past)
-        keys.first = keys.past = 0;
-    return keys;
+    return th_keys_seen(q->edges, q->place + row, count);
 }
 
 bool th_attention_seen(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,

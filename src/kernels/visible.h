@@ -23,20 +23,26 @@ typedef struct th_key_range {
     int64_t first, past;
 } th_key_range;
 
-/* What a query may see of the first `length` keys. */
-static inline th_key_range th_band_keys(const th_band *band, int64_t query, int64_t length)
+/* The keys that query 0 sees by its position, not cut off where there are no keys; with each query they move on by one. */
+static inline th_key_range th_band_edges(const th_band *band)
 {
-    const int64_t at = query + band->position;
-    th_key_range keys = {0, length};
-    if (band->causal && at < keys.past)
-        keys.past = at + 1;
-    if (band->window && band->left >= 0 && band->left < at)
-        keys.first = at - band->left;
-    if (band->window && band->right >= 0 && band->right < keys.past - 1 - at)
-        keys.past = at + band->right + 1;
-    if (keys.first >= keys.past)
-        keys.first = keys.past = 0;
-    return keys;
+    const int64_t far = INT64_MAX / 4; /* beyond every key; sums with it do not overflow */
+    th_key_range edges = {-far, far};
+    if (band->window && band->left >= 0 && band->left < far)
+        edges.first = band->position - band->left;
+    if (band->window && band->right >= 0 && band->right < far)
+        edges.past = band->position + band->right + 1;
+    if (band->causal && band->position + 1 < edges.past)
+        edges.past = band->position + 1;
+    return edges;
+}
+
+/* What a query sees of the first `length` keys. */
+static inline th_key_range th_keys_seen(th_key_range edges, int64_t query, int64_t length)
+{
+    const int64_t first = edges.first + query, past = edges.past + query;
+    const th_key_range keys = {first > 0 ? first : 0, past < length ? past : length};
+    return keys.first < keys.past ? keys : (th_key_range){0, 0};
 }
 
 /* One query's row of a mask: key s is hidden unless it is in the range, keep is true and additive is not -inf. */

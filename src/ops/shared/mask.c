@@ -76,7 +76,7 @@ th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index)
     int64_t length = view->size[key_axis];
     if (lens->given)
         length = th_mask_length(lens, th_offset_of(key_axis, index, lens->stride));
-    th_visible_row row = {.keys = th_band_keys(&view->band, index[query_axis], length)};
+    th_visible_row row = {.keys = th_keys_seen(th_band_edges(&view->band), index[query_axis], length)};
     if (keep->given) {
         row.keep = (const bool *)keep->data + th_offset_of(key_axis, index, keep->stride);
         row.keep_stride = keep->stride[key_axis];

@@ -40,7 +40,7 @@ typedef struct question {
 /* Whether a band hides the pair. */
 static bool hides(const question *q, th_band band)
 {
-    const th_key_range keys = th_band_keys(&band, q->query, q->keys);
+    const th_key_range keys = th_keys_seen(th_band_edges(&band), q->query, q->keys);
     return q->key < keys.first || q->key >= keys.past;
 }
 
