@@ -49,8 +49,8 @@ char *th_attention_at(const th_attention_array *array, const attention_head *hea
 {
     if (!array->data)
         return NULL;
-    const int64_t offset = th_offset_of(head->dims, head->index, array->leading);
-    return (char *)array->data + (offset + row * array->row + column * array->column) * size;
+    const int64_t within = row * array->row + column * array->column;
+    return (char *)array->data + (within + th_offset_of(head->dims, head->index, array->leading)) * size;
 }
 
 /* -- workspace -- */

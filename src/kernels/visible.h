@@ -18,12 +18,13 @@ typedef struct th_band {
     int64_t position;    /* 0: top left; keys - queries: bottom right */
 } th_band;
 
-/* Keys first .. past - 1; both are 0 where there are none. */
+/* Keys first .. past - 1. */
 typedef struct th_key_range {
     int64_t first, past;
 } th_key_range;
 
-/* The keys that query 0 sees by its position, not cut off where there are no keys; with each query they move on by one. */
+/* The keys that query 0 sees by its position, not cut off where there are no keys. With each query they move on by
+ * one. */
 static inline th_key_range th_band_edges(const th_band *band)
 {
     const int64_t far = INT64_MAX / 4; /* beyond every key; sums with it do not overflow */
@@ -37,7 +38,7 @@ static inline th_key_range th_band_edges(const th_band *band)
     return edges;
 }
 
-/* What a query sees of the first `length` keys. */
+/* What a query sees of the first `length` keys; 0 .. 0 where that is nothing. */
 static inline th_key_range th_keys_seen(th_key_range edges, int64_t query, int64_t length)
 {
     const int64_t first = edges.first + query, past = edges.past + query;
