@@ -86,10 +86,10 @@ static const attention_case cases[] = {
     {"columns apart", SIZES(2, 2, 2, 30, 45, 10, 18), .layout = REVERSED, .additive = PER_HEAD, .with_lse = true,
      .add = true},
     {"two stripes", SIZES(1, 1, 1, 60, 1100, 8, 8), .with_lse = true},
-    {"two stripes, causal", SIZES(1, 1, 1, 1100, 1100, 4, 4), .causal = true, .layout = PACKED},
-    {"three stripes", SIZES(1, 1, 2, 50, 2100, 8, 8), .causal = true, .bottom_right = true, .dropout = 0.25,
+    {"two blocks of keys, causal", SIZES(1, 1, 1, 1100, 1100, 4, 4), .causal = true, .layout = PACKED},
+    {"three blocks of keys", SIZES(1, 1, 2, 50, 2100, 8, 8), .causal = true, .bottom_right = true, .dropout = 0.25,
      .additive = PER_KEY},
-    {"three stripes, window", SIZES(1, 2, 1, 50, 2100, 8, 8), .window = true, .left = 1500, .right = 20,
+    {"three blocks of keys, window", SIZES(1, 2, 1, 50, 2100, 8, 8), .window = true, .left = 1500, .right = 20,
      .bottom_right = true, .keep = PER_PAIR},
     {"more queries than a chunk", SIZES(1, 1, 1, 1000, 40, 8, 8), .additive = PER_PAIR, .with_lse = true},
     {"wide heads", SIZES(1, 1, 1, 60, 70, 256, 192)},
@@ -123,8 +123,8 @@ typedef struct operand {
     bool owns;
 } operand;
 
-enum { Q, K, V, O, LSE, LENS, KEEP, ADDITIVE, DO, DLSE, DQ, DK, DV, DADDITIVE, WEIGHTS, OPERANDS };
-static const int results[] = {O, LSE, DQ, DK, DV, DADDITIVE, WEIGHTS};
+enum { Q, K, V, O, LSE, LENS, KEEP, ADDITIVE, DO, DLSE, DQ, DK, DV, DADDITIVE, OPERANDS };
+static const int results[] = {O, LSE, DQ, DK, DV, DADDITIVE};
 enum { RESULTS = sizeof results / sizeof *results };
 
 typedef struct problem {
@@ -145,11 +145,11 @@ typedef struct dims {
     int64_t size[5];
 } dims;
 
-/* Offset of an element; item dimension 0: B, 1: heads, 2: group. */
+/* Offset of an element; leading dimension 0: B, 1: heads, 2: group. */
 static int64_t offset(const operand *x, int64_t b, int64_t h, int64_t g, int64_t row, int64_t column)
 {
     const th_attention_array *v = &x->view;
-    return b * v->item[0] + h * v->item[1] + g * v->item[2] + row * v->row + column * v->column;
+    return b * v->leading[0] + h * v->leading[1] + g * v->leading[2] + row * v->row + column * v->column;
 }
 
 static double get(const problem *p, int which, int64_t b, int64_t h, int64_t g, int64_t row, int64_t column)
@@ -177,7 +177,7 @@ static void make(problem *p, int which, dims d, const int *order)
         count *= d.size[order[i]];
     }
     x->view =
-        (th_attention_array){.item = {strides[0], strides[1], strides[2]}, .row = strides[3], .column = strides[4]};
+        (th_attention_array){.leading = {strides[0], strides[1], strides[2]}, .row = strides[3], .column = strides[4]};
     x->count = count;
     x->owns = true;
     x->view.data = calloc((size_t)count + 1, 8);
@@ -218,7 +218,7 @@ static void make_rows(problem *p)
         for (int which = 0; which < 2; which++) {
             const int first = which ? DQ : Q;
             make(p, first, all, order);
-            p->operands[first].view.item[1] = p->width; /* also if there is one head */
+            p->operands[first].view.leading[1] = p->width; /* also if there is one head */
             share(p, first + 1, first, p->heads * p->width);
             share(p, first + 2, first, 2 * p->heads * p->width);
         }
@@ -228,7 +228,6 @@ static void make_rows(problem *p)
     }
     make(p, O, o, order), make(p, DO, o, order);
     make(p, LSE, row, in_order), make(p, DLSE, row, in_order);
-    make(p, WEIGHTS, (dims){{p->batch, p->heads, p->group, p->queries, p->keys}}, in_order);
     for (int which = Q; which <= V; which++)
         if (p->operands[which].owns)
             fill(p, which, -1.5, 1.5);
@@ -237,8 +236,7 @@ static void make_rows(problem *p)
     for (int which = DQ; which <= DV; which++)
         if (p->operands[which].owns)
             fill(p, which, -1, 1); /* what is there before */
-    for (int i = 0; i < 2; i++)
-        fill(p, (int[]){O, WEIGHTS}[i], 5, 6);
+    fill(p, O, 5, 6);
 }
 
 static void make_masks(problem *p)
@@ -301,11 +299,11 @@ static problem *make_problem(const attention_case *c, th_dtype dtype)
         .v = x[V].view,
         .o = x[O].view,
         .log_sum_exp = x[LSE].view,
-        .causal = c->causal,
-        .window = c->window,
-        .position = c->bottom_right ? c->keys - c->queries : 0,
-        .left = c->left,
-        .right = c->right,
+        .band = {.causal = c->causal,
+                 .window = c->window,
+                 .left = c->left,
+                 .right = c->right,
+                 .position = c->bottom_right ? c->keys - c->queries : 0},
         .valid_lens = x[LENS].view,
         .valid_lens_64 = c->lens == 2,
         .keep = x[KEEP].view,
@@ -358,9 +356,6 @@ static void run(problem *p, const th_machine *machine, int threads)
     void *space = make_workspace(th_attention_backward_workspace(machine, p->dtype, &p->attention, threads));
     th_attention_backward(machine, p->dtype, &p->attention, threads, space);
     free(space);
-    space = make_workspace(th_attention_weights_workspace(machine, p->dtype, &p->attention, threads));
-    th_attention_weights(machine, p->dtype, &p->attention, &p->operands[WEIGHTS].view, threads, space);
-    free(space);
 }
 
 /* -- the definition -- */
@@ -368,11 +363,12 @@ static void run(problem *p, const th_machine *machine, int threads)
 static bool is_visible(const problem *p, int64_t b, int64_t h, int64_t g, int64_t t, int64_t s)
 {
     const th_attention *a = &p->attention;
-    const int64_t at = t + a->position;
-    if (a->causal && s > at)
+    const th_band *band = &a->band;
+    const int64_t at = t + band->position;
+    if (band->causal && s > at)
         return false;
-    if (a->window && ((a->left >= 0 && a->left < 1 << 20 && s < at - a->left) ||
-                      (a->right >= 0 && a->right < 1 << 20 && s > at + a->right)))
+    if (band->window && ((band->left >= 0 && band->left < 1 << 20 && s < at - band->left) ||
+                         (band->right >= 0 && band->right < 1 << 20 && s > at + band->right)))
         return false;
     const operand *lens = &p->operands[LENS];
     if (lens->view.data) {
@@ -433,7 +429,6 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
         *expected_at(p, e, O, b, h, g, t, d) = 0;
     for (int64_t s = 0; s < p->keys; s++) {
         weight[s] = any ? weight[s] / sum : 0;
-        *expected_at(p, e, WEIGHTS, b, h, g, t, s) = weight[s];
         const double m = multiplier(p, b, h, g, t, s);
         dz[s] = 0;
         for (int64_t d = 0; d < p->value_width; d++) {
@@ -484,8 +479,8 @@ static expected define(const problem *p)
     return e;
 }
 
-static const char *const names[OPERANDS] = {"q",  "k",    "v",  "o",  "lse", "lens",      "keep",   "additive",
-                                            "do", "dlse", "dq", "dk", "dv",  "dadditive", "weights"};
+static const char *const names[OPERANDS] = {"q",        "k",  "v",    "o",  "lse", "lens", "keep",
+                                            "additive", "do", "dlse", "dq", "dk",  "dv",   "dadditive"};
 
 static void compare(const problem *p, const expected *e, const char *isa)
 {
@@ -603,16 +598,15 @@ START_TEST(bits_depend_on_no_batch)
                                                   &a->log_sum_exp_gradient,
                                                   &a->q_gradient,
                                                   &a->k_gradient,
-                                                  &a->v_gradient,
-                                                  &one.operands[WEIGHTS].view};
+                                                  &a->v_gradient};
             for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
                 if (arrays[i]->data)
-                    arrays[i]->data = (char *)arrays[i]->data + b * arrays[i]->item[0] * 4;
+                    arrays[i]->data = (char *)arrays[i]->data + b * arrays[i]->leading[0] * 4;
             if (a->valid_lens.data)
                 a->valid_lens.data =
-                    (char *)a->valid_lens.data + b * a->valid_lens.item[0] * (a->valid_lens_64 ? 8 : 4);
+                    (char *)a->valid_lens.data + b * a->valid_lens.leading[0] * (a->valid_lens_64 ? 8 : 4);
             if (a->keep.data)
-                a->keep.data = (char *)a->keep.data + b * a->keep.item[0];
+                a->keep.data = (char *)a->keep.data + b * a->keep.leading[0];
             a->size[0] = 1;
             run(&one, &list[m], 2);
         }
@@ -685,7 +679,6 @@ static void compare_what_is_independent(const problem *p, const problem *q, cons
                     assert_same_element(p, q, O, b, h, g, t, p->value_width, x);
                     assert_same_element(p, q, LSE, b, h, g, t, 1, x);
                     assert_same_element(p, q, DQ, b, h, g, t, p->width, x);
-                    assert_same_element(p, q, WEIGHTS, b, h, g, t, p->keys, x);
                     if (p->c.additive == PER_ITEM)
                         assert_same_element(p, q, DADDITIVE, b, h, g, t, p->keys, x);
                 }
@@ -792,9 +785,9 @@ static int64_t check_queries_without_keys(const problem *p)
                     if (row_sees_anything(p, b, h, g, t))
                         continue;
                     count++;
-                    const bool right =
-                        get(p, LSE, b, h, g, t, 0) == -INFINITY && row_is_0(p, O, b, h, g, t, p->value_width) &&
-                        row_is_0(p, DQ, b, h, g, t, p->width) && row_is_0(p, WEIGHTS, b, h, g, t, p->keys);
+                    const bool right = get(p, LSE, b, h, g, t, 0) == -INFINITY &&
+                                       row_is_0(p, O, b, h, g, t, p->value_width) &&
+                                       row_is_0(p, DQ, b, h, g, t, p->width);
                     if (!right)
                         ck_abort_msg("%s: query %d", p->c.name, (int)t);
                 }
@@ -911,7 +904,7 @@ START_TEST(long_sequences_need_little_memory)
                             .keys = 4096,
                             .width = 64,
                             .value_width = 64,
-                            .causal = true,
+                            .band = {.causal = true},
                             .scale = 1,
                             .q = given,
                             .k = given,

@@ -1,11 +1,11 @@
-/* Scaled dot-product attention, fused: value, gradients and weights over strided memory, float32 and float64.
+/* Scaled dot-product attention, fused: value and gradients over strided memory, float32 and float64.
  *
  *     o = dropout(softmax(scale q kᵀ + mask)) v
  *
- * computed tile by tile (Rabe & Staats 2021, Dao et al. 2022), so that nothing of size T x S is ever stored. The
- * forward keeps o and the log-sum-exp of each row; the backward computes the scores again. Nothing here checks,
- * allocates or fails. Letters: N leading dimensions (the items), T queries, S keys, D width of queries and keys, Dv
- * width of values.
+ * computed in tiles, a block of queries against a block of keys (Rabe & Staats 2021, Dao et al. 2022), so that nothing
+ * of size T x S is ever stored. The forward keeps o and the log-sum-exp of each row; the backward computes the scores
+ * again. Nothing here checks, allocates or fails. Letters: N leading dimensions (an index is one head of one example),
+ * T queries, S keys, D width of queries and keys, Dv width of values.
  *
  * What comes out depends on no number of threads, no batch, no instruction set with fused multiply-add, and not in one
  * bit on a hidden (query, key) pair, nor on a query without keys: that one gives output 0, log-sum-exp -inf and
@@ -19,14 +19,15 @@
 
 #include "kernels/machine.h"
 #include "kernels/philox.h"
+#include "kernels/visible.h"
 
 enum { TH_ATTENTION_DIMS = 7 };
 
-/* An operand: element (n, i, j) is data[n · item + i row + j column]. Strides count elements and may be anything; 0
+/* An operand: element (n, i, j) is data[n · leading + i row + j column]. Strides count elements and may be anything; 0
  * repeats (not in what is written, except where the comment says that a sum goes there). */
 typedef struct th_attention_array {
     void *data; /* NULL: not given */
-    int64_t item[TH_ATTENTION_DIMS], row, column;
+    int64_t leading[TH_ATTENTION_DIMS], row, column;
 } th_attention_array;
 
 /* Zero in every field that is not needed: no mask, no dropout, nothing written. */
@@ -43,10 +44,8 @@ typedef struct th_attention {
     th_attention_array o;           /* (N, T, Dv), which the forward writes */
     th_attention_array log_sum_exp; /* (N, T), likewise; may be left out of the forward */
 
-    /* A pair counts when all of this lets it. Query t stands at key t + position; reaches below 0 have no limit. */
-    bool causal; /* keys after its own position are hidden */
-    bool window; /* keys more than `left` before or `right` after it are */
-    int64_t position, left, right;
+    /* A pair counts when all of this lets it (visible.h). */
+    th_band band;
     th_attention_array valid_lens; /* (N, T) int32 or int64: keys from there on are hidden */
     bool valid_lens_64;
     th_attention_array keep;     /* (N, T, S) bool: false hides */
@@ -68,7 +67,6 @@ typedef struct th_attention {
  * is more than a size_t holds. Only sizes and flags are looked at. */
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
-size_t th_attention_weights_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 
 /* o and log_sum_exp. */
 void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
@@ -77,9 +75,5 @@ void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_at
 /* The gradients, from q, k, v, o, log_sum_exp and the cotangents. */
 void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
                            void *workspace);
-
-/* The weights (N, T, S) before dropout, from q, k and log_sum_exp; exactly 0 where hidden. */
-void th_attention_weights(const th_machine *machine, th_dtype dtype, const th_attention *a,
-                          const th_attention_array *weights, int threads, void *workspace);
 
 #endif

@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 #include "kernels/philox.h"
+#include "kernels/visible.h"
 
-/* Queries of one item against consecutive keys; column x of the buffer is key x of those. */
+/* Queries of one head against consecutive keys; column x of the buffer is key x of those. */
 typedef struct th_attention_rows {
     int64_t rows;
-    int64_t begin, end;          /* the columns worked on: multiples of TH_LANES */
-    const int64_t *first, *past; /* (rows): columns outside first .. past-1 are hidden; begin <= first < past <= end, or
-                                    nothing is visible */
+    int64_t begin, end;       /* the columns worked on: multiples of TH_LANES */
+    const th_key_range *keys; /* (rows): columns outside it are hidden; begin <= first < past <= end, or it is empty */
     double scale;
     const bool *keep; /* at row 0, column 0; NULL: none */
     int64_t keep_row, keep_column;

@@ -16,6 +16,8 @@ typedef struct th_sgd_update th_sgd_update;
 typedef struct th_product_block th_product_block;   /* product_block.h */
 typedef struct th_attention_rows th_attention_rows; /* attention_rows.h */
 typedef struct th_rows_block th_rows_block;         /* rows.h */
+typedef struct th_key_range th_key_range;           /* visible.h */
+typedef struct th_visible_row th_visible_row;
 
 /* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as
  * another operand but not overlap it otherwise. parameters is a kernel's own struct, or NULL. A map always overwrites.

@@ -1,4 +1,4 @@
-/* Tasks, shared out among a team. Each worker starts with its own stretch of the tasks, so that the same rows stay in
+/* Tasks, shared out among a team. Each worker starts with its own share of the tasks, so that the same rows stay in
  * the same cache from one call to the next, and then helps the others: which worker runs a task is never seen in its
  * result. */
 #include "kernels/parallel.h"
@@ -7,23 +7,23 @@
 
 #include "kernels/team.h"
 
-/* The next task of one worker's stretch; a cache line each. */
-typedef struct stretch {
+/* The next task of one worker's share; a cache line each. */
+typedef struct share {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
-} stretch;
+} share;
 
-enum { STRETCHES = 64 }; /* workers beyond these share */
+enum { SHARES = 64 }; /* workers beyond these share */
 
 /* The tasks of one th_parallel. */
 typedef struct work {
-    stretch stretch[STRETCHES];
+    share share[SHARES];
     int parts;
     th_task *task;
     void *shared;
 } work;
 
-static void run_stretch(const work *w, stretch *mine, int worker)
+static void run_share(const work *w, share *mine, int worker)
 {
     while (atomic_load_explicit(&mine->next, memory_order_relaxed) < mine->end) {
         const int64_t index = atomic_fetch_add_explicit(&mine->next, 1, memory_order_relaxed);
@@ -32,11 +32,11 @@ static void run_stretch(const work *w, stretch *mine, int worker)
     }
 }
 
-static void run_stretches(void *shared, int worker)
+static void run_shares(void *shared, int worker)
 {
     work *w = shared;
     for (int i = 0; i < w->parts; i++)
-        run_stretch(w, &w->stretch[(worker + i) % w->parts], worker);
+        run_share(w, &w->share[(worker + i) % w->parts], worker);
 }
 
 void th_parallel(int threads, int64_t count, th_task *task, void *shared)
@@ -46,12 +46,12 @@ void th_parallel(int threads, int64_t count, th_task *task, void *shared)
             task(shared, index, 0);
         return;
     }
-    work w = {.parts = threads < STRETCHES ? threads : STRETCHES, .task = task, .shared = shared};
+    work w = {.parts = threads < SHARES ? threads : SHARES, .task = task, .shared = shared};
     const int64_t each = count / w.parts, longer = count % w.parts;
     for (int64_t part = 0, start = 0; part < w.parts; part++) {
-        atomic_init(&w.stretch[part].next, start);
+        atomic_init(&w.share[part].next, start);
         start += each + (part < longer);
-        w.stretch[part].end = start;
+        w.share[part].end = start;
     }
-    th_team_run(threads, run_stretches, &w);
+    th_team_run(threads, run_shares, &w);
 }

@@ -1,10 +1,10 @@
-/* Matrix products: from any strided batch to single items in a form that the backends take, and who runs which item.
- * The tiles are in product_native.c, slices for OpenBLAS in product_openblas.c. */
+/* Matrix products: from any strided batch to single products in a form that the backends take, and who runs which of
+ * them. The backends are product_native.c and product_openblas.c. */
 #include "kernels/product.h"
 
 #include "kernels/kernels.h"
 #include "kernels/parallel.h"
-#include "kernels/product_item.h"
+#include "kernels/product_backends.h"
 
 /* Lets the innermost batch dimension disappear in the rows of A and C when B is the same for all, or in the columns of
  * B and C when A is. Returns false when neither is possible. */
@@ -87,88 +87,84 @@ static th_product simplify(const th_product *given, bool *fill)
     return p;
 }
 
-static int64_t count_items(const th_product *p)
+static int64_t batch_count(const th_product *p)
 {
-    int64_t items = p->m > 0 && p->n > 0;
+    int64_t count = p->m > 0 && p->n > 0;
     for (int d = 0; d < p->batch_dims; d++)
-        items *= p->batch[d];
-    return items;
+        count *= p->batch[d];
+    return count;
 }
 
-static th_product item_at(const th_product *p, int64_t size, int64_t index)
+/* The product of a batch with this number. */
+static th_product product_at(const th_product *batch, int64_t size, int64_t number)
 {
-    th_product item = *p;
-    int64_t a = 0, b = 0, c = 0;
-    for (int d = p->batch_dims - 1; d >= 0; d--) {
-        const int64_t at = index % p->batch[d];
-        index /= p->batch[d];
-        a += at * p->a_batch[d];
-        b += at * p->b_batch[d];
-        c += at * p->c_batch[d];
-    }
-    item.a = (const char *)p->a + a * size;
-    item.b = (const char *)p->b + b * size;
-    item.c = (char *)p->c + c * size;
-    item.batch_dims = 0;
-    return item;
+    int64_t index[TH_PRODUCT_BATCH_DIMS];
+    th_index_at(batch->batch_dims, batch->batch, number, index);
+    th_product one = *batch;
+    one.a = (const char *)batch->a + th_offset_of(batch->batch_dims, index, batch->a_batch) * size;
+    one.b = (const char *)batch->b + th_offset_of(batch->batch_dims, index, batch->b_batch) * size;
+    one.c = (char *)batch->c + th_offset_of(batch->batch_dims, index, batch->c_batch) * size;
+    one.batch_dims = 0;
+    return one;
 }
 
-/* Whether whole items are the tasks of a team; otherwise each item is cut up, one after the other. */
-static bool team_over_items(const th_product *item, int64_t items, int threads)
+/* Whether whole products are the tasks of a team; otherwise each of them is cut up, one after the other. */
+static bool team_over_batch(const th_product *product, int64_t count, int threads)
 {
-    const double work = th_item_work(item);
-    return threads > 1 && items > 1 && work * (double)items >= TH_ITEM_SERIAL &&
-           (work < 8.0 * TH_ITEM_SERIAL || items >= 4 * (int64_t)threads);
+    const double work = th_product_work(product);
+    return threads > 1 && count > 1 && work * (double)count >= TH_PRODUCT_SERIAL &&
+           (work < 8.0 * TH_PRODUCT_SERIAL || count >= 4 * (int64_t)threads);
 }
 
-static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *item)
+static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
-    return machine->gemm == TH_GEMM_OPENBLAS && !th_item_is_rounded(machine, dtype, item);
+    return machine->gemm == TH_GEMM_OPENBLAS && !th_product_is_rounded(machine, dtype, product);
 }
 
-static size_t item_workspace(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
+static size_t workspace_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
-    return is_for_openblas(machine, dtype, item) ? th_product_openblas_workspace(machine, dtype, item, threads)
-                                                 : th_product_native_workspace(machine, dtype, item, threads);
+    return is_for_openblas(machine, dtype, product) ? th_product_openblas_workspace(machine, dtype, product, threads)
+                                                    : th_product_native_workspace(machine, dtype, product, threads);
 }
 
-static void run_item(const th_machine *machine, th_dtype dtype, const th_product *item, int threads, void *workspace)
+static void run_product(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
+                        void *workspace)
 {
-    if (is_for_openblas(machine, dtype, item))
-        th_product_openblas_run(machine, dtype, item, threads, workspace);
+    if (is_for_openblas(machine, dtype, product))
+        th_product_openblas_run(machine, dtype, product, threads, workspace);
     else
-        th_product_native_run(machine, dtype, item, threads, workspace);
+        th_product_native_run(machine, dtype, product, threads, workspace);
 }
 
 size_t th_product_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
     bool fill;
     const th_product p = simplify(product, &fill);
-    const int64_t items = count_items(&p);
-    if (items == 0 || p.k == 0)
+    const int64_t count = batch_count(&p);
+    if (count == 0 || p.k == 0)
         return 0;
     threads = threads < 1 ? 1 : threads;
-    if (team_over_items(&p, items, threads))
-        return (size_t)threads * item_workspace(machine, dtype, &p, 1);
-    return item_workspace(machine, dtype, &p, threads);
+    if (team_over_batch(&p, count, threads))
+        return (size_t)threads * workspace_of(machine, dtype, &p, 1);
+    return workspace_of(machine, dtype, &p, threads);
 }
 
-typedef struct item_team {
+typedef struct batch_team {
     const th_machine *machine;
     th_dtype dtype;
-    const th_product *product;
-    int64_t items, group; /* a task is a group of items */
+    const th_product *batch;
+    int64_t count, group; /* of products; a task is a group of them */
     char *workspace;      /* (threads, worker) bytes */
     size_t worker;
-} item_team;
+} batch_team;
 
-static void run_group(void *shared, int64_t index, int worker)
+static void run_task(void *shared, int64_t index, int worker)
 {
-    const item_team *team = shared;
-    const int64_t end = th_item_min((index + 1) * team->group, team->items);
+    const batch_team *team = shared;
+    const int64_t end = th_smaller((index + 1) * team->group, team->count);
     for (int64_t i = index * team->group; i < end; i++) {
-        const th_product item = item_at(team->product, th_item_size(team->dtype), i);
-        run_item(team->machine, team->dtype, &item, 1, team->workspace + (size_t)worker * team->worker);
+        const th_product one = product_at(team->batch, th_element_size(team->dtype), i);
+        run_product(team->machine, team->dtype, &one, 1, team->workspace + (size_t)worker * team->worker);
     }
 }
 
@@ -186,21 +182,21 @@ void th_product_residual(const th_kernels *kernels, int64_t size, const th_produ
     }
 }
 
-/* C of every item = its bias, or 0. */
-static void fill_items(const th_machine *machine, th_dtype dtype, const th_product *p)
+/* C of every product = its bias, or 0. */
+static void fill_batch(const th_machine *machine, th_dtype dtype, const th_product *p)
 {
-    const void *from = p->bias ? p->bias : th_zero(th_item_size(dtype));
-    const int64_t items = count_items(p);
-    for (int64_t i = 0; i < items; i++) {
-        const th_product item = item_at(p, th_item_size(dtype), i);
-        th_kernels_for(machine, dtype)->product_copy(p->m, p->n, from, 0, p->bias ? 1 : 0, item.c, p->c_row, p->c_col);
+    const void *from = p->bias ? p->bias : th_zero(th_element_size(dtype));
+    const int64_t count = batch_count(p);
+    for (int64_t i = 0; i < count; i++) {
+        const th_product one = product_at(p, th_element_size(dtype), i);
+        th_kernels_for(machine, dtype)->product_copy(p->m, p->n, from, 0, p->bias ? 1 : 0, one.c, p->c_row, p->c_col);
     }
 }
 
 /* C = residual + bias, to which the product is then added. */
 static th_product begin_with_residual(const th_machine *machine, th_dtype dtype, const th_product *given)
 {
-    th_product_residual(th_kernels_for(machine, dtype), th_item_size(dtype), given, 0, given->m, 0, given->n);
+    th_product_residual(th_kernels_for(machine, dtype), th_element_size(dtype), given, 0, given->m, 0, given->n);
     th_product rest = *given;
     rest.add = true;
     rest.bias = rest.residual = NULL;
@@ -211,8 +207,8 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
 {
     bool fill;
     th_product p = simplify(product, &fill);
-    const int64_t items = count_items(&p);
-    if (items == 0)
+    const int64_t count = batch_count(&p);
+    if (count == 0)
         return;
     if (p.residual && (p.k == 0 || is_for_openblas(machine, dtype, &p))) {
         p = begin_with_residual(machine, dtype, &p);
@@ -220,23 +216,23 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
             return;
     }
     if (fill || (p.k == 0 && !product->add))
-        fill_items(machine, dtype, product);
+        fill_batch(machine, dtype, product);
     if (p.k == 0)
         return;
     threads = threads < 1 ? 1 : threads;
-    if (team_over_items(&p, items, threads)) {
-        item_team team = {.machine = machine,
-                          .dtype = dtype,
-                          .product = &p,
-                          .items = items,
-                          .group = 1 + (int64_t)(TH_ITEM_TASK / (th_item_work(&p) + 1)),
-                          .workspace = workspace,
-                          .worker = item_workspace(machine, dtype, &p, 1)};
-        th_parallel(threads, th_item_parts(items, team.group), run_group, &team);
+    if (team_over_batch(&p, count, threads)) {
+        batch_team team = {.machine = machine,
+                           .dtype = dtype,
+                           .batch = &p,
+                           .count = count,
+                           .group = 1 + (int64_t)(TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
+                           .workspace = workspace,
+                           .worker = workspace_of(machine, dtype, &p, 1)};
+        th_parallel(threads, th_parts(count, team.group), run_task, &team);
         return;
     }
-    for (int64_t i = 0; i < items; i++) {
-        const th_product item = item_at(&p, th_item_size(dtype), i);
-        run_item(machine, dtype, &item, threads, workspace);
+    for (int64_t i = 0; i < count; i++) {
+        const th_product one = product_at(&p, th_element_size(dtype), i);
+        run_product(machine, dtype, &one, threads, workspace);
     }
 }

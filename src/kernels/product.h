@@ -3,7 +3,7 @@
  * Every element of C is one fixed sequence of fused multiply-adds over k, in blocks of TH_PRODUCT_BLOCK counted from 0:
  * c = ((fma chain over block 0 from 0) + (fma chain over block 1 from 0)) + ..., added to C (or to the bias) at the end
  * of each block in order. The sequence is the same in every driver, tile edge, transposition, batch size, thread count
- * and instruction set with fused multiply-add. (Through OpenBLAS: slices of fixed size, one BLAS thread per call.)
+ * and instruction set with fused multiply-add. (Through OpenBLAS: blocks of fixed size, one BLAS thread per call.)
  *
  * With the machine's bfloat16_products, operands of float32 products are rounded to bfloat16 first: to the nearest,
  * ties to even; NaN and infinity stay, what is nearer to the number after the largest one becomes infinite, and what is

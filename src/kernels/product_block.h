@@ -1,4 +1,4 @@
-/* What the drivers of a matrix product (product_native.c) and its vector kernels (vector/product_*.c) agree on:
+/* What the driver of our own matrix products (product_native.c) and its vector kernels (vector/product_*.c) agree on:
  * the sizes of a tile, the layout of packed operands, and the block of C that one kernel call computes. */
 #ifndef TH_KERNELS_PRODUCT_BLOCK_H
 #define TH_KERNELS_PRODUCT_BLOCK_H

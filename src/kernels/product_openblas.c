@@ -1,13 +1,13 @@
-/* Matrix products through OpenBLAS: C cut into slices of fixed size, one call with one thread for each. What its calls
+/* Matrix products through OpenBLAS: C cut into blocks of fixed size, one call with one thread for each. What its calls
  * cannot reach (no unit stride, negative or huge strides) is copied to workspace first.
  *
  * The bits are OpenBLAS's own: the same for any number of threads on one machine, nothing more. */
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
 #include "kernels/parallel.h"
-#include "kernels/product_item.h"
+#include "kernels/product_backends.h"
 
-enum { SLICE_ROWS = 384, SLICE_COLUMNS = 768, MOST_STRIDE = 1 << 30 };
+enum { BLOCK_ROWS = 384, BLOCK_COLUMNS = 768, MOST_STRIDE = 1 << 30 };
 
 /* How a matrix is handed over. */
 typedef enum access { AS_IT_LIES, TRANSPOSED, COPIED } access;
@@ -15,17 +15,17 @@ typedef enum access { AS_IT_LIES, TRANSPOSED, COPIED } access;
 typedef struct plan {
     const th_openblas_functions *openblas;
     const th_kernels *kernels;
-    th_product item;
+    th_product product;
     th_dtype dtype;
     int64_t size;                 /* bytes of an element */
-    int64_t rows, columns, steps; /* of a slice */
+    int64_t rows, columns, steps; /* of a block */
     access a, b, c;
     size_t a_bytes, b_bytes, c_bytes, worker_bytes;
-    int64_t column_slices;
+    int64_t column_blocks;
     char *workers; /* (threads, worker_bytes) */
 } plan;
 
-/* Whether a (rows, columns) slice with columns contiguous and these strides is one that BLAS takes. */
+/* Whether a (rows, columns) block with columns contiguous and these strides is one that BLAS takes. */
 static bool fits(int64_t row, int64_t column, int64_t columns)
 {
     return column == 1 && row >= columns && row <= MOST_STRIDE;
@@ -38,30 +38,31 @@ static access choose_access(int64_t rows, int64_t columns, int64_t row, int64_t 
     return fits(column, row, rows) ? TRANSPOSED : COPIED;
 }
 
-static plan make_plan(th_dtype dtype, const th_machine *machine, const th_product *item)
+static plan make_plan(th_dtype dtype, const th_machine *machine, const th_product *product)
 {
     plan p = {.openblas = th_openblas(),
               .kernels = th_kernels_for(machine, dtype),
-              .item = *item,
+              .product = *product,
               .dtype = dtype,
-              .size = th_item_size(dtype)};
-    p.rows = th_item_min(item->m, SLICE_ROWS);
-    p.columns = th_item_min(item->n, SLICE_COLUMNS);
-    p.column_slices = th_item_parts(item->n, p.columns);
-    p.a = choose_access(item->m, item->k, item->a_row, item->a_col);
-    p.b = choose_access(item->k, item->n, item->b_row, item->b_col);
-    p.c = fits(item->c_row, item->c_col, item->n) ? AS_IT_LIES : COPIED;
-    p.steps = th_item_min(item->k, TH_PRODUCT_BLOCK); /* a product cut there has the same bits, as with our own tiles */
+              .size = th_element_size(dtype)};
+    p.rows = th_smaller(product->m, BLOCK_ROWS);
+    p.columns = th_smaller(product->n, BLOCK_COLUMNS);
+    p.column_blocks = th_parts(product->n, p.columns);
+    p.a = choose_access(product->m, product->k, product->a_row, product->a_col);
+    p.b = choose_access(product->k, product->n, product->b_row, product->b_col);
+    p.c = fits(product->c_row, product->c_col, product->n) ? AS_IT_LIES : COPIED;
+    p.steps =
+        th_smaller(product->k, TH_PRODUCT_BLOCK); /* a product cut there has the same bits, as with our own tiles */
     p.a_bytes = p.a == COPIED ? (size_t)(p.rows * p.steps * p.size) : 0;
     p.b_bytes = p.b == COPIED ? (size_t)(p.steps * p.columns * p.size) : 0;
     p.c_bytes = p.c == COPIED ? (size_t)(p.rows * p.columns * p.size) : 0;
-    p.worker_bytes = th_item_aligned(p.a_bytes) + th_item_aligned(p.b_bytes) + th_item_aligned(p.c_bytes);
+    p.worker_bytes = th_aligned(p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes);
     return p;
 }
 
-size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, const th_product *item, int threads)
+size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
-    return (size_t)threads * make_plan(dtype, machine, item).worker_bytes;
+    return (size_t)threads * make_plan(dtype, machine, product).worker_bytes;
 }
 
 /* One matrix of a call. */
@@ -96,38 +97,40 @@ static void call(const plan *p, int64_t m, int64_t n, int64_t k, operand a, oper
                            add, (float *)(void *)c, (int)c_row);
 }
 
-static void multiply_slice(void *shared, int64_t index, int worker)
+static void multiply_block(void *shared, int64_t index, int worker)
 {
     const plan *p = shared;
-    const th_product *item = &p->item;
+    const th_product *product = &p->product;
     char *a_copy = p->workers + (size_t)worker * p->worker_bytes;
-    char *b_copy = a_copy + th_item_aligned(p->a_bytes), *c_copy = b_copy + th_item_aligned(p->b_bytes);
-    const int64_t row = index / p->column_slices * p->rows, column = index % p->column_slices * p->columns;
-    const int64_t m = th_item_min(item->m - row, p->rows), n = th_item_min(item->n - column, p->columns);
-    char *c = (char *)item->c + (row * item->c_row + column * item->c_col) * p->size;
+    char *b_copy = a_copy + th_aligned(p->a_bytes), *c_copy = b_copy + th_aligned(p->b_bytes);
+    const int64_t row = index / p->column_blocks * p->rows, column = index % p->column_blocks * p->columns;
+    const int64_t m = th_smaller(product->m - row, p->rows), n = th_smaller(product->n - column, p->columns);
+    char *c = (char *)product->c + (row * product->c_row + column * product->c_col) * p->size;
     char *to = p->c == COPIED ? c_copy : c;
-    const int64_t to_row = p->c == COPIED ? n : item->c_row;
-    if (item->bias)
-        p->kernels->product_copy(m, n, (const char *)item->bias + column * p->size, 0, 1, to, to_row, 1);
-    else if (item->add && p->c == COPIED)
-        p->kernels->product_copy(m, n, c, item->c_row, item->c_col, to, to_row, 1);
-    for (int64_t step = 0; step < item->k; step += p->steps) {
-        const int64_t k = th_item_min(item->k - step, p->steps);
-        const operand a = take(p, p->a, (const char *)item->a + (row * item->a_row + step * item->a_col) * p->size, m,
-                               k, item->a_row, item->a_col, a_copy);
-        const operand b = take(p, p->b, (const char *)item->b + (step * item->b_row + column * item->b_col) * p->size,
-                               k, n, item->b_row, item->b_col, b_copy);
-        call(p, m, n, k, a, b, step > 0 || item->add || item->bias, to, to_row);
+    const int64_t to_row = p->c == COPIED ? n : product->c_row;
+    if (product->bias)
+        p->kernels->product_copy(m, n, (const char *)product->bias + column * p->size, 0, 1, to, to_row, 1);
+    else if (product->add && p->c == COPIED)
+        p->kernels->product_copy(m, n, c, product->c_row, product->c_col, to, to_row, 1);
+    for (int64_t step = 0; step < product->k; step += p->steps) {
+        const int64_t k = th_smaller(product->k - step, p->steps);
+        const operand a =
+            take(p, p->a, (const char *)product->a + (row * product->a_row + step * product->a_col) * p->size, m, k,
+                 product->a_row, product->a_col, a_copy);
+        const operand b =
+            take(p, p->b, (const char *)product->b + (step * product->b_row + column * product->b_col) * p->size, k, n,
+                 product->b_row, product->b_col, b_copy);
+        call(p, m, n, k, a, b, step > 0 || product->add || product->bias, to, to_row);
     }
     if (p->c == COPIED)
-        p->kernels->product_copy(m, n, to, to_row, 1, c, item->c_row, item->c_col);
+        p->kernels->product_copy(m, n, to, to_row, 1, c, product->c_row, product->c_col);
 }
 
-void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *item, int threads,
+void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
                              void *workspace)
 {
-    plan p = make_plan(dtype, machine, item);
+    plan p = make_plan(dtype, machine, product);
     p.workers = workspace;
-    const int team = th_item_work(item) < TH_ITEM_SERIAL ? 1 : threads;
-    th_parallel(team, th_item_parts(item->m, p.rows) * p.column_slices, multiply_slice, &p);
+    const int team = th_product_work(product) < TH_PRODUCT_SERIAL ? 1 : threads;
+    th_parallel(team, th_parts(product->m, p.rows) * p.column_blocks, multiply_block, &p);
 }

@@ -1,9 +1,9 @@
 /* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is
  * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. This file:
  * shape rule, value, gradient, samples. What a mask means is in mask.h. */
+#include "kernels/sizes.h"
 #include "ops/shared/mask.h"
 #include "ops/shared/rows.h"
-#include "ops/shared/scratch.h"
 #include "tensor/elementwise.h"
 
 enum { SCORES, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };
@@ -19,71 +19,61 @@ static th_status masked_softmax_shape(th_call *c)
     return status;
 }
 
-/* The rows of the forward: scores, weights, and the mask's tensors broadcast to them. */
-typedef struct masked_rows {
-    const th_call *call;
-    th_mask_view mask;
-    th_rows rows;
-    int keep, additive; /* which operand, or -1 */
-} masked_rows;
+/* -- value -- */
 
-static void forward_rows(const th_call *c, masked_rows *m)
+static void forward_rows(const th_call *c, th_rows *rows)
 {
     const th_array *scores = &c->input[SCORES];
-    m->call = c;
-    th_mask_view_init(&m->mask, c->attributes, &c->input[MASK], scores->ndim, scores->size);
-    th_rows_init(&m->rows, scores, 1u << (scores->ndim - 1));
-    th_rows_add(&m->rows, scores, TH_ROWS_READ);
-    th_rows_add(&m->rows, &c->output[0], TH_ROWS_WRITE);
-    m->keep = m->additive = -1;
-    if (m->mask.keep.given) {
-        m->keep = m->rows.operands;
-        th_rows_add(&m->rows, &m->mask.keep, TH_ROWS_READ);
-    }
-    if (m->mask.additive.given) {
-        m->additive = m->rows.operands;
-        th_rows_add(&m->rows, &m->mask.additive, TH_ROWS_READ);
-    }
-    th_rows_finish(&m->rows);
+    th_rows_init(rows, scores, 1u << (scores->ndim - 1));
+    th_rows_add(rows, scores, TH_ROWS_READ);
+    th_rows_add(rows, &c->output[0], TH_ROWS_WRITE);
+    th_rows_finish(rows);
 }
+
+typedef struct forward_work {
+    const th_kernels *kernels;
+    int64_t element; /* bytes */
+    th_mask_view mask;
+} forward_work;
 
 static void forward_body(const th_rows_block *b)
 {
-    const masked_rows *m = b->parameters;
-    const th_kernels *kernels = th_call_kernels(m->call);
-    const int64_t element = (int64_t)th_dtype_size(m->call->input[SCORES].dtype),
-                  queries = m->mask.size[m->mask.ndim - 2];
+    const forward_work *work = b->parameters;
+    int64_t index[TH_MAX_DIMS];
     for (int64_t r = 0; r < b->count; r++) {
-        const th_mask_row row = th_mask_row_at(&m->mask, (b->first + r) / queries, (b->first + r) % queries);
-        const bool *keep = m->keep < 0 ? NULL : (const bool *)b->operand[m->keep] + r * b->stride[m->keep];
-        const char *additive =
-            m->additive < 0 ? NULL : (const char *)b->operand[m->additive] + r * b->stride[m->additive] * element;
-        kernels->masked_softmax(b->length, row.first, row.end, (const char *)b->operand[0] + r * b->stride[0] * element,
-                                keep, additive, (char *)b->operand[1] + r * b->stride[1] * element);
+        th_index_at(work->mask.ndim - 1, work->mask.size, b->first + r, index);
+        const th_visible_row row = th_mask_row(&work->mask, index);
+        work->kernels->masked_softmax(b->length, &row, (const char *)b->operand[0] + r * b->stride[0] * work->element,
+                                      (char *)b->operand[1] + r * b->stride[1] * work->element);
     }
 }
+
+/* What a run has planned: where its rows pass through scratch memory, and where a gradient of the scores is summed up
+ * from. */
+typedef struct masked_softmax_plan {
+    size_t rows, gradient;
+} masked_softmax_plan;
 
 static void masked_softmax_forward(const th_call *c)
 {
     const th_array *scores = &c->input[SCORES];
+    const masked_softmax_plan *plan = c->plan;
     if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK + TH_MASK_VALID_LENS], scores->size[scores->ndim - 1]))
         return;
-    masked_rows m;
-    forward_rows(c, &m);
-    th_rows_run(c->ctx, &m.rows, 8, c->scratch, forward_body, &m);
+    th_rows rows;
+    forward_rows(c, &rows);
+    forward_work work = {.kernels = th_call_kernels(c), .element = (int64_t)th_dtype_size(scores->dtype)};
+    th_mask_view_init(&work.mask, c->attributes, &c->input[MASK], scores->ndim, scores->size);
+    th_rows_run(c->ctx, &rows, 8, th_call_scratch(c, plan->rows), forward_body, &work);
 }
 
-/* Where the gradient of the scores is computed: directly where it belongs, unless additive wants its sum over broadcast
- * axes too. */
-static void gradient_destination(const th_call *c, th_array *destination, bool *add)
+/* -- gradient -- */
+
+/* The gradient of the scores is computed where it belongs, unless additive wants its sum over broadcast axes too: then
+ * in scratch memory, contiguous. */
+static th_array gradient_destination(const th_call *c)
 {
-    *destination = c->input_gradient[SCORES];
-    *add = c->add[SCORES];
-    if (!c->input_gradient[ADDITIVE].given)
-        return;
-    *destination = c->output[0]; /* contiguous */
-    destination->data = c->scratch;
-    *add = false;
+    return c->input_gradient[ADDITIVE].given ? c->output[0] : c->input_gradient[SCORES];
 }
 
 static void backward_rows(const th_call *c, const th_array *destination, bool add, th_rows *rows)
@@ -113,40 +103,54 @@ static void backward_body(const th_rows_block *b)
  * and its gradient is exactly 0 (as that of a visible key is whose weight is 0). */
 static void masked_softmax_backward(const th_call *c)
 {
-    th_array destination;
-    backward_work work = {.kernels = th_call_kernels(c)};
-    gradient_destination(c, &destination, &work.add);
+    const masked_softmax_plan *plan = c->plan;
+    const bool summed = c->input_gradient[ADDITIVE].given;
+    backward_work work = {.kernels = th_call_kernels(c), .add = !summed && c->add[SCORES]};
+    th_array destination = gradient_destination(c);
+    if (summed)
+        destination.data = th_call_scratch(c, plan->gradient);
+    void *scratch = th_call_scratch(c, plan->rows);
     th_rows rows;
     backward_rows(c, &destination, work.add, &rows);
-    char *scratch = c->scratch;
-    if (c->input_gradient[ADDITIVE].given)
-        th_scratch_take(&scratch, th_array_numel(&destination), th_dtype_size(destination.dtype));
     th_rows_run(c->ctx, &rows, 3, scratch, backward_body, &work);
-    if (!c->input_gradient[ADDITIVE].given)
+    if (!summed)
         return;
     th_sum_within(c->ctx, &c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE], scratch);
     if (c->input_gradient[SCORES].given)
         th_copy_array(c->ctx, &c->input_gradient[SCORES], &destination, c->add[SCORES]);
 }
 
-static size_t masked_softmax_scratch(const th_call *c, bool backward)
+/* -- scratch memory -- */
+
+static void plan_forward(const th_call *c, masked_softmax_plan *plan)
 {
-    if (!backward) {
-        masked_rows m;
-        forward_rows(c, &m);
-        return th_rows_scratch(c->ctx, &m.rows);
-    }
-    th_array destination;
-    bool add;
-    gradient_destination(c, &destination, &add);
     th_rows rows;
-    backward_rows(c, &destination, add, &rows);
-    const size_t bytes = th_rows_scratch(c->ctx, &rows);
-    if (!c->input_gradient[ADDITIVE].given)
-        return bytes;
-    const size_t sums = th_sum_scratch(&c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE]);
-    return th_scratch_add(th_scratch_larger(bytes, sums), th_array_numel(&destination),
-                          th_dtype_size(destination.dtype));
+    forward_rows(c, &rows);
+    plan->rows = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, &rows));
+}
+
+/* The rows' scratch memory is that of the sum afterwards. */
+static void plan_backward(const th_call *c, masked_softmax_plan *plan)
+{
+    const th_array destination = gradient_destination(c);
+    const bool summed = c->input_gradient[ADDITIVE].given;
+    th_rows rows;
+    backward_rows(c, &destination, !summed && c->add[SCORES], &rows);
+    size_t bytes = th_rows_scratch(c->ctx, &rows);
+    if (summed) {
+        plan->gradient = th_plan_scratch(c, th_array_numel(&destination), th_dtype_size(destination.dtype));
+        const size_t sums = th_sum_scratch(&c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE]);
+        bytes = sums > bytes ? sums : bytes;
+    }
+    plan->rows = th_plan_scratch(c, 1, bytes);
+}
+
+static void plan_masked_softmax(const th_call *c, bool backward, void *plan)
+{
+    if (backward)
+        plan_backward(c, plan);
+    else
+        plan_forward(c, plan);
 }
 
 static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_LEFT},
@@ -217,7 +221,8 @@ const th_op th_op_masked_softmax = {
     .shape = masked_softmax_shape,
     .forward = masked_softmax_forward,
     .backward = masked_softmax_backward,
-    .scratch = masked_softmax_scratch,
+    .plan_size = sizeof(masked_softmax_plan),
+    .plan = plan_masked_softmax,
     .samples = masked_softmax_samples,
 };
 

@@ -126,11 +126,11 @@ static th_attention_array operand(const th_attention *a, const th_array *array, 
     result.data = array->data;
     const int leading = array->ndim - trailing, last = leading - 1;
     for (int d = 0; d < leading; d++)
-        result.item[d] = array->stride[d];
+        result.leading[d] = array->stride[d];
     if (a->grouped) {
         const int64_t group = a->size[a->dims - 1];
-        result.item[last] = per_query_head ? array->stride[last] * group : array->stride[last];
-        result.item[last + 1] = per_query_head ? array->stride[last] : 0;
+        result.leading[last] = per_query_head ? array->stride[last] * group : array->stride[last];
+        result.leading[last + 1] = per_query_head ? array->stride[last] : 0;
     }
     result.row = array->stride[leading];
     result.column = trailing > 1 ? array->stride[leading + 1] : 0;
@@ -146,11 +146,7 @@ static void plan_mask(const th_call *c, th_attention *a)
     scores_shape(&c->input[Q], &c->input[K], scores);
     th_mask_view view;
     th_mask_view_init(&view, &attributes->rules, &c->input[MASK], ndim, scores);
-    a->causal = view.rules.causal != TH_CAUSAL_NONE;
-    a->window = view.rules.has_window;
-    a->left = view.rules.left;
-    a->right = view.rules.right;
-    a->position = view.position;
+    a->band = view.band;
     a->valid_lens = operand(a, &view.valid_lens, 2, true);
     a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
     a->keep = operand(a, &view.keep, 2, true);

@@ -7,17 +7,13 @@
  * on what is hidden. */
 #include "kernels/attention_rows.h"
 #include "kernels/vector/philox.h"
-#include "kernels/vector/product_transpose.h"
-#include "kernels/vector/row.h"
+#include "kernels/vector/transpose.h"
+#include "kernels/vector/visible.h"
 
 enum {
     CHAINS = 4,        /* registers of a row worked on in turn, so that they do not wait for each other */
     MULTIPLIERS = 1024 /* of dropout, made at a time; at least the columns of a buffer */
 };
-
-typedef struct lanes_int {
-    vec_int part[TH_REGISTERS];
-} lanes_int;
 
 /* What a hidden pair has for a weight. */
 TH_INLINE vec hidden_weight(void)
@@ -43,11 +39,9 @@ TH_INLINE vec add_or_max(vec a, vec b, bool add)
 static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bool add)
 {
     lanes reduced;
-    UNROLL
-    for (int g = 0; g < TH_REGISTERS; g++) {
+    UNROLLED_FOR (int g = 0; g < TH_REGISTERS; g++) {
         vec column[TH_REGISTER_LANES];
-        UNROLL
-        for (int i = 0; i < TH_REGISTER_LANES; i++) {
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
             lanes x = row[g * TH_REGISTER_LANES + i];
             for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
                 for (int r = 0; r < half; r++)
@@ -55,122 +49,45 @@ static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bo
             column[i] = x.part[0];
         }
         transpose_registers(column);
-        UNROLL
-        for (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
-            UNROLL
-        for (int i = 0; i < half; i++)
-            column[i] = add_or_max(column[i], column[i + half], add);
+        UNROLLED_FOR (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
+            UNROLLED_FOR (int i = 0; i < half; i++)
+                column[i] = add_or_max(column[i], column[i + half], add);
         reduced.part[g] = column[0];
     }
     return reduced;
 }
 
-/* -- masks -- */
+/* -- logits -- */
 
-/* first <= x + lane < past */
-TH_INLINE lanes_int in_range(int64_t x, int64_t first, int64_t past)
-{
-    lanes_int mask;
-    for (int r = 0; r < TH_REGISTERS; r++) {
-        vec_int lane;
-        for (int i = 0; i < TH_REGISTER_LANES; i++)
-            lane[i] = r * TH_REGISTER_LANES + i;
-        mask.part[r] =
-            (lane >= vec_int_broadcast((real_int)(first - x))) & (lane < vec_int_broadcast((real_int)(past - x)));
-    }
-    return mask;
-}
-
-/* 16 numbers of a row of a mask one by one, 0 outside first .. past-1. (Functions of their own: inlined they would be
- * most of the code around them.) */
-static __attribute__((noinline)) lanes additive_gathered(const real *row, int64_t stride, int64_t x, int64_t first,
-                                                         int64_t past)
-{
-    real part[TH_LANES];
-    for (int i = 0; i < TH_LANES; i++)
-        part[i] = x + i >= first && x + i < past ? row[(x + i) * stride] : 0;
-    return lanes_load(part);
-}
-
-static __attribute__((noinline)) void keep_gathered(const bool *row, int64_t stride, int64_t x, int64_t first,
-                                                    int64_t past, bool part[TH_LANES])
-{
-    for (int i = 0; i < TH_LANES; i++)
-        part[i] = x + i >= first && x + i < past && row[(x + i) * stride];
-}
-
-/* 16 numbers of a row of the additive mask from x on. edge: those outside first .. past-1 are not read. */
-TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t first, int64_t past, bool edge)
-{
-    if (stride == 0)
-        return lanes_broadcast(*row);
-    if (stride == 1 && !edge)
-        return lanes_load(row + x);
-    return additive_gathered(row, stride, x, first, past);
-}
-
-/* The same for the boolean mask. */
-TH_INLINE lanes_int keep_at(const bool *row, int64_t stride, int64_t x, int64_t first, int64_t past, bool edge)
-{
-    typedef int8_t bytes __attribute__((vector_size(TH_REGISTER_LANES), aligned(1), may_alias));
-    bool part[TH_LANES];
-    const bool *from = part;
-    if (stride == 1 && !edge)
-        from = row + x;
-    else
-        keep_gathered(row, stride, x, first, past, part);
-    lanes_int mask;
-    for (int r = 0; r < TH_REGISTERS; r++)
-        mask.part[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;
-    return mask;
-}
-
-/* One row, and which of its columns may be visible. */
+/* One row of scores, and what of it is visible. */
 typedef struct score_row {
     const real *scores;
-    const bool *keep;
-    const real *additive;
-    int64_t keep_stride, additive_stride, first, past;
+    th_visible_row visible;
     real scale;
 } score_row;
 
 TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
 {
     return (score_row){.scores = (const real *)b->scores + r * b->stride,
-                       .keep = b->keep ? b->keep + r * b->keep_row : NULL,
-                       .additive = b->additive ? (const real *)b->additive + r * b->additive_row : NULL,
-                       .keep_stride = b->keep_column,
-                       .additive_stride = b->additive_column,
-                       .first = b->first[r],
-                       .past = b->past[r],
+                       .visible = {.keys = b->keys[r],
+                                   .keep = b->keep ? b->keep + r * b->keep_row : NULL,
+                                   .keep_stride = b->keep_column,
+                                   .additive = b->additive ? (const real *)b->additive + r * b->additive_row : NULL,
+                                   .additive_stride = b->additive_column},
                        .scale = (real)b->scale};
 }
 
-/* The logits of columns x .. x + 15; hidden ones are -inf. edge: first or past lies within them. masked: there are
- * masks to read. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what
+/* The logits of columns x .. x + 15; hidden ones are -inf, even if the score is +inf or NaN. edge and masked as for
+ * visible_lanes. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what
  * follows.) */
 TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked)
 {
-    lanes_int visible = in_range(x, row->first, row->past);
-    lanes z = lanes_broadcast(0);
-    if (masked && row->additive)
-        z = additive_at(row->additive, row->additive_stride, x, row->first, row->past, edge);
-    if (masked && row->keep) {
-        const lanes_int keep = keep_at(row->keep, row->keep_stride, x, row->first, row->past, edge);
-        for (int r = 0; r < TH_REGISTERS; r++)
-            visible.part[r] &= keep.part[r];
-    }
-    const vec minus_infinity = vec_broadcast((real)-INFINITY), scale = vec_broadcast(row->scale);
-    const bool select = edge || (masked && row->keep);
-    for (int r = 0; r < TH_REGISTERS; r++) {
-        const vec additive = z.part[r];
-        z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + additive;
-        if (masked) /* even if the score is +inf or NaN */
-            z.part[r] = vec_select(additive == minus_infinity, minus_infinity, z.part[r]);
-        if (select)
-            z.part[r] = vec_select(visible.part[r], z.part[r], minus_infinity);
-    }
-    return z;
+    lanes z;
+    const lane_mask visible = visible_lanes(&row->visible, x, edge, masked, &z);
+    const vec scale = vec_broadcast(row->scale);
+    for (int r = 0; r < TH_REGISTERS; r++)
+        z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + z.part[r];
+    return edge || masked ? where_visible(visible, z, (real)-INFINITY) : z;
 }
 
 /* x with what is hidden, where z is -inf, replaced. */
@@ -181,20 +98,13 @@ TH_INLINE lanes replace_hidden(lanes z, lanes x, vec replacement)
     return x;
 }
 
-/* Whether columns x .. x + 15 have one of the row's ends within them. */
-TH_INLINE bool at_edge(const score_row *row, int64_t x)
-{
-    return x < row->first || x + TH_LANES > row->past;
-}
-
 /* -- forward -- */
 
-/* Whether any key of the row is visible, one by one. */
-static bool any_visible(score_row row)
+/* Whether the row sees any key: looked at one by one. */
+static bool any_visible(const score_row row)
 {
-    for (int64_t x = row.first; x < row.past; x++)
-        if ((!row.keep || row.keep[x * row.keep_stride]) &&
-            (!row.additive || row.additive[x * row.additive_stride] != (real)-INFINITY))
+    for (int64_t x = row.visible.keys.first; x < row.visible.keys.past; x++)
+        if (is_visible(&row.visible, x))
             return true;
     return false;
 }
@@ -206,20 +116,19 @@ TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked)
     lanes largest[CHAINS];
     for (int c = 0; c < CHAINS; c++)
         largest[c] = lanes_broadcast((real)-INFINITY);
-    for (int64_t x = lanes_down(row->first), step; x < row->past; x += step) {
+    for (int64_t x = lanes_down(row->visible.keys.first), step; x < row->visible.keys.past; x += step) {
         step = TH_LANES;
-        if (at_edge(row, x)) {
+        if (at_edge(&row->visible, x)) {
             const lanes z = logits(row, x, true, masked);
             lanes_store(to + x, z);
             largest[0] = lanes_max(z, largest[0]);
-        } else if (x + CHAINS * TH_LANES > row->past) {
+        } else if (x + CHAINS * TH_LANES > row->visible.keys.past) {
             const lanes z = logits(row, x, false, masked);
             lanes_store(to + x, z);
             largest[0] = lanes_max(z, largest[0]);
         } else {
             step = CHAINS * TH_LANES;
-            UNROLL
-            for (int c = 0; c < CHAINS; c++) {
+            UNROLLED_FOR (int c = 0; c < CHAINS; c++) {
                 const lanes z = logits(row, x + c * TH_LANES, false, masked);
                 lanes_store(to + x + c * TH_LANES, z);
                 largest[c] = lanes_max(z, largest[c]);
@@ -241,13 +150,13 @@ TH_INLINE lanes put_weights(const th_attention_rows *b, const score_row *row, re
     lanes sum = lanes_broadcast(0);
     for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
         lanes weight;
-        if (x + TH_LANES <= row->first || x >= row->past) {
+        if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
             for (int r = 0; r < TH_REGISTERS; r++)
                 weight.part[r] = hidden;
         } else {
             const lanes z = lanes_load(to + x);
             weight = lanes_exp(lanes_sub(z, shifts));
-            if (masked || at_edge(row, x))
+            if (masked || at_edge(&row->visible, x))
                 weight = replace_hidden(z, weight, hidden);
             sum = lanes_add(sum, weight);
             if (multiplier)
@@ -258,7 +167,7 @@ TH_INLINE lanes put_weights(const th_attention_rows *b, const score_row *row, re
     return sum;
 }
 
-/* What attention_softmax goes on with from stripe to stripe. */
+/* What attention_softmax goes on with from one block of keys to the next. */
 typedef struct running {
     real *maximum, *sum; /* (rows) */
     real *output;        /* (rows, width) */
@@ -398,11 +307,11 @@ TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, re
         hidden.part[r] = hidden_weight();
     for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
         const real *multiplier = g->multiplier ? g->multiplier + (x - b->begin) : NULL;
-        if (x + TH_LANES <= row->first || x >= row->past) {
+        if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
             lanes_store(to + x, hidden);
             if (g->gradient)
                 lanes_store(g->gradient + x, lanes_broadcast(0));
-        } else if (at_edge(row, x)) {
+        } else if (at_edge(&row->visible, x)) {
             gradient_at(row, to, g, multiplier, x, true, masked);
         } else {
             gradient_at(row, to, g, multiplier, x, false, masked);

@@ -2,6 +2,7 @@
  * knows hidden pairs. Buffers have rows of whole lanes, filled up with zeros. */
 #include "kernels/vector/product.h"
 #include "kernels/vector/row.h"
+#include "kernels/visible.h"
 
 /* Whether rows are whole lanes of elements that follow each other. Short rows are cheap if the compiler knows. */
 static bool is_whole(int64_t columns, int64_t stride)
@@ -168,14 +169,14 @@ void TH_KERNEL(attention_visible_product)(const th_product_block *block, const v
         }
 }
 
-/* to (rows, columns) += from for columns first[r] .. past[r]-1 of each row r; steps of 0 in `to` sum up. */
-void TH_KERNEL(attention_accumulate)(int64_t rows, const int64_t *first, const int64_t *past, const void *from,
-                                     int64_t from_row, void *to, int64_t to_row, int64_t to_column)
+/* to (rows, columns) += from for the columns keys[r] of each row r; steps of 0 in `to` sum up. */
+void TH_KERNEL(attention_accumulate)(int64_t rows, const th_key_range *keys, const void *from, int64_t from_row,
+                                     void *to, int64_t to_row, int64_t to_column)
 {
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)from + r * from_row;
         real *y = (real *)to + r * to_row;
-        for (int64_t i = first[r]; i < past[r]; i++)
+        for (int64_t i = keys[r].first; i < keys[r].past; i++)
             y[i * to_column] += x[i];
     }
 }

@@ -14,7 +14,7 @@ TH_INLINE double double_mul_add(double a, double b, double c)
 
 /* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log
  * sum exp(x) = m + log(sum). A row's loss is a double: m - x[target] of finite logits can be twice the largest float.
- * target < 0: the row does not count. */
+ * target < 0: the row does not count. kept (rows, 2), or NULL: m, 1 / sum. */
 void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x,
                               int64_t x_row, double *loss, void *kept)
 {
@@ -50,7 +50,7 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
     }
 }
 
-/* dx = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
+/* dx, or += with add, = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
 void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
                                        const int64_t *target, const void *x, int64_t x_row, const void *kept, void *dx,
                                        int64_t dx_row, bool add)

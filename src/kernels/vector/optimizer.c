@@ -27,6 +27,7 @@ TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m
     *p = shrunk - (*m / root) * a->step;
 }
 
+/* All (n), contiguous, in place; largest is NULL without AMSGrad. */
 void TH_KERNEL(adam)(int64_t n, void *parameter, const void *gradient, void *first_moment, void *second_moment,
                      void *largest, const struct th_adam_update *update)
 {
@@ -86,6 +87,7 @@ TH_INLINE void sgd_register(const sgd_numbers *s, vec gradient, vec *p, vec *vel
     *p = *p - u * s->rate;
 }
 
+/* Likewise; velocity is NULL without momentum. */
 void TH_KERNEL(sgd)(int64_t n, void *parameter, const void *gradient, void *velocity,
                     const struct th_sgd_update *update)
 {

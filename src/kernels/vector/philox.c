@@ -64,12 +64,15 @@ TH_INLINE void fill(int64_t n, real *y, int64_t first, const th_philox *random, 
     }
 }
 
+/* y[i] = value first + i of the call, on [low, high): its counter is ((first + i) / 4 % 2^32, above), in float64
+ * (first + i) / 2. */
 void TH_KERNEL(random_uniform)(int64_t n, void *y, int64_t first, const struct th_philox *random, double low,
                                double high)
 {
     fill(n, y, first, random, false, low, high - low);
 }
 
+/* Likewise, of the normal distribution. */
 void TH_KERNEL(random_normal)(int64_t n, void *y, int64_t first, const struct th_philox *random, double mean,
                               double deviation)
 {
@@ -90,6 +93,7 @@ TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, real *y)
     }
 }
 
+/* x, y (rows, columns) contiguous, row 0 being row first_row of the logical matrix (kernels/philox.h). */
 void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, void *y, int64_t first_row,
                         const struct th_dropout_mask *dropout)
 {

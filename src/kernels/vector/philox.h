@@ -6,33 +6,11 @@
 #include "kernels/philox.h"
 #include "kernels/vector/vector_math.h"
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
 enum {
     TH_PHILOX_COUNTERS = 16,
     TH_PHILOX_WORDS = 4 * TH_PHILOX_COUNTERS,
     TH_COUNTER_LANES = TH_VECTOR_BYTES / 8 /* counters in one register */
 };
-
-/* Words in the low halves of 64-bit lanes, where products of two words have room; the high halves are left as they
- * come. */
-typedef uint64_t vec_word __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
-
-/* Products of the low halves. Compilers do not find this instruction by themselves. */
-TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
-{
-#if defined(__AVX512F__) && TH_VECTOR_BYTES == 64
-    return (vec_word)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-#elif defined(__AVX2__) && TH_VECTOR_BYTES == 32
-    return (vec_word)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-#elif defined(__SSE2__) && TH_VECTOR_BYTES == 16
-    return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
-#else
-    return (a & 0xffffffff) * (b & 0xffffffff);
-#endif
-}
 
 TH_INLINE vec_word words_broadcast(uint64_t s)
 {
@@ -51,8 +29,7 @@ TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGE
         x3[k] = words_broadcast(random->step);
     }
     uint32_t key0 = random->key[0], key1 = random->key[1];
-#pragma GCC unroll 10
-    for (int round = 0; round < TH_PHILOX_ROUNDS; round++) {
+    UNROLLED_FOR (int round = 0; round < TH_PHILOX_ROUNDS; round++) {
         for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
             const vec_word p0 = words_multiply(x0[k], words_broadcast(TH_PHILOX_MULTIPLIER_0));
             const vec_word p1 = words_multiply(x2[k], words_broadcast(TH_PHILOX_MULTIPLIER_1));

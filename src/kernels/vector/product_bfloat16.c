@@ -5,8 +5,8 @@
 #include <immintrin.h>
 
 #include "kernels/vector/bfloat16.h"
-#include "kernels/vector/product_store.h"
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/product.h"
+#include "kernels/vector/transpose.h"
 
 typedef uint32_t pair; /* of bfloat16 numbers: the even step of k in the low half, the odd one in the high half */
 typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
@@ -67,17 +67,16 @@ TH_INLINE void pack_neighbours(int width, const pack_source *s, pair *panels, in
 {
     for (int64_t step = 0; step < s->k; step += 2)
         for (int64_t first = 0; first < s->lines; first += width)
-            UNROLL
-    for (int i = 0; i < width; i += TH_REGISTER_LANES) {
-        const float *low = s->at + step * s->step + first + i, *high = low + s->step;
-        const __mmask16 given = first_lanes(s->lines - first - i);
-        __builtin_prefetch(low + 2 * AHEAD * s->step);
-        __builtin_prefetch(high + 2 * AHEAD * s->step);
-        _mm512_mask_storeu_epi32(
-            panels + first / width * stride + step / 2 * width + i, first_lanes(width - i),
-            (__m512i)pair_up(_mm512_maskz_loadu_ps(given, low),
-                             _mm512_maskz_loadu_ps(step + 1 < s->k ? given : first_lanes(0), high)));
-    }
+            UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
+                const float *low = s->at + step * s->step + first + i, *high = low + s->step;
+                const __mmask16 given = first_lanes(s->lines - first - i);
+                __builtin_prefetch(low + 2 * AHEAD * s->step);
+                __builtin_prefetch(high + 2 * AHEAD * s->step);
+                _mm512_mask_storeu_epi32(
+                    panels + first / width * stride + step / 2 * width + i, first_lanes(width - i),
+                    (__m512i)pair_up(_mm512_maskz_loadu_ps(given, low),
+                                     _mm512_maskz_loadu_ps(step + 1 < s->k ? given : first_lanes(0), high)));
+            }
 }
 
 /* Where the steps of a line are neighbours in memory: a register of pairs from each line, then transposed. */
@@ -90,16 +89,14 @@ TH_INLINE void pack_lines(int width, const pack_source *s, pair *panels, int64_t
             for (int64_t step = 0; step < s->k; step += 2 * TH_REGISTER_LANES) {
                 const __mmask16 low = first_lanes(s->k - step), high = first_lanes(s->k - step - TH_REGISTER_LANES);
                 vec row[TH_REGISTER_LANES];
-                UNROLL
-                for (int j = 0; j < TH_REGISTER_LANES; j++) {
+                UNROLLED_FOR (int j = 0; j < TH_REGISTER_LANES; j++) {
                     const float *from = s->at + (first + i + (j < last ? j : last)) * s->line + step;
                     row[j] = (vec)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(high, from + TH_REGISTER_LANES),
                                                       _mm512_maskz_loadu_ps(low, from));
                 }
                 transpose_registers(row);
                 const int64_t left = (s->k - step + 1) / 2;
-                UNROLL
-                for (int j = 0; j < TH_REGISTER_LANES; j++)
+                UNROLLED_FOR (int j = 0; j < TH_REGISTER_LANES; j++)
                     if (j < left)
                         _mm512_mask_storeu_ps(panel + (step / 2 + j) * width, first_lanes(width - i), (__m512)row[j]);
             }
@@ -145,16 +142,14 @@ TH_INLINE void tile(int rows, const tile_operands *t)
 {
     const pair *a = t->a, *b = t->b;
     vec sum[TILE_ROWS][4];
-    UNROLL
-    for (int i = 0; i < rows; i++) {
+    UNROLLED_FOR (int i = 0; i < rows; i++) {
         __builtin_prefetch(t->c + i * t->c_row, 1);
         __builtin_prefetch(t->c + i * t->c_row + TH_REGISTER_LANES, 1);
         sum[i][0] = sum[i][1] = (vec){0};
     }
     for (int64_t step = 0; step < t->k; step++) {
         const pairs left = *(const pairs *)b, right = *(const pairs *)(b + TH_REGISTER_LANES);
-        UNROLL
-        for (int i = 0; i < rows; i++) {
+        UNROLLED_FOR (int i = 0; i < rows; i++) {
             const pairs broadcast = a[i] - (pairs){0};
             sum[i][0] = add_products(sum[i][0], broadcast, left);
             sum[i][1] = add_products(sum[i][1], broadcast, right);

@@ -1,18 +1,17 @@
 /* A few rows times a matrix whose columns are contiguous in memory (a dense layer at one position, y = x W^T): what
  * counts is reading B once, so blocks of it are transposed in registers and used up there. The sums are the
  * micro-kernel's: one fused multiply-add per element and step of k, from 0, in order. */
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/product.h"
+#include "kernels/vector/transpose.h"
 
 enum { GROUPS = 2, FEW_AHEAD = 256 / (int)sizeof(real) /* elements: four cache lines */ };
 
 /* sum[i] += a[i][step] * column[step] for `steps` steps. */
 TH_INLINE void add_steps(int rows, int steps, const real *a, int64_t a_row, int64_t a_col, const vec *column, vec *sum)
 {
-    UNROLL
-    for (int step = 0; step < steps; step++)
-        UNROLL
-    for (int i = 0; i < rows; i++)
-        sum[i] += (a[i * a_row + step * a_col] - (vec){0}) * column[step];
+    UNROLLED_FOR (int step = 0; step < steps; step++)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            sum[i] += (a[i * a_row + step * a_col] - (vec){0}) * column[step];
 }
 
 /* One register of columns of B over TH_REGISTER_LANES steps; lane j of the register is column j, or the last one there
@@ -21,8 +20,7 @@ TH_INLINE void multiply_square(int rows, const real *a, int64_t a_row, int64_t a
                                int64_t columns, vec *sum)
 {
     vec square[TH_REGISTER_LANES];
-    UNROLL
-    for (int j = 0; j < TH_REGISTER_LANES; j++) {
+    UNROLLED_FOR (int j = 0; j < TH_REGISTER_LANES; j++) {
         const real *source = b + (j < columns ? j : columns - 1) * b_column;
         __builtin_prefetch(source + FEW_AHEAD);
         square[j] = *(const vec *)source;
@@ -47,24 +45,20 @@ TH_INLINE void multiply_columns(int rows, const th_product_block *block, int64_t
     const real *a = block->a, *b = (const real *)block->b + j * block->b_panel;
     const int64_t left[GROUPS] = {columns, columns > TH_REGISTER_LANES ? columns - TH_REGISTER_LANES : 0};
     vec sum[GROUPS][TH_FEW_ROWS];
-    UNROLL
-    for (int g = 0; g < GROUPS; g++)
-        UNROLL
-    for (int i = 0; i < rows; i++)
-        sum[g][i] = (vec){0};
+    UNROLLED_FOR (int g = 0; g < GROUPS; g++)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            sum[g][i] = (vec){0};
     int64_t step = 0;
     for (; step + TH_REGISTER_LANES <= block->k; step += TH_REGISTER_LANES)
-        UNROLL
-    for (int g = 0; g < GROUPS; g++)
-        if (left[g] > 0)
-            multiply_square(rows, a + step * block->a_col, block->a_row, block->a_col,
-                            b + g * TH_REGISTER_LANES * block->b_panel + step, block->b_panel, left[g], sum[g]);
+        UNROLLED_FOR (int g = 0; g < GROUPS; g++)
+            if (left[g] > 0)
+                multiply_square(rows, a + step * block->a_col, block->a_row, block->a_col,
+                                b + g * TH_REGISTER_LANES * block->b_panel + step, block->b_panel, left[g], sum[g]);
     for (; step < block->k; step++)
-        UNROLL
-    for (int g = 0; g < GROUPS; g++)
-        if (left[g] > 0)
-            multiply_step(rows, a + step * block->a_col, block->a_row,
-                          b + g * TH_REGISTER_LANES * block->b_panel + step, block->b_panel, left[g], sum[g]);
+        UNROLLED_FOR (int g = 0; g < GROUPS; g++)
+            if (left[g] > 0)
+                multiply_step(rows, a + step * block->a_col, block->a_row,
+                              b + g * TH_REGISTER_LANES * block->b_panel + step, block->b_panel, left[g], sum[g]);
     for (int i = 0; i < rows; i++) {
         real *c = (real *)block->c + i * block->c_row + j;
         const real *init = block->init ? (const real *)block->init + i * block->init_row + j : NULL;
@@ -82,6 +76,7 @@ TH_INLINE void multiply_rows(int rows, const th_product_block *block)
         multiply_columns(rows, block, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS);
 }
 
+/* The same with at most TH_FEW_ROWS rows, and B the other way round: element (k, j) is at b[k + j * b_panel]. */
 void TH_KERNEL(product_few_rows)(const th_product_block *block)
 {
     if (block->m == 1)

@@ -1,6 +1,7 @@
 /* Packing the operands of a matrix product into panels that the micro-kernel walks with constant strides, and copying
  * blocks of C that it cannot write directly. Nothing here computes. */
-#include "kernels/vector/product_transpose.h"
+#include "kernels/vector/product.h"
+#include "kernels/vector/transpose.h"
 
 enum { PACK_AHEAD = 8 }; /* steps that the next lines are asked for in advance: each step may be on another page */
 
@@ -18,12 +19,10 @@ static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stri
     for (int64_t step = 0; step < k; step += TH_REGISTER_LANES) {
         const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step; /* the last ones overlap */
         vec row[TH_REGISTER_LANES];
-        UNROLL
-        for (int i = 0; i < TH_REGISTER_LANES; i++)
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
             row[i] = *(const vec *)(source + (i < count ? i : count - 1) * stride + first);
         transpose_registers(row);
-        UNROLL
-        for (int i = 0; i < TH_REGISTER_LANES; i++)
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
             *(vec *)(panel + (first + i) * width) = row[i];
     }
 }
@@ -37,7 +36,8 @@ static void pack_rows_panel(int64_t k, int64_t count, const real *source, int64_
                   panel + i, width);
 }
 
-/* Panels of TILE_ROWS rows of A, m x k: element (i, k) of panel p goes to panels[(p * k + step) * TILE_ROWS + i]. */
+/* Panels of TILE_ROWS rows of A, m x k: element (i, step) of panel p goes to panels[(p * k + step) * TILE_ROWS + i].
+ * `row` and `column` are strides. Behind the last panel there is room for a register. */
 void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t row, int64_t column, void *packed)
 {
     const real *a = matrix;
@@ -59,8 +59,8 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
 }
 
 /* Panels of TILE_COLUMNS columns of B, k x n: element (step, j) of panel p goes to panels[p * stride + step *
- * TILE_COLUMNS + j]. The last panel is filled up with zeros or with numbers of its own last column; no product of those
- * is ever stored. */
+ * TILE_COLUMNS + j]; room behind them as above. The last panel is filled up with zeros or with numbers of its own last
+ * column; no product of those is ever stored. */
 void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t row, int64_t column, void *packed,
                                int64_t stride)
 {

@@ -1,7 +1,7 @@
 /* The micro-kernel of matrix products: a tile of C in registers, one fused multiply-add per element and step of k, from
  * 0, in order. Everything that multiplies matrices comes down to this loop; edges run it with fewer rows or registers,
  * never another one. */
-#include "kernels/vector/product_store.h"
+#include "kernels/vector/product.h"
 
 /* Up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other. */
 enum { WIDE_ROWS = 3 };
@@ -18,29 +18,22 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
                              const real *b, int64_t b_row, vec sum[TILE_ROWS][4])
 {
     const real *group[4] = {a, a + 3 * a_row, a + 6 * a_row, a + 9 * a_row};
-    UNROLL
-    for (int i = 0; i < rows; i++)
-        UNROLL
-    for (int j = 0; j < registers; j++)
-        sum[i][j] = (vec){0};
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            sum[i][j] = (vec){0};
     for (int64_t step = 0; step < k; step++) {
         vec columns[4];
-        UNROLL
-        for (int j = 0; j < registers; j++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
             columns[j] = *(const vec *)(b + j * TH_REGISTER_LANES);
-        UNROLL
-        for (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
+        UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
             __builtin_prefetch(b + TILE_AHEAD * b_row + j);
-        UNROLL
-        for (int i = 0; i < rows; i++) {
+        UNROLLED_FOR (int i = 0; i < rows; i++) {
             const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would stay an addition) */
-            UNROLL
-            for (int j = 0; j < registers; j++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
                 sum[i][j] += broadcast * columns[j];
         }
         b += b_row;
-        UNROLL
-        for (int g = 0; g < (rows + 2) / 3; g++)
+        UNROLLED_FOR (int g = 0; g < (rows + 2) / 3; g++)
             group[g] += a_col;
     }
 }
@@ -133,6 +126,7 @@ static void multiply_panel(const th_product_block *block, tile_operands *t, cons
     }
 }
 
+/* A block of C, as product_block.h describes it. */
 void TH_KERNEL(product_block)(const th_product_block *block)
 {
     const real *b = block->b;

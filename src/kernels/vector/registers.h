@@ -7,9 +7,6 @@
 #define TH_KERNELS_VECTOR_REGISTERS_H
 
 #include <math.h>
-#if TH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
 
 #include "kernels/vector/vector.h"
 
@@ -34,33 +31,71 @@ TH_INLINE void vec_store(real *p, vec x)
     *(vec *)p = x;
 }
 
+/* Words in the low halves of 64-bit lanes, where products of two words have room; the high halves are left as they
+ * come. */
+typedef uint64_t vec_word __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
+
 /* mask ? a : b, where each element of mask has all bits set or none (the result of a comparison). */
 TH_INLINE vec vec_select(vec_int mask, vec a, vec b)
 {
     return (vec)((mask & (vec_int)a) | (~mask & (vec_int)b));
 }
 
-/* The first n elements of p, then `fill`; 0 <= n <= TH_REGISTER_LANES. */
-TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
+typedef real vec_8 __attribute__((vector_size(TH_REAL_BITS)));
+typedef real vec_4 __attribute__((vector_size(TH_REAL_BITS / 2)));
+
+/* The sum of 4 or 8 elements: element i += element i + 4, then + 2, + 1. */
+TH_INLINE real sum_4(vec_4 x)
 {
-    vec x = vec_broadcast(fill);
-#if TH_VECTOR_BYTES == 64 && TH_REAL_BITS == 32
-    return (vec)_mm512_mask_loadu_ps((__m512)x, (__mmask16)((1u << n) - 1), p);
-#elif TH_VECTOR_BYTES == 64
-    return (vec)_mm512_mask_loadu_pd((__m512d)x, (__mmask8)((1u << n) - 1), p);
-#elif TH_VECTOR_BYTES == 32 && TH_REAL_BITS == 32
-    const vec_int mask = vec_int_broadcast((real_int)n) > (vec_int){0, 1, 2, 3, 4, 5, 6, 7};
-    return vec_select(mask, (vec)_mm256_maskload_ps(p, (__m256i)mask), x);
-#elif TH_VECTOR_BYTES == 32
-    const vec_int mask = vec_int_broadcast((real_int)n) > (vec_int){0, 1, 2, 3};
-    return vec_select(mask, (vec)_mm256_maskload_pd(p, (__m256i)mask), x);
-#else
-    for (int i = 0; i < TH_REGISTER_LANES; i++)
-        if (i < n)
-            x[i] = p[i];
-    return x;
-#endif
+    return (x[0] + x[2]) + (x[1] + x[3]);
 }
+
+TH_INLINE real sum_8(vec_8 x)
+{
+    return sum_4(__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7));
+}
+
+typedef real_int vec_int_8 __attribute__((vector_size(TH_REAL_BITS)));
+typedef real_int vec_int_4 __attribute__((vector_size(TH_REAL_BITS / 2)));
+
+/* The larger; NaN when one of them is NaN. */
+TH_INLINE real real_maximum(real a, real b)
+{
+    return a > b || a != a ? a : b;
+}
+
+TH_INLINE vec_8 maximum_8(vec_8 a, vec_8 b)
+{
+    const vec_int_8 mask = (a > b) | (a != a);
+    return (vec_8)((mask & (vec_int_8)a) | (~mask & (vec_int_8)b));
+}
+
+TH_INLINE vec_4 maximum_4(vec_4 a, vec_4 b)
+{
+    const vec_int_4 mask = (a > b) | (a != a);
+    return (vec_4)((mask & (vec_int_4)a) | (~mask & (vec_int_4)b));
+}
+
+/* The largest of 4 or 8 elements; NaN wins. */
+TH_INLINE real largest_4(vec_4 x)
+{
+    return real_maximum(real_maximum(x[0], x[2]), real_maximum(x[1], x[3]));
+}
+
+TH_INLINE real largest_8(vec_8 x)
+{
+    return largest_4(maximum_4(__builtin_shufflevector(x, x, 0, 1, 2, 3), __builtin_shufflevector(x, x, 4, 5, 6, 7)));
+}
+
+/* What each width of registers has its own instructions for: vec_load_part, vec_mul_add, vec_max, vec_min, vec_sum,
+ * vec_largest, words_multiply. */
+#if TH_VECTOR_BYTES == 64
+#include "kernels/vector/registers_64.h"
+#elif TH_VECTOR_BYTES == 32
+#include "kernels/vector/registers_32.h"
+#else
+#include "kernels/vector/registers_16.h"
+#endif
 
 /* Stores the first n elements; 0 <= n <= TH_REGISTER_LANES. (In pieces: stores under a mask take a dozen nanoseconds on
  * some processors.) */
@@ -76,59 +111,10 @@ TH_INLINE void vec_store_part(real *p, int64_t n, vec x)
         }
 }
 
-/* a * b + c, fused where there is an instruction for it, whatever stands around it: a compiler contracts an expression
- * only while it stays within one branch. */
-TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
-{
-#if TH_VECTOR_BYTES == 64 && TH_REAL_BITS == 32
-    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif TH_VECTOR_BYTES == 64
-    return (vec)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif TH_VECTOR_BYTES == 32 && TH_REAL_BITS == 32
-    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif TH_VECTOR_BYTES == 32
-    return (vec)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#else
-    return a * b + c;
-#endif
-}
-
 /* mask ? a : 0 */
 TH_INLINE vec vec_keep(vec_int mask, vec a)
 {
     return (vec)(mask & (vec_int)a);
-}
-
-/* The larger; b when one of them is NaN. */
-TH_INLINE vec vec_max(vec a, vec b)
-{
-#if TH_VECTOR_BYTES == 64 && TH_REAL_BITS == 32
-    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
-#elif TH_VECTOR_BYTES == 64
-    return (vec)_mm512_max_pd((__m512d)a, (__m512d)b);
-#elif TH_VECTOR_BYTES == 32 && TH_REAL_BITS == 32
-    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
-#elif TH_VECTOR_BYTES == 32
-    return (vec)_mm256_max_pd((__m256d)a, (__m256d)b);
-#else
-    return vec_select(a > b, a, b);
-#endif
-}
-
-/* The smaller; b when one of them is NaN. */
-TH_INLINE vec vec_min(vec a, vec b)
-{
-#if TH_VECTOR_BYTES == 64 && TH_REAL_BITS == 32
-    return (vec)_mm512_min_ps((__m512)a, (__m512)b);
-#elif TH_VECTOR_BYTES == 64
-    return (vec)_mm512_min_pd((__m512d)a, (__m512d)b);
-#elif TH_VECTOR_BYTES == 32 && TH_REAL_BITS == 32
-    return (vec)_mm256_min_ps((__m256)a, (__m256)b);
-#elif TH_VECTOR_BYTES == 32
-    return (vec)_mm256_min_pd((__m256d)a, (__m256d)b);
-#else
-    return vec_select(a < b, a, b);
-#endif
 }
 
 /* The larger; NaN when one of them is NaN. */
@@ -162,12 +148,6 @@ TH_INLINE vec vec_abs(vec x)
 TH_INLINE vec vec_with_sign(vec magnitude, vec x)
 {
     return (vec)((vec_int)magnitude | ((vec_int)x & vec_sign_bit()));
-}
-
-/* All bits set where x is neither infinite nor NaN. */
-TH_INLINE vec_int vec_is_finite(vec x)
-{
-    return vec_abs(x) < vec_broadcast((real)INFINITY);
 }
 
 TH_INLINE bool vec_any(vec_int mask)

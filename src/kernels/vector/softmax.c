@@ -1,7 +1,7 @@
 /* The softmax family on rows: softmax, log-softmax, log-sum-exp, masked softmax, with their gradients.
  * Everything is computed relative to the largest element, so that any finite row is safe: x - max may overflow to -inf,
  * whose exp is 0. */
-#include "kernels/vector/row.h"
+#include "kernels/vector/visible.h"
 
 /* y = exp(x - shift) / sum exp(x - shift); returns the sum. y may be x. The last lanes, stored in part, are not read
  * again: a processor waits for that. */
@@ -151,61 +151,23 @@ void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *block)
 
 /* -- masked -- */
 
-typedef struct lane_mask {
-    vec_int part[TH_REGISTERS];
-} lane_mask;
-
-/* Which of the keys i .. i + 15 are visible: first <= key < end, keep is true and additive is not -inf. Reads nothing
- * at or past end. */
-TH_INLINE lane_mask visible_lanes(int64_t i, int64_t first, int64_t end, const bool *keep, const real *additive)
+/* One row, of which what the mask hides gets 0. Blocks are counted from key 0 whatever the first visible key is, so
+ * that a mask gives the same bits in whichever form it comes. */
+void TH_KERNEL(masked_softmax)(int64_t n, const th_visible_row *row, const void *x, void *y)
 {
-    lane_mask mask;
-    const bool inside = i >= first && i + TH_LANES <= end;
-    if (inside && !keep) {
-        for (int r = 0; r < TH_REGISTERS; r++)
-            mask.part[r] = vec_int_broadcast(-1);
-    } else {
-        real_int visible[TH_LANES];
-        if (inside)
-            for (int l = 0; l < TH_LANES; l++)
-                visible[l] = -(real_int)keep[i + l];
-        else
-            for (int l = 0; l < TH_LANES; l++)
-                visible[l] = i + l >= first && i + l < end && (!keep || keep[i + l]) ? -1 : 0;
-        memcpy(&mask, visible, sizeof mask);
-    }
-    if (additive) {
-        const lanes a = row_load(additive, i, end, 0);
-        for (int r = 0; r < TH_REGISTERS; r++)
-            mask.part[r] &= a.part[r] != (real)-INFINITY;
-    }
-    return mask;
-}
-
-TH_INLINE lanes lanes_where(lane_mask mask, lanes a, real otherwise)
-{
-    for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] = vec_select(mask.part[r], a.part[r], vec_broadcast(otherwise));
-    return a;
-}
-
-/* One row. Blocks are counted from key 0 whatever `first` is, so that a mask gives the same bits in whichever form it
- * comes. */
-void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void *x, const bool *keep,
-                               const void *additive, void *y)
-{
-    const real *from = x, *term = additive;
+    const real *from = x;
     real *to = y;
-    const int64_t start = first / TH_LANES * TH_LANES;
+    const int64_t start = row->keys.first / TH_LANES * TH_LANES, end = row->keys.past;
     row_fill(to, start, 0);
     row_fill(to + end, n - end, 0);
 
-    lanes largest = lanes_broadcast((real)-INFINITY);
+    lanes largest = lanes_broadcast((real)-INFINITY), additive;
     for (int64_t i = start; i < end; i += TH_LANES) {
         lanes score = row_load(from, i, end, 0);
-        if (term)
-            score = lanes_add(score, row_load(term, i, end, 0));
-        score = lanes_where(visible_lanes(i, first, end, keep, term), score, (real)-INFINITY);
+        const lane_mask visible = visible_lanes(row, i, at_edge(row, i), true, &additive);
+        if (row->additive)
+            score = lanes_add(score, additive);
+        score = where_visible(visible, score, (real)-INFINITY);
         largest = lanes_max(score, largest);
         row_store(to, i, end, score);
     }
@@ -215,14 +177,13 @@ void TH_KERNEL(masked_softmax)(int64_t n, int64_t first, int64_t end, const void
     /* Nothing is visible: all 0. Or a visible score is +inf or NaN, or all of them are -inf: as softmax, NaN where
      * visible. */
     for (int64_t i = start; i < end; i += TH_LANES)
-        row_store(to, i, end, lanes_where(visible_lanes(i, first, end, keep, term), lanes_broadcast((real)NAN), 0));
+        row_store(to, i, end,
+                  where_visible(visible_lanes(row, i, true, true, &additive), lanes_broadcast((real)NAN), 0));
 }
 
-void TH_KERNEL(visible_keys)(int64_t n, int64_t first, int64_t end, const bool *keep, int64_t keep_stride,
-                             const void *additive, int64_t additive_stride, bool *visible)
+/* visible[i] = key first + i of the row is not hidden. */
+void TH_KERNEL(visible_keys)(int64_t first, int64_t n, const th_visible_row *row, bool *visible)
 {
-    const real *term = additive;
-    for (int64_t s = 0; s < n; s++)
-        visible[s] = s >= first && s < end && (!keep || keep[s * keep_stride]) &&
-                     (!term || term[s * additive_stride] != (real)-INFINITY);
+    for (int64_t i = 0; i < n; i++)
+        visible[i] = is_visible(row, first + i);
 }

@@ -2,8 +2,7 @@
  *
  * The folder is compiled once per element type and instruction set, with TH_REAL_BITS (32, 64), TH_VECTOR_BYTES (16,
  * 32, 64) and TH_INSTANCE (such as f32_avx512) given by the build. All instances work on TH_LANES virtual lanes (a
- * `lanes` is one or more registers), so that sums are the same additions in the same order, and thus the same bits,
- * everywhere. */
+ * `lanes` is one or more registers), so that sums are the same additions in the same order everywhere. */
 #ifndef TH_KERNELS_VECTOR_H
 #define TH_KERNELS_VECTOR_H
 
@@ -33,6 +32,13 @@ typedef real vec __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH_REAL_BI
 typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH_REAL_BITS / 8), may_alias));
 
 #define TH_INLINE static inline __attribute__((always_inline))
+
+/* A loop with a constant number of turns that must disappear, so that its array of vectors stays in registers. */
+#ifdef __clang__
+#define UNROLLED_FOR _Pragma("clang loop unroll(full)") for
+#else
+#define UNROLLED_FOR _Pragma("GCC unroll 16") for
+#endif
 
 #define TH_PASTE_(a, b) a##_##b
 #define TH_PASTE(a, b) TH_PASTE_(a, b)

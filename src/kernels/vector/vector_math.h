@@ -1,8 +1,8 @@
 /* What kernels compute with: arithmetic and elementary functions on registers (`vec`) and on 16 virtual lanes
  * (`lanes`), for both element types.
  *
- * The elementary functions are our own, so that results depend neither on a version of libm nor on the processor: every
- * instance computes the same operations in the same order. */
+ * The elementary functions are our own, so that results depend on no version of libm: every instance computes the same
+ * operations in the same order (but where there is no fused multiply-add, float32 rounds once more). */
 #ifndef TH_KERNELS_VECTOR_MATH_H
 #define TH_KERNELS_VECTOR_MATH_H
 
@@ -134,54 +134,13 @@ TH_INLINE lanes lanes_exp(lanes x)
     return x;
 }
 
-typedef real vec_8 __attribute__((vector_size(TH_REAL_BITS)));
-typedef real vec_4 __attribute__((vector_size(TH_REAL_BITS / 2)));
-
 /* The sum of all lanes: lane i += lane i + 8, then + 4, + 2, + 1. */
 TH_INLINE real lanes_sum(lanes x)
 {
     for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
         for (int r = 0; r < half; r++)
             x.part[r] += x.part[r + half];
-    const vec sum = x.part[0];
-#if TH_VECTOR_BYTES * 8 == 16 * TH_REAL_BITS
-    const vec_8 eight = __builtin_shufflevector(sum, sum, 0, 1, 2, 3, 4, 5, 6, 7) +
-                        __builtin_shufflevector(sum, sum, 8, 9, 10, 11, 12, 13, 14, 15);
-#elif TH_VECTOR_BYTES * 8 == 8 * TH_REAL_BITS
-    const vec_8 eight = sum;
-#endif
-#if TH_VECTOR_BYTES * 8 >= 8 * TH_REAL_BITS
-    const vec_4 four =
-        __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
-#elif TH_VECTOR_BYTES * 8 == 4 * TH_REAL_BITS
-    const vec_4 four = sum;
-#endif
-#if TH_VECTOR_BYTES * 8 >= 4 * TH_REAL_BITS
-    return (four[0] + four[2]) + (four[1] + four[3]);
-#else
-    return sum[0] + sum[1];
-#endif
-}
-
-typedef real_int vec_int_8 __attribute__((vector_size(TH_REAL_BITS)));
-typedef real_int vec_int_4 __attribute__((vector_size(TH_REAL_BITS / 2)));
-
-/* As vec_maximum. */
-TH_INLINE vec_8 vec_8_maximum(vec_8 a, vec_8 b)
-{
-    const vec_int_8 mask = (a > b) | (a != a);
-    return (vec_8)((mask & (vec_int_8)a) | (~mask & (vec_int_8)b));
-}
-
-TH_INLINE vec_4 vec_4_maximum(vec_4 a, vec_4 b)
-{
-    const vec_int_4 mask = (a > b) | (a != a);
-    return (vec_4)((mask & (vec_int_4)a) | (~mask & (vec_int_4)b));
-}
-
-TH_INLINE real real_maximum(real a, real b)
-{
-    return a > b || a != a ? a : b;
+    return vec_sum(x.part[0]);
 }
 
 /* The largest of all lanes; NaN wins. */
@@ -190,24 +149,7 @@ TH_INLINE real lanes_largest(lanes x)
     for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
         for (int r = 0; r < half; r++)
             x.part[r] = vec_maximum(x.part[r], x.part[r + half]);
-    const vec largest = x.part[0];
-#if TH_VECTOR_BYTES * 8 == 16 * TH_REAL_BITS
-    const vec_8 eight = vec_8_maximum(__builtin_shufflevector(largest, largest, 0, 1, 2, 3, 4, 5, 6, 7),
-                                      __builtin_shufflevector(largest, largest, 8, 9, 10, 11, 12, 13, 14, 15));
-#elif TH_VECTOR_BYTES * 8 == 8 * TH_REAL_BITS
-    const vec_8 eight = largest;
-#endif
-#if TH_VECTOR_BYTES * 8 >= 8 * TH_REAL_BITS
-    const vec_4 four = vec_4_maximum(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
-                                     __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
-#elif TH_VECTOR_BYTES * 8 == 4 * TH_REAL_BITS
-    const vec_4 four = largest;
-#endif
-#if TH_VECTOR_BYTES * 8 >= 4 * TH_REAL_BITS
-    return real_maximum(real_maximum(four[0], four[2]), real_maximum(four[1], four[3]));
-#else
-    return real_maximum(largest[0], largest[1]);
-#endif
+    return vec_largest(x.part[0]);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
 
+#include "kernels/visible.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
@@ -27,35 +28,39 @@ void th_mask_tensors(const th_mask *mask, th_tensor **tensors);
 th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th_dtype dtype, int ndim,
                         const int64_t *scores);
 
+/* What the rules leave of the keys by position, for so many queries and keys. */
+th_band th_mask_band(const th_mask_rules *rules, int64_t queries, int64_t keys);
+
 /* A mask over scores (N, T, S), ready to be asked. */
 typedef struct th_mask_view {
-    th_mask_rules rules;
+    th_band band;
     int ndim;
     int64_t size[TH_MAX_DIMS]; /* of the scores */
-    th_array valid_lens, keep,
-        additive;     /* with the scores' dimensions; stride 0 where they broadcast. Not given: no such rule */
-    int64_t position; /* of query 0 among the keys: its causal alignment */
+    /* with the scores' dimensions; stride 0 where they broadcast. Not given: no such rule */
+    th_array valid_lens, keep, additive;
 } th_mask_view;
 
 /* tensors: the three arrays (given or not), checked by th_mask_check. */
 void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,
                        const int64_t *scores);
 
-/* One row of scores: query t of item n. */
-typedef struct th_mask_row {
-    int64_t first, end; /* causal, window and valid_lens leave keys first .. end-1 (first <= end) */
-    const bool *keep;   /* of key 0, keys keep_stride apart; NULL: no such rule */
-    int64_t keep_stride;
-    const void *additive; /* the same */
-    int64_t additive_stride;
-} th_mask_row;
-
-/* n: row-major index over the dimensions N; t in [0, T). A key s of the row is hidden unless first <= s < end, keep is
- * true and additive is not -inf. */
-th_mask_row th_mask_row_at(const th_mask_view *view, int64_t n, int64_t t);
+/* What the query at this index over (N, T) sees. */
+th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index);
 
 /* Of a forward: every length in [0, S], else TH_ERROR_INDEX naming the first that is not ("valid_lens[1] = 9 is outside
  * [0, 6]"). */
 th_status th_mask_check_lens(th_context *ctx, const char *operation, const th_array *valid_lens, int64_t keys);
+
+/* -- for th_mask_keep and th_mask_explain -- */
+
+extern const char *const th_mask_names[TH_MASK_INPUTS];
+
+/* The mask's rules and its tensors as arrays, everything checked, lengths included. */
+bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, const th_shape *scores,
+                  th_mask_rules *rules, th_array *tensors);
+/* The length at an offset of valid_lens. */
+int64_t th_mask_length(const th_array *valid_lens, int64_t offset);
+/* "valid_lens", "valid_lens[1]" or "valid_lens[1, 2]" */
+void th_mask_lens_name(const th_array *lens, const int64_t *index, char *text, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /* Transposing as many registers as one has elements, in registers. */
-#ifndef TH_KERNELS_VECTOR_PRODUCT_TRANSPOSE_H
-#define TH_KERNELS_VECTOR_PRODUCT_TRANSPOSE_H
+#ifndef TH_KERNELS_VECTOR_TRANSPOSE_H
+#define TH_KERNELS_VECTOR_TRANSPOSE_H
 
-#include "kernels/vector/product.h"
+#include "kernels/vector/vector.h"
 
 enum {
     QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles inside of those are the cheap ones */
@@ -39,8 +39,7 @@ enum {
  * QUAD ... */
 TH_INLINE void transpose_inside_quads(vec *row)
 {
-    UNROLL
-    for (int g = 0; g < TH_REGISTER_LANES; g += QUAD) {
+    UNROLLED_FOR (int g = 0; g < TH_REGISTER_LANES; g += QUAD) {
 #if TH_REAL_BITS == 32
         const vec low02 = __builtin_shufflevector(row[g], row[g + 2], LOW);
         const vec high02 = __builtin_shufflevector(row[g], row[g + 2], HIGH);
@@ -63,8 +62,7 @@ TH_INLINE void transpose_registers(vec *row)
 {
     transpose_inside_quads(row);
 #if TH_VECTOR_BYTES == 64
-    UNROLL
-    for (int s = 0; s < QUAD; s++) {
+    UNROLLED_FOR (int s = 0; s < QUAD; s++) {
         const vec even01 = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
         const vec odd01 = __builtin_shufflevector(row[s], row[QUAD + s], ODD);
         const vec even23 = __builtin_shufflevector(row[2 * QUAD + s], row[3 * QUAD + s], EVEN);
@@ -75,8 +73,7 @@ TH_INLINE void transpose_registers(vec *row)
         row[3 * QUAD + s] = __builtin_shufflevector(odd01, odd23, ODD);
     }
 #elif TH_VECTOR_BYTES == 32
-    UNROLL
-    for (int s = 0; s < QUAD; s++) {
+    UNROLLED_FOR (int s = 0; s < QUAD; s++) {
         const vec even = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
         row[QUAD + s] = __builtin_shufflevector(row[s], row[QUAD + s], ODD);
         row[s] = even;

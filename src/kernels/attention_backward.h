@@ -1,0 +1,36 @@
+/* What the two passes of attention's backward share: the gradients of q, k and v (attention_backward.c), and that of
+ * the additive mask (attention_mask_gradient.c). */
+#ifndef TH_KERNELS_ATTENTION_BACKWARD_H
+#define TH_KERNELS_ATTENTION_BACKWARD_H
+
+#include "kernels/attention_tile.h"
+
+enum { KEY_BLOCK = 256 };
+
+/* A worker's, for one tile. */
+typedef struct backward_memory {
+    attention_copy q, o, o_gradient; /* (QUERY_BLOCK, D), (QUERY_BLOCK, Dv) twice */
+    attention_copy k;                /* (KEY_BLOCK, D) */
+    attention_panels k_panels, v_panels;
+    attention_copy k_gradient, v_gradient; /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
+    attention_copy q_gradient;             /* (QUERY_BLOCK, D) */
+    char *weights, *gradient;              /* (QUERY_BLOCK, KEY_BLOCK): scores and then P ∘ M; G and then dz */
+    int64_t stride;
+    char *log_sum_exp, *delta; /* (QUERY_BLOCK) */
+} backward_memory;
+
+/* Lays it out from `workspace` on; returns its bytes. */
+size_t th_attention_take_backward(const attention_problem *p, void *workspace, backward_memory *m);
+
+/* Brings in the keys and values start .. start + count - 1. */
+void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
+                            int64_t count);
+
+/* Brings in what of a tile's queries both passes need, and computes P ∘ M and dz * factor (if something wants dz). */
+void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
+                                const attention_tile *tile, double factor, bool wants_logits);
+
+/* The gradient of the additive mask; each worker has worker_bytes of workspace for its backward_memory. */
+void th_attention_mask_gradient(const attention_problem *p, int threads, void *workspace, size_t worker_bytes);
+
+#endif

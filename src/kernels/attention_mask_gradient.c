@@ -1,0 +1,97 @@
+/* The gradient of attention's additive mask: dz, summed along what the mask is broadcast over.
+ *
+ * A pass of its own, because it is cut differently from that of q, k and v: a task owns elements of the gradient, so it
+ * takes all heads, queries or keys that are summed up in them, in order. Where the mask is not broadcast along queries
+ * or keys, a task owns a chunk of them. */
+#include "kernels/attention_backward.h"
+#include "kernels/parallel.h"
+
+enum { MASK_CHUNK = 240 }; /* queries of a task */
+
+typedef struct mask_work {
+    attention_problem problem;
+    char *workspace;
+    size_t worker_bytes;
+    /* The leading dimensions that tasks own, and those that each sums over; 1 where it is the other's. */
+    int64_t owned[TH_ATTENTION_DIMS], summed[TH_ATTENTION_DIMS];
+    int64_t owned_heads, summed_heads, query_chunks, key_chunks;
+} mask_work;
+
+/* One head's contribution for the queries query .. query_end - 1 and the keys key .. key_end - 1. */
+static void add_head(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t query,
+                     int64_t query_end, int64_t key, int64_t key_end)
+{
+    const th_attention_array *to = &p->a->additive_gradient;
+    for (int64_t start = key; start < key_end; start += KEY_BLOCK) {
+        const int64_t count = th_smaller(key_end - start, KEY_BLOCK);
+        bool loaded = false;
+        for (int64_t t = query; t < query_end; t += QUERY_BLOCK) {
+            attention_tile tile;
+            if (!th_attention_make_tile(p, head, t, th_smaller(query_end - t, QUERY_BLOCK), start, count, &tile))
+                continue;
+            if (!loaded)
+                th_attention_load_keys(p, m, head, start, count);
+            loaded = true;
+            th_attention_tile_gradient(p, m, head, &tile, 1, true);
+            p->kernels->attention_accumulate(tile.rows, tile.keys, m->gradient, m->stride,
+                                             th_attention_at(to, head, t, start, p->size), to->row, to->column);
+        }
+    }
+}
+
+/* The owned head with this number, and of the heads that are summed up in it that with the other. */
+static attention_head head_of(const mask_work *work, int64_t owned, int64_t summed)
+{
+    const th_attention *a = work->problem.a;
+    int64_t index[TH_ATTENTION_DIMS];
+    attention_head head = {.dims = a->dims};
+    th_index_at(a->dims, work->owned, owned, head.index);
+    th_index_at(a->dims, work->summed, summed, index);
+    for (int d = 0; d < a->dims; d++) {
+        head.index[d] += index[d];
+        head.number = head.number * a->size[d] + head.index[d];
+    }
+    return head;
+}
+
+static void mask_task(void *shared, int64_t index, int worker)
+{
+    const mask_work *work = shared;
+    const attention_problem *p = &work->problem;
+    const th_attention *a = p->a;
+    const th_attention_array *to = &a->additive_gradient;
+    backward_memory m;
+    th_attention_take_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    const int64_t key = index % work->key_chunks * KEY_BLOCK, rest = index / work->key_chunks;
+    const int64_t query = rest % work->query_chunks * MASK_CHUNK, owned = rest / work->query_chunks;
+    const int64_t key_end = work->key_chunks == 1 ? a->keys : th_smaller(key + KEY_BLOCK, a->keys);
+    const int64_t query_end = work->query_chunks == 1 ? a->queries : th_smaller(query + MASK_CHUNK, a->queries);
+    const attention_head first = head_of(work, owned, 0);
+    if (!a->add_additive)
+        p->kernels->product_copy(to->row ? query_end - query : 1, to->column ? key_end - key : 1, th_zero(p->size), 0,
+                                 0, th_attention_at(to, &first, query, key, p->size), to->row, to->column);
+    for (int64_t i = 0; i < work->summed_heads; i++) {
+        const attention_head head = head_of(work, owned, i);
+        add_head(p, &m, &head, query, query_end, key, key_end);
+    }
+}
+
+void th_attention_mask_gradient(const attention_problem *p, int threads, void *workspace, size_t worker_bytes)
+{
+    const th_attention *a = p->a;
+    mask_work work = {.problem = *p,
+                      .workspace = workspace,
+                      .worker_bytes = worker_bytes,
+                      .owned_heads = 1,
+                      .summed_heads = 1,
+                      .query_chunks = a->additive_gradient.row ? th_parts(a->queries, MASK_CHUNK) : 1,
+                      .key_chunks = a->additive_gradient.column ? th_parts(a->keys, KEY_BLOCK) : 1};
+    for (int d = 0; d < a->dims; d++) {
+        const bool sums = a->additive_gradient.leading[d] == 0 && a->size[d] != 1;
+        work.owned[d] = sums ? 1 : a->size[d];
+        work.summed[d] = sums ? th_larger(a->size[d], 1) : 1;
+        work.owned_heads *= work.owned[d];
+        work.summed_heads *= sums ? a->size[d] : 1;
+    }
+    th_parallel(threads, work.owned_heads * work.query_chunks * work.key_chunks, mask_task, &work);
+}

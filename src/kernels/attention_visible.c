@@ -1,0 +1,112 @@
+/* What a tile sees of its keys, by visible.h's rule (attention_tile.h). */
+#include "kernels/attention_tile.h"
+
+/* Consecutive queries of a head against the keys start .. start + count - 1. */
+typedef struct queries {
+    th_key_range edges;
+    int64_t place;      /* of the first, counted from start as the keys are */
+    const char *length; /* its number of valid keys; NULL: all keys count */
+    int64_t length_bytes;
+    bool length_64;
+    int64_t start, count;
+} queries;
+
+static queries queries_from(const th_attention *a, const attention_head *head, int64_t query, int64_t start,
+                            int64_t count)
+{
+    const int64_t size = a->valid_lens_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
+    return (queries){.edges = th_band_edges(&a->band),
+                     .place = query - start,
+                     .length = th_attention_at(&a->valid_lens, head, query, 0, size),
+                     .length_bytes = a->valid_lens.row * size,
+                     .length_64 = a->valid_lens_64,
+                     .start = start,
+                     .count = count};
+}
+
+/* The keys, counted from start, that query `row` of those may see. */
+static inline th_key_range keys_of(const queries *q, int64_t row)
+{
+    int64_t count = q->count;
+    if (q->length) {
+        const void *at = q->length + row * q->length_bytes;
+        count = th_smaller(count, (q->length_64 ? *(const int64_t *)at : *(const int32_t *)at) - q->start);
+    }
+    return th_keys_seen(q->edges, q->place + row, count);
+}
+
+bool th_attention_seen(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
+                       int64_t start, int64_t count, int64_t *least, int64_t *most)
+{
+    const queries q = queries_from(p->a, head, query, start, count);
+    *least = count;
+    *most = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const th_key_range keys = keys_of(&q, r);
+        if (keys.past == 0)
+            continue;
+        *least = th_smaller(keys.first, *least);
+        *most = th_larger(keys.past, *most);
+    }
+    return *most > 0;
+}
+
+bool th_attention_make_tile(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
+                            int64_t start, int64_t count, attention_tile *tile)
+{
+    const queries q = queries_from(p->a, head, query, start, count);
+    tile->query = query;
+    tile->rows = rows;
+    tile->start = start;
+    tile->groups = (int)th_parts(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP);
+    tile->group_rows = th_parts(rows, tile->groups);
+    tile->least = count;
+    tile->most = 0;
+    tile->all_first = 0;
+    tile->all_past = count;
+    for (int g = 0; g < tile->groups; g++) {
+        const int64_t row = g * tile->group_rows, row_end = th_smaller(row + tile->group_rows, rows);
+        int64_t least = count, most = 0;
+        for (int64_t r = row; r < row_end; r++) {
+            const th_key_range keys = keys_of(&q, r);
+            tile->keys[r] = keys;
+            tile->all_first = th_larger(keys.first, tile->all_first);
+            tile->all_past = th_smaller(keys.past, tile->all_past);
+            least = keys.past > 0 ? th_smaller(keys.first, least) : least;
+            most = th_larger(keys.past, most);
+        }
+        tile->group_begin[g] = least;
+        tile->group_end[g] = most;
+        tile->least = th_smaller(least, tile->least);
+        tile->most = th_larger(most, tile->most);
+    }
+    if (tile->most == 0)
+        return false;
+    tile->begin = tile->least / LANES * LANES;
+    tile->end = th_parts(tile->most, LANES) * LANES;
+    return true;
+}
+
+th_attention_rows th_attention_tile_rows(const attention_problem *p, const attention_head *head,
+                                         const attention_tile *tile, void *scores, int64_t stride)
+{
+    const th_attention *a = p->a;
+    return (th_attention_rows){
+        .rows = tile->rows,
+        .begin = tile->begin,
+        .end = tile->end,
+        .keys = tile->keys,
+        .scale = a->scale,
+        .keep = (const bool *)th_attention_at(&a->keep, head, tile->query, tile->start, sizeof(bool)),
+        .keep_row = a->keep.row,
+        .keep_column = a->keep.column,
+        .additive = th_attention_at(&a->additive, head, tile->query, tile->start, p->size),
+        .additive_row = a->additive.row,
+        .additive_column = a->additive.column,
+        .dropout = a->drops ? &a->dropout : NULL,
+        .dropout_row = head->number * a->queries + tile->query,
+        .dropout_column = tile->start,
+        .scores = scores,
+        .stride = stride,
+    };
+}

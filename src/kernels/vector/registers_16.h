@@ -1,0 +1,68 @@
+/* Registers of 16 bytes, which every processor has; registers.h includes this. */
+#ifndef TH_KERNELS_VECTOR_REGISTERS_16_H
+#define TH_KERNELS_VECTOR_REGISTERS_16_H
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+/* Products of the low halves. Compilers do not find this instruction by themselves. */
+TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
+{
+#if defined(__SSE2__)
+    return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+    return (a & 0xffffffff) * (b & 0xffffffff);
+#endif
+}
+
+/* The first n elements of p, then `fill`; 0 <= n <= TH_REGISTER_LANES. */
+TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
+{
+    vec x = vec_broadcast(fill);
+    for (int i = 0; i < TH_REGISTER_LANES; i++)
+        if (i < n)
+            x[i] = p[i];
+    return x;
+}
+
+/* a * b + c, fused where there is an instruction for it, whatever stands around it: a compiler contracts an expression
+ * only while it stays within one branch. */
+TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
+{
+    return a * b + c;
+}
+
+/* The larger; b when one of them is NaN. */
+TH_INLINE vec vec_max(vec a, vec b)
+{
+    return vec_select(a > b, a, b);
+}
+
+/* The smaller; b when one of them is NaN. */
+TH_INLINE vec vec_min(vec a, vec b)
+{
+    return vec_select(a < b, a, b);
+}
+
+/* The sum of a register's elements: element i += element i + half of them, and so on. */
+TH_INLINE real vec_sum(vec x)
+{
+#if TH_REAL_BITS == 32
+    return sum_4(x);
+#else
+    return x[0] + x[1];
+#endif
+}
+
+/* The largest of them; NaN wins. */
+TH_INLINE real vec_largest(vec x)
+{
+#if TH_REAL_BITS == 32
+    return largest_4(x);
+#else
+    return real_maximum(x[0], x[1]);
+#endif
+}
+
+#endif

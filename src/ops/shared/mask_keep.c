@@ -1,0 +1,61 @@
+/* th_mask_keep: a mask of any kind as one boolean tensor. */
+#include <string.h>
+
+#include "kernels/sizes.h"
+#include "ops/shared/mask.h"
+#include "tensor/tensor.h"
+
+/* Sizes of the result as it is computed and stored: 1 along the axes that no rule depends on, to be expanded. */
+static th_shape compact_shape(const th_mask_view *view)
+{
+    th_shape compact = {.ndim = view->ndim};
+    for (int i = 0; i < view->ndim; i++) {
+        const bool banded = i == view->ndim - 2 && (view->band.causal || view->band.window);
+        const bool used = i == view->ndim - 1 || banded || view->valid_lens.stride[i] || view->keep.stride[i] ||
+                          view->additive.stride[i];
+        compact.size[i] = used || view->size[i] == 0 ? view->size[i] : 1;
+    }
+    return compact;
+}
+
+/* Fills `visible` row by row; returns whether all is visible. */
+static bool fill(const th_context *ctx, const th_mask_view *view, const th_shape *compact, bool *visible)
+{
+    const th_kernels *kernels = th_context_kernels(ctx, view->additive.dtype);
+    const int key_axis = compact->ndim - 1;
+    const int64_t keys = compact->size[key_axis];
+    int64_t rows = 1, index[TH_MAX_DIMS];
+    for (int i = 0; i < key_axis; i++)
+        rows *= compact->size[i];
+    for (int64_t r = 0; r < rows; r++) {
+        th_index_at(key_axis, compact->size, r, index);
+        const th_visible_row row = th_mask_row(view, index);
+        kernels->visible_keys(0, keys, &row, visible + r * keys);
+    }
+    return memchr(visible, false, (size_t)(rows * keys)) == NULL;
+}
+
+th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
+{
+    const char *const operation = "mask_keep";
+    th_mask_rules rules;
+    th_array tensors[TH_MASK_INPUTS];
+    if (!th_mask_open(ctx, operation, mask, &scores, &rules, tensors))
+        return NULL;
+    if (rules.causal == TH_CAUSAL_NONE && !rules.has_window && !tensors[TH_MASK_VALID_LENS].given &&
+        !tensors[TH_MASK_KEEP].given && !tensors[TH_MASK_ADDITIVE].given)
+        return NULL;
+    th_mask_view view;
+    th_mask_view_init(&view, &rules, tensors, scores.ndim, scores.size);
+    const th_shape compact = compact_shape(&view);
+    th_body *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
+    if (!result)
+        return NULL;
+    bool *visible = th_tensor_data(result); /* none in a run of shapes only: then there is no telling */
+    const bool all = th_tensor_numel(result) == 0 || (visible && fill(ctx, &view, &compact, visible));
+    if (all) {
+        th_handle_give_up(result, TH_LIFE_GIVEN_UP);
+        return NULL;
+    }
+    return (th_expand)(th_handle_of(result), scores);
+}
