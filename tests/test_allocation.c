@@ -144,7 +144,7 @@ START_TEST(a_step_survives_the_failure_of_any_allocation)
             th_context_free(t.ctx);
             return;
         }
-        if (status == TH_OK) { /* the arena managed with a smaller chunk */
+        if (status == TH_OK) { /* the allocator managed with a smaller chunk */
             ck_assert_uint_eq(th_module_crc32c(t.model), expected);
         } else {
             ck_assert_msg(status == TH_ERROR_MEMORY, "allocation %lld: %s", (long long)n, th_error_message(t.ctx));

@@ -479,7 +479,7 @@ START_TEST(test_sums_do_not_depend_on_the_batch)
 }
 END_TEST
 
-/* Larger partial sums live in the step's arena, and go back to it. */
+/* Larger partial sums live in the step's memory, and go back to it. */
 START_TEST(test_sums_return_their_scratch_memory)
 {
     enum { ROWS = 500, COLUMNS = 3000 };

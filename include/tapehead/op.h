@@ -201,8 +201,7 @@ struct th_op {
      * `plan`, which are call->plan afterwards. It may read the geometry of every operand and note where its data lies,
      * but read no data: with shapes_only there is none, and nothing follows. May be NULL. */
     void (*plan)(const th_call *call, bool backward, void *plan);
-    size_t (*scratch)(const th_call *call, bool backward); /* may be NULL: none */
-    int64_t (*multiply_adds)(const th_call *call);         /* of forward, for the printed tape; may be NULL: 0 */
+    int64_t (*multiply_adds)(const th_call *call); /* of forward, for the printed tape; may be NULL: 0 */
     th_tensor *(*composed)(const void *attributes, th_tensor *const *inputs,
                            int n_inputs); /* a fused operation: what output 0 equals */
     const char *not_differentiable;       /* the reason, when it is not */

@@ -222,7 +222,7 @@ static void settle(visit *v)
             continue;
         if (!ctx->error)
             sum_to(&v->frame, &to->target, &to->written, to->add);
-        th_arena_give(&ctx->step_arena, to->temporary);
+        th_block_free(&ctx->step_memory, to->temporary);
         v->frame.call.input_gradient[i] = to->target;
     }
 }

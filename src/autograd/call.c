@@ -256,7 +256,7 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
         return NULL;
     }
-    th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, operation);
+    th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, operation);
     temporary->data = block ? th_block_data(block) : NULL;
     return block;
 }
@@ -267,7 +267,7 @@ size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
     const size_t place = frame->scratch_end;
     size_t bytes;
     if (count < 0 || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
-        frame->scratch_end = SIZE_MAX; /* which no arena grants */
+        frame->scratch_end = SIZE_MAX; /* which no allocator grants */
     else
         frame->scratch_end = place + bytes;
     if (frame->scratch_end > frame->scratch_bytes)
@@ -342,9 +342,8 @@ static th_status run_kernel(th_frame *frame, bool backward)
         call->op->plan(call, backward, plan);
         call->plan = plan;
     }
-    const size_t bytes = call->op->scratch ? call->op->scratch(call, backward) : frame->scratch_bytes;
-    if (bytes) {
-        scratch = th_take_block(ctx, &ctx->step_arena, bytes, call->op->name);
+    if (frame->scratch_bytes) {
+        scratch = th_take_block(ctx, &ctx->step_memory, frame->scratch_bytes, call->op->name);
         call->scratch = scratch ? th_block_data(scratch) : NULL;
     }
     if (!ctx->error && !ctx->options.shapes_only) {
@@ -354,7 +353,7 @@ static th_status run_kernel(th_frame *frame, bool backward)
             call->op->forward(call);
     }
     if (scratch)
-        th_arena_give(&ctx->step_arena, scratch);
+        th_block_free(&ctx->step_memory, scratch);
     call->scratch = NULL;
     call->plan = NULL;
     ctx->running = NULL;
@@ -385,7 +384,7 @@ th_status th_frame_run(th_frame *frame, bool backward)
     if (status == TH_OK)
         status = run_kernel(frame, backward);
     for (int i = 0; i < made.count; i++)
-        th_arena_give(&ctx->step_arena, made.block[i]);
+        th_block_free(&ctx->step_memory, made.block[i]);
     if (start && status == TH_OK)
         th_profile_call(frame, backward, start);
     return status;

@@ -33,7 +33,7 @@ static bool is_kept(const th_place *place)
 
 static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes, bool owned)
 {
-    th_block *block = th_take_block(ctx, owned ? &ctx->owned_arena : &ctx->step_arena, bytes, "backward");
+    th_block *block = th_take_block(ctx, owned ? &ctx->owned_memory : &ctx->step_memory, bytes, "backward");
     if (block == NULL)
         return TH_ERROR_MEMORY;
     *storage = (th_storage){

@@ -50,7 +50,7 @@ static th_status run_forward(th_context *ctx, const th_node *node)
 static th_status recompute(th_context *ctx, th_node *node)
 {
     th_storage *storage = th_node_output(node, 0)->tensor->storage;
-    th_block *block = th_take_block(ctx, &ctx->step_arena, storage->bytes, node->op->name);
+    th_block *block = th_take_block(ctx, &ctx->step_memory, storage->bytes, node->op->name);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     storage->block = block;

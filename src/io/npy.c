@@ -98,11 +98,11 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
     return TH_OK;
 }
 
-/* The same for an array in Fortran order, by way of a block of the step's arena. */
+/* The same for an array in Fortran order, by way of a block of the step's memory. */
 static th_status read_transposed(const npy_file *f, const th_body *t, size_t bytes)
 {
     th_context *ctx = f->ctx;
-    th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, read_text);
+    th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, read_text);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     const th_status status = read_elements(f, t->dtype, th_block_data(block), bytes);
@@ -114,7 +114,7 @@ static th_status read_transposed(const npy_file *f, const th_body *t, size_t byt
             from.stride[i] = i == 0 ? 1 : from.stride[i - 1] * from.size[i - 1];
         th_copy_array(ctx, &to, &from, false);
     }
-    th_arena_give(&ctx->step_arena, block);
+    th_block_free(&ctx->step_memory, block);
     return status;
 }
 

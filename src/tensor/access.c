@@ -282,7 +282,7 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
     size_t bytes;
     if (!th_checked_bytes(th_array_numel(from), th_dtype_size(from->dtype), &bytes))
         return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the number of bytes overflows");
-    th_block *block = th_take_block(ctx, &ctx->step_arena, bytes, "copy_into");
+    th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, "copy_into");
     if (block == NULL)
         return TH_ERROR_MEMORY;
     th_array copy = *from;
@@ -290,7 +290,7 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
     th_contiguous_strides(copy.ndim, copy.size, copy.stride);
     th_copy_array(ctx, &copy, from, false);
     th_convert_array(ctx, to, &copy);
-    th_arena_give(&ctx->step_arena, block);
+    th_block_free(&ctx->step_memory, block);
     return TH_OK;
 }
 

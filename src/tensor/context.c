@@ -69,8 +69,8 @@ th_context *(th_context_new)(const th_context_options *options)
     ctx->seed = given.seed;
     ctx->training = ctx->fusion = true;
     ctx->path = "";
-    th_arena_init(&ctx->step_arena, th_context_chunks(ctx));
-    th_arena_init(&ctx->owned_arena, th_context_chunks(ctx));
+    th_block_allocator_init(&ctx->step_memory, th_context_chunks(ctx));
+    th_block_allocator_init(&ctx->owned_memory, th_context_chunks(ctx));
     th_pool_init(&ctx->step_tensors, sizeof(th_body));
     th_pool_init(&ctx->owned_tensors, sizeof(th_owned_body));
     th_use_context(ctx);
@@ -105,8 +105,8 @@ void th_context_free(th_context *ctx)
     th_parameter_blocks_destroy(ctx);
     th_pool_destroy(ctx, &ctx->step_tensors);
     th_pool_destroy(ctx, &ctx->owned_tensors);
-    th_arena_destroy(&ctx->step_arena);
-    th_arena_destroy(&ctx->owned_arena);
+    th_block_allocator_destroy(&ctx->step_memory);
+    th_block_allocator_destroy(&ctx->owned_memory);
     th_contexts_remove(ctx);
     const th_allocator allocator = ctx->options.allocator;
     allocator.release(allocator.user, ctx, (sizeof(th_context) + 63) / 64 * 64);

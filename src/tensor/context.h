@@ -9,7 +9,7 @@
 #include "kernels/machine.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
-#include "tensor/arena.h"
+#include "tensor/block_allocator.h"
 #include "tensor/pool.h"
 
 enum { TH_MESSAGE_SIZE = 1024, TH_PATH_SIZE = 256 };
@@ -32,7 +32,7 @@ typedef struct th_attachment {
 
 struct th_body;
 
-/* What the gradient checker wants to hear while it runs a function (autograd/gradient_run.c). */
+/* What the gradient checker wants to hear while it runs a function (checker/run.c). */
 typedef struct th_watch {
     void (*reads)(struct th_body *t, void *user); /* before an operation reads t, any operand */
     void (*makes)(struct th_body *t, void *user); /* t is new, and no result of an operation */
@@ -84,10 +84,10 @@ struct th_context {
 
     /* memory */
     size_t reserved, reserved_peak, allocations; /* bytes from the allocator; its calls */
-    size_t live_other, peak;                     /* bytes in use outside the arenas; in all, at most */
+    size_t live_other, peak;                     /* bytes in use outside the allocators; in all, at most */
     size_t refused;                              /* bytes of the last request if it would have passed the limit */
-    th_arena step_arena;                         /* values, gradients, saved results of the current step */
-    th_arena owned_arena;                        /* tensors that the user owns */
+    th_block_allocator step_memory;              /* values, gradients, saved results of the current step */
+    th_block_allocator owned_memory;             /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;
     th_resting resting;
 
@@ -154,7 +154,7 @@ void th_contexts_unlock(void);
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);
-/* Memory outside the arenas, counted and limited; NULL without setting an error when there is none. bytes is rounded up
+/* Memory outside the allocators, counted and limited; NULL without setting an error when there is none. bytes is rounded up
  * to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
@@ -167,11 +167,11 @@ static inline bool th_is_aligned(const void *memory)
  * many others have followed that it is no longer kept. */
 void th_rest(th_context *ctx, void *memory, size_t bytes);
 void th_rest_end(th_context *ctx); /* gives all of it back */
-/* Memory for numbers outside the arenas: counted and limited alike, but *memory is NULL in a shapes-only context. */
+/* Memory for numbers outside the allocators: counted and limited alike, but *memory is NULL in a shapes-only context. */
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
-/* A block of the step's or the owned arena; NULL with TH_ERROR_MEMORY set. */
-th_block *th_take_block(th_context *ctx, th_arena *arena, size_t bytes, const char *operation);
+/* A block of the step's or the owned memory; NULL with TH_ERROR_MEMORY set. */
+th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);
 /* Registers an object that th_context_free releases; false when memory is out. */
 bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object));

@@ -31,7 +31,7 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
 void th_convert_array(const th_context *ctx, const th_array *destination, const th_array *source);
 void th_fill_array(const th_context *ctx, const th_array *destination, double value);
 /* destination (+)= source summed over the axes that destination lacks or has with size 1 (the reverse of broadcasting).
- * In fixed blocks of rows, combined in order. Partial sums lie in a block of the step's arena, where they need one: on
+ * In fixed blocks of rows, combined in order. Partial sums lie in a block of the step's memory, where they need one: on
  * TH_ERROR_MEMORY the destination is left as it was. */
 void th_sum_to_array(th_context *ctx, const th_array *destination, const th_array *source, bool add);
 /* The same for an operation, whose scratch memory (64-byte aligned) has room for so many bytes. */

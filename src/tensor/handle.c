@@ -167,7 +167,7 @@ th_status th_refused(const th_tensor *t)
 th_status th_storage_new(th_body *t, size_t bytes, const char *operation)
 {
     th_context *ctx = t->ctx;
-    th_block *block = th_take_block(ctx, t->owned ? &ctx->owned_arena : &ctx->step_arena, bytes, operation);
+    th_block *block = th_take_block(ctx, t->owned ? &ctx->owned_memory : &ctx->step_memory, bytes, operation);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     t->own_storage = (th_storage){
@@ -189,7 +189,7 @@ void th_storage_drop(th_context *ctx, th_storage *storage)
         th_parameter_release(ctx, storage);
     if (storage->block == NULL)
         return;
-    th_arena_give(storage->owned ? &ctx->owned_arena : &ctx->step_arena, storage->block);
+    th_block_free(storage->owned ? &ctx->owned_memory : &ctx->step_memory, storage->block);
     storage->block = NULL;
     storage->data = NULL;
     storage->dropped = true;

@@ -10,7 +10,7 @@ static size_t whole_lines(size_t bytes)
 
 static void count_peak(th_context *ctx)
 {
-    const size_t live = ctx->step_arena.live + ctx->owned_arena.live + ctx->live_other;
+    const size_t live = ctx->step_memory.live + ctx->owned_memory.live + ctx->live_other;
     ctx->peak = live > ctx->peak ? live : ctx->peak;
 }
 
@@ -47,7 +47,7 @@ static void unreserve(th_context *ctx, size_t size, void *memory)
     ctx->reserved -= size;
 }
 
-/* -- what the arenas call -- */
+/* -- what the allocators call -- */
 
 static void *take(void *owner, size_t bytes)
 {
@@ -73,7 +73,7 @@ th_chunk_source th_context_chunks(th_context *ctx)
     return (th_chunk_source){take, give, take_chunk, give, ctx};
 }
 
-/* -- outside the arenas -- */
+/* -- outside the allocators -- */
 
 static bool allocate(th_context *ctx, size_t bytes, bool without_memory, void **memory)
 {
@@ -142,9 +142,9 @@ void th_release_numbers(th_context *ctx, void *memory, size_t bytes)
     unreserve(ctx, whole_lines(bytes), memory);
 }
 
-th_block *th_take_block(th_context *ctx, th_arena *arena, size_t bytes, const char *operation)
+th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation)
 {
-    th_block *block = th_arena_take(arena, bytes);
+    th_block *block = th_block_allocate(allocator, bytes);
     if (block == NULL)
         th_fail_memory(ctx, operation, bytes);
     else
@@ -157,7 +157,7 @@ th_memory_usage th_memory(const th_context *ctx)
     if (ctx == NULL)
         return (th_memory_usage){0};
     return (th_memory_usage){
-        .live = ctx->step_arena.live + ctx->owned_arena.live + ctx->live_other,
+        .live = ctx->step_memory.live + ctx->owned_memory.live + ctx->live_other,
         .peak = ctx->peak,
         .reserved = ctx->reserved,
         .reserved_peak = ctx->reserved_peak,

@@ -103,7 +103,7 @@ static void draw_integers(const void *shared, int64_t begin, int64_t end)
     }
 }
 
-/* Fills t in row-major order; where it does not lie so, by way of a block of the step's arena. */
+/* Fills t in row-major order; where it does not lie so, by way of a block of the step's memory. */
 static th_status fill(th_body *t, th_stream stream, drawing *work)
 {
     th_context *ctx = t->ctx;
@@ -117,7 +117,7 @@ static th_status fill(th_body *t, th_stream stream, drawing *work)
         size_t bytes;
         if (!th_checked_bytes(numel, th_dtype_size(t->dtype), &bytes))
             return th_fail(ctx, TH_ERROR_SHAPE, work->operation, "the number of bytes overflows");
-        block = th_take_block(ctx, &ctx->step_arena, bytes, work->operation);
+        block = th_take_block(ctx, &ctx->step_memory, bytes, work->operation);
         if (block == NULL)
             return TH_ERROR_MEMORY;
         drawn.data = th_block_data(block);
@@ -134,7 +134,7 @@ static th_status fill(th_body *t, th_stream stream, drawing *work)
     if (block) {
         const th_array to = th_tensor_array(t);
         th_copy_array(ctx, &to, &drawn, false);
-        th_arena_give(&ctx->step_arena, block);
+        th_block_free(&ctx->step_memory, block);
     }
     th_storage_changed(t->storage);
     return TH_OK;

@@ -14,7 +14,7 @@ enum {
     COLUMN_BLOCK = 64,
     COLUMNS = 2048,     /* columns that one task sums */
     BUFFER = 512,       /* columns gathered at a time where they do not lie contiguously */
-    STACK_BYTES = 8192, /* partial sums up to this size need no block of the arena */
+    STACK_BYTES = 8192, /* partial sums up to this size need no block of the allocator */
     WIDEST = 8          /* bytes of a float64 */
 };
 
@@ -298,12 +298,12 @@ void th_sum_within(const th_context *ctx, const th_array *destination, const th_
 void th_sum_to_array(th_context *ctx, const th_array *destination, const th_array *source, bool add)
 {
     const size_t bytes = th_sum_scratch(destination, source, add);
-    th_block *block = bytes ? th_take_block(ctx, &ctx->step_arena, bytes, "sum") : NULL;
+    th_block *block = bytes ? th_take_block(ctx, &ctx->step_memory, bytes, "sum") : NULL;
     if (bytes && block == NULL)
         return;
     th_sum_within(ctx, destination, source, add, block ? th_block_data(block) : NULL);
     if (block)
-        th_arena_give(&ctx->step_arena, block);
+        th_block_free(&ctx->step_memory, block);
 }
 
 /* -- onto elements that lie on one another -- */

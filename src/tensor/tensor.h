@@ -24,7 +24,7 @@ typedef struct th_storage {
     uint32_t version;         /* counts changes in place */
     const char *changed_file; /* who changed it last */
     int changed_line;
-    bool owned;                           /* in the owned arena (or a parameter block), not the step's */
+    bool owned;                           /* in the owned memory (or a parameter block), not the step's */
     bool dropped;                         /* the bytes were given back */
     int64_t producer;                     /* node that can recompute it, or -1 */
     struct th_parameter_entry *parameter; /* where it lies, of a parameter */
@@ -87,7 +87,7 @@ th_context *th_handle_context(const th_tensor *t);
 th_body *th_handle_new(th_context *ctx, bool owned, const char *operation);
 /* Where a tensor created now belongs: true outside every scope. */
 bool th_creates_owned(const th_context *ctx);
-/* Gives t a storage of its own of `bytes` from the step or the owned arena. */
+/* Gives t a storage of its own of `bytes` from the step's or the owned memory. */
 th_status th_storage_new(th_body *t, size_t bytes, const char *operation);
 void th_storage_hold(th_storage *storage);
 void th_storage_drop(th_context *ctx, th_storage *storage); /* one hold less; at 0 the bytes go back */

@@ -125,7 +125,7 @@ size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
 {
     size_t bytes;
     if (__builtin_mul_overflow(rows->scratch, (size_t)ctx->threads, &bytes))
-        return INT64_MAX; /* which no arena grants */
+        return INT64_MAX; /* which no allocator grants */
     return bytes;
 }
 

@@ -5,8 +5,8 @@
  * so that after the first step no step allocates. The free runs are a tree, so that taking and giving back cost the
  * logarithm of their number. Bookkeeping lies outside the blocks; under AddressSanitizer free memory is poisoned and
  * every block ends in a red zone. */
-#ifndef TH_TENSOR_ARENA_H
-#define TH_TENSOR_ARENA_H
+#ifndef TH_TENSOR_BLOCK_ALLOCATOR_H
+#define TH_TENSOR_BLOCK_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 
 typedef struct th_block th_block;
 
-/* What the arena calls to get and return memory; the context counts and limits there. */
+/* What the allocator calls to get and return memory; the context counts and limits there. */
 typedef struct th_chunk_source {
-    /* For the arena's own records: 64-byte aligned, or NULL. */
+    /* For the allocator's own records: 64-byte aligned, or NULL. */
     void *(*take)(void *owner, size_t bytes);
     void (*give)(void *owner, void *memory, size_t bytes);
     /* For chunks: false when there is none. A source may grant a chunk without memory (NULL, for a run of shapes only):
@@ -26,7 +26,7 @@ typedef struct th_chunk_source {
     void *owner;
 } th_chunk_source;
 
-typedef struct th_arena {
+typedef struct th_block_allocator {
     th_chunk_source source;
     size_t live;             /* bytes in blocks now */
     size_t reserved;         /* bytes of all chunks */
@@ -35,14 +35,14 @@ typedef struct th_arena {
     uint64_t draws;          /* state of the priorities handed out in the tree */
     th_block *spare;         /* unused block records */
     void *records;           /* pages of block records */
-} th_arena;
+} th_block_allocator;
 
-void th_arena_init(th_arena *arena, th_chunk_source source);
-void th_arena_destroy(th_arena *arena);
+void th_block_allocator_init(th_block_allocator *allocator, th_chunk_source source);
+void th_block_allocator_destroy(th_block_allocator *allocator);
 
 /* A block of at least `bytes` (0 is legal: a block without memory); NULL when memory is out. */
-th_block *th_arena_take(th_arena *arena, size_t bytes);
-void th_arena_give(th_arena *arena, th_block *block);
+th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes);
+void th_block_free(th_block_allocator *allocator, th_block *block);
 void *th_block_data(const th_block *block); /* 64-byte aligned; NULL for an empty block and in a chunk without memory */
 
 #endif

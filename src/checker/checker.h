@@ -1,9 +1,9 @@
-/* The gradient checker from inside: what its parts share. gradient_check.c decides what is checked and what comes out,
- * gradient_run.c runs the function, gradient_leaves.c puts values of the checker's own where it reads, and everything
- * back, gradient_judge.c holds one derivative to difference quotients, gradient_compare.c goes through all of them,
- * gradient_report.c says what was found. */
-#ifndef TH_AUTOGRAD_CHECKER_H
-#define TH_AUTOGRAD_CHECKER_H
+/* The gradient checker from inside: what its parts share. check_gradient.c decides what is checked and what comes out,
+ * run.c runs the function, leaves.c puts values of the checker's own where it reads, and everything
+ * back, judge.c holds one derivative to difference quotients, compare.c goes through all of them,
+ * report.c says what was found. */
+#ifndef TH_CHECKER_CHECKER_H
+#define TH_CHECKER_CHECKER_H
 
 #include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
@@ -84,7 +84,7 @@ typedef struct th_checker {
     th_gradient_report *report;
 } th_checker;
 
-/* -- what the function reads (gradient_leaves.c) -- */
+/* -- what the function reads (leaves.c) -- */
 /* Copies the inputs, clears the tape, notes what there is. False with the error pending; th_leaves_end in either case.
  */
 bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs);
@@ -105,7 +105,7 @@ static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
 double th_checker_element(const th_leaf *leaf, int64_t element);
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
 
-/* -- running (gradient_run.c) -- */
+/* -- running (run.c) -- */
 /* False with the error pending; th_checker_end in either case. */
 bool th_checker_begin(th_checker *checker, th_tensor *const *inputs);
 /* Puts everything back; with an error pending too. */
@@ -129,7 +129,7 @@ bool th_checker_gradient(th_checker *checker, th_body *output, const double *cot
 double *th_checker_take(th_checker *checker, int64_t count);
 void th_checker_give(th_checker *checker, double *memory, int64_t count);
 
-/* -- judging (gradient_judge.c) -- */
+/* -- judging (judge.c) -- */
 /* A way through the current point: along one element of a leaf, or along a direction through all of them. */
 typedef struct th_line {
     th_leaf *leaf;
@@ -182,12 +182,12 @@ void th_judge_free(th_judge *judge);
 /* Judges analytic[0 .. count), `stride` apart. False when a run failed. */
 bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic, int64_t stride);
 
-/* -- comparing (gradient_compare.c) -- */
+/* -- comparing (compare.c) -- */
 /* False when a run failed. */
 bool th_checker_full(th_checker *checker);
 bool th_checker_fast(th_checker *checker);
 
-/* -- reporting (gradient_report.c) -- */
+/* -- reporting (report.c) -- */
 /* All that is known of one leaf whose gradient is not right.  */
 typedef struct th_finding {
     const th_leaf *leaf;

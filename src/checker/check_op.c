@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
-#include "ops/shared/samples.h"
+#include "checker/samples.h"
 #include "tapehead/ops.h"
 
 typedef struct trial {

@@ -2,8 +2,8 @@
  * leaves nothing behind. */
 #include <string.h>
 
-#include "autograd/checker.h"
 #include "autograd/gradient.h"
+#include "checker/checker.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 

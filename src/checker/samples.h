@@ -1,6 +1,6 @@
 /* What making the inputs of samples (th_sample_inputs) and checking operations on them (th_check_op) share. */
-#ifndef TH_OPS_SHARED_SAMPLES_H
-#define TH_OPS_SHARED_SAMPLES_H
+#ifndef TH_CHECKER_SAMPLES_H
+#define TH_CHECKER_SAMPLES_H
 
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"

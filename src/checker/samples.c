@@ -1,5 +1,5 @@
 /* Making the inputs that a sample describes. */
-#include "ops/shared/samples.h"
+#include "checker/samples.h"
 
 #include <float.h>
 #include <math.h>

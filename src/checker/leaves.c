@@ -5,8 +5,8 @@
  * checker's that holds the values in the checking type; at the end it points back. */
 #include <string.h>
 
-#include "autograd/checker.h"
 #include "autograd/gradient.h"
+#include "checker/checker.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
@@ -16,7 +16,7 @@ static const char *const operation = "check_gradient";
 
 /* -- memory -- */
 
-/* Storage of the owned arena for as many elements as t has. */
+/* Storage of the owned memory for as many elements as t has. */
 static bool take_storage(th_context *ctx, const th_body *t, th_dtype dtype, th_storage *storage)
 {
     size_t bytes;
@@ -24,7 +24,7 @@ static bool take_storage(th_context *ctx, const th_body *t, th_dtype dtype, th_s
         th_fail(ctx, TH_ERROR_SHAPE, operation, "a parameter's number of bytes overflows");
         return false;
     }
-    th_block *block = th_take_block(ctx, &ctx->owned_arena, bytes, operation);
+    th_block *block = th_take_block(ctx, &ctx->owned_memory, bytes, operation);
     if (block == NULL)
         return false;
     *storage = (th_storage){
@@ -35,7 +35,7 @@ static bool take_storage(th_context *ctx, const th_body *t, th_dtype dtype, th_s
 static void give_storage(th_context *ctx, th_storage *storage)
 {
     if (storage->block)
-        th_arena_give(&ctx->owned_arena, storage->block);
+        th_block_free(&ctx->owned_memory, storage->block);
     storage->block = NULL;
 }
 

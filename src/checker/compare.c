@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/checker.h"
+#include "checker/checker.h"
 #include "tensor/random.h"
 
 /* Uniform on (-1, 1), away from 0. */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/checker.h"
+#include "checker/checker.h"
 
 static const char *const operation = "check_gradient";
 

@@ -1,5 +1,5 @@
-/* The arena: chunks cut into blocks, first fit. See arena.h for the promise that follows from it. */
-#include "tensor/arena.h"
+/* A first-fit allocator: chunks cut into blocks. What follows from that for the user of it is in block_allocator.h. */
+#include "tensor/block_allocator.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -50,50 +50,50 @@ struct th_record_page {
     th_block record[TH_RECORDS_PER_PAGE];
 };
 
-void th_arena_init(th_arena *arena, th_chunk_source source)
+void th_block_allocator_init(th_block_allocator *allocator, th_chunk_source source)
 {
-    *arena = (th_arena){.source = source};
+    *allocator = (th_block_allocator){.source = source};
 }
 
-void th_arena_destroy(th_arena *arena)
+void th_block_allocator_destroy(th_block_allocator *allocator)
 {
-    for (struct th_chunk *chunk = arena->newest, *previous; chunk; chunk = previous) {
+    for (struct th_chunk *chunk = allocator->newest, *previous; chunk; chunk = previous) {
         previous = chunk->previous;
         if (chunk->memory)
             TH_UNPOISON(chunk->memory, chunk->bytes);
-        arena->source.give_chunk(arena->source.owner, chunk->memory, chunk->bytes);
-        arena->source.give(arena->source.owner, chunk, sizeof *chunk);
+        allocator->source.give_chunk(allocator->source.owner, chunk->memory, chunk->bytes);
+        allocator->source.give(allocator->source.owner, chunk, sizeof *chunk);
     }
-    for (struct th_record_page *page = arena->records, *next; page; page = next) {
+    for (struct th_record_page *page = allocator->records, *next; page; page = next) {
         next = page->next;
-        arena->source.give(arena->source.owner, page, sizeof *page);
+        allocator->source.give(allocator->source.owner, page, sizeof *page);
     }
-    th_arena_init(arena, arena->source);
+    th_block_allocator_init(allocator, allocator->source);
 }
 
-static th_block *record_new(th_arena *arena)
+static th_block *record_new(th_block_allocator *allocator)
 {
-    if (arena->spare == NULL) {
-        struct th_record_page *page = arena->source.take(arena->source.owner, sizeof *page);
+    if (allocator->spare == NULL) {
+        struct th_record_page *page = allocator->source.take(allocator->source.owner, sizeof *page);
         if (page == NULL)
             return NULL;
-        page->next = arena->records;
-        arena->records = page;
+        page->next = allocator->records;
+        allocator->records = page;
         for (int i = TH_RECORDS_PER_PAGE - 1; i >= 0; i--) {
-            page->record[i].after = arena->spare;
-            arena->spare = &page->record[i];
+            page->record[i].after = allocator->spare;
+            allocator->spare = &page->record[i];
         }
     }
-    th_block *block = arena->spare;
-    arena->spare = block->after;
+    th_block *block = allocator->spare;
+    allocator->spare = block->after;
     *block = (th_block){0};
     return block;
 }
 
-static void record_free(th_arena *arena, th_block *block)
+static void record_free(th_block_allocator *allocator, th_block *block)
 {
-    block->after = arena->spare;
-    arena->spare = block;
+    block->after = allocator->spare;
+    allocator->spare = block;
 }
 
 /* -- the tree of free runs: by place, and as a heap by priorities that look random, so that it is about as deep as the
@@ -191,16 +191,16 @@ static void longer(th_block *tree, const th_block *run)
     }
 }
 
-static void free_run(th_arena *arena, th_block *run)
+static void free_run(th_block_allocator *allocator, th_block *run)
 {
-    run->priority = th_splitmix64(&arena->draws);
-    arena->free = with(arena->free, run);
+    run->priority = th_splitmix64(&allocator->draws);
+    allocator->free = with(allocator->free, run);
 }
 
 /* The first free run of at least `need` bytes. */
-static th_block *find(const th_arena *arena, size_t need)
+static th_block *find(const th_block_allocator *allocator, size_t need)
 {
-    th_block *run = arena->free;
+    th_block *run = allocator->free;
     if (largest_in(run) < need)
         return NULL;
     for (;;) {
@@ -214,13 +214,13 @@ static th_block *find(const th_arena *arena, size_t need)
 }
 
 /* Takes the first `need` bytes of a free run: what is left of it stays where it is in the tree. */
-static th_block *carve(th_arena *arena, th_block *run, size_t need)
+static th_block *carve(th_block_allocator *allocator, th_block *run, size_t need)
 {
     if (run->bytes == need) {
-        arena->free = without(arena->free, run);
+        allocator->free = without(allocator->free, run);
         return run;
     }
-    th_block *block = record_new(arena);
+    th_block *block = record_new(allocator);
     if (block == NULL)
         return NULL;
     block->chunk = run->chunk;
@@ -233,7 +233,7 @@ static th_block *carve(th_arena *arena, th_block *run, size_t need)
     run->before = block;
     run->offset += need;
     run->bytes -= need;
-    shorter(arena->free, run);
+    shorter(allocator->free, run);
     return block;
 }
 
@@ -241,105 +241,105 @@ static th_block *carve(th_arena *arena, th_block *run, size_t need)
 
 /* A new chunk for at least `need` bytes: a quarter of what there is at a time, so that large models do not reserve much
  * too much. Returns it as a free run. */
-static th_block *chunk_new(th_arena *arena, size_t need)
+static th_block *chunk_new(th_block_allocator *allocator, size_t need)
 {
-    const size_t quarter = arena->reserved / 4;
+    const size_t quarter = allocator->reserved / 4;
     size_t bytes = quarter < TH_MAX_SLACK ? quarter : (size_t)TH_MAX_SLACK;
     bytes = bytes < TH_MIN_CHUNK ? (size_t)TH_MIN_CHUNK : bytes / 64 * 64;
     bytes = bytes < need ? need : bytes;
 
-    struct th_chunk *chunk = arena->source.take(arena->source.owner, sizeof *chunk);
+    struct th_chunk *chunk = allocator->source.take(allocator->source.owner, sizeof *chunk);
     if (chunk == NULL)
         return NULL;
-    th_block *run = record_new(arena);
+    th_block *run = record_new(allocator);
     void *memory = NULL;
-    bool granted = run && arena->source.take_chunk(arena->source.owner, bytes, &memory);
+    bool granted = run && allocator->source.take_chunk(allocator->source.owner, bytes, &memory);
     if (run && !granted && bytes > need) { /* near a limit: just what is needed */
         bytes = need;
-        granted = arena->source.take_chunk(arena->source.owner, bytes, &memory);
+        granted = allocator->source.take_chunk(allocator->source.owner, bytes, &memory);
     }
     if (!granted) {
         if (run)
-            record_free(arena, run);
-        arena->source.give(arena->source.owner, chunk, sizeof *chunk);
+            record_free(allocator, run);
+        allocator->source.give(allocator->source.owner, chunk, sizeof *chunk);
         return NULL;
     }
     if (memory)
         TH_POISON(memory, bytes);
-    *chunk = (struct th_chunk){.previous = arena->newest,
+    *chunk = (struct th_chunk){.previous = allocator->newest,
                                .memory = memory,
                                .bytes = bytes,
-                               .number = arena->newest ? arena->newest->number + 1 : 0};
-    arena->newest = chunk;
-    arena->reserved += bytes;
+                               .number = allocator->newest ? allocator->newest->number + 1 : 0};
+    allocator->newest = chunk;
+    allocator->reserved += bytes;
     run->chunk = chunk;
     run->bytes = bytes;
-    free_run(arena, run);
+    free_run(allocator, run);
     return run;
 }
 
 /* -- taking and giving back -- */
 
-th_block *th_arena_take(th_arena *arena, size_t bytes)
+th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes)
 {
     if (bytes > SIZE_MAX / 4)
         return NULL;
     const size_t used = (bytes + 63) / 64 * 64;
     if (used == 0)
-        return record_new(arena);
+        return record_new(allocator);
     const size_t need = used + TH_RED_ZONE;
-    th_block *run = find(arena, need);
+    th_block *run = find(allocator, need);
     if (run == NULL)
-        run = chunk_new(arena, need);
-    th_block *block = run ? carve(arena, run, need) : NULL;
+        run = chunk_new(allocator, need);
+    th_block *block = run ? carve(allocator, run, need) : NULL;
     if (block == NULL)
         return NULL;
     block->used = used;
-    arena->live += used;
+    allocator->live += used;
     if (block->chunk->memory)
         TH_UNPOISON(block->chunk->memory + block->offset, bytes);
     return block;
 }
 
 /* A run leaves the list of its chunk: its neighbour has taken its bytes. */
-static void unlink_run(th_arena *arena, th_block *run)
+static void unlink_run(th_block_allocator *allocator, th_block *run)
 {
     if (run->before)
         run->before->after = run->after;
     if (run->after)
         run->after->before = run->before;
-    record_free(arena, run);
+    record_free(allocator, run);
 }
 
-void th_arena_give(th_arena *arena, th_block *block)
+void th_block_free(th_block_allocator *allocator, th_block *block)
 {
     if (block->used == 0) {
-        record_free(arena, block);
+        record_free(allocator, block);
         return;
     }
     if (block->chunk->memory)
         TH_POISON(block->chunk->memory + block->offset, block->bytes);
-    arena->live -= block->used;
+    allocator->live -= block->used;
     block->used = 0;
 
     th_block *before = block->before, *after = block->after;
     const bool joins_before = before && before->used == 0, joins_after = after && after->used == 0;
     if (joins_before) {
         before->bytes += block->bytes;
-        unlink_run(arena, block);
+        unlink_run(allocator, block);
         if (joins_after) {
-            arena->free = without(arena->free, after);
+            allocator->free = without(allocator->free, after);
             before->bytes += after->bytes;
-            unlink_run(arena, after);
+            unlink_run(allocator, after);
         }
-        longer(arena->free, before);
+        longer(allocator->free, before);
     } else if (joins_after) {
         after->offset = block->offset;
         after->bytes += block->bytes;
-        unlink_run(arena, block);
-        longer(arena->free, after);
+        unlink_run(allocator, block);
+        longer(allocator->free, after);
     } else {
-        free_run(arena, block);
+        free_run(allocator, block);
     }
 }
 

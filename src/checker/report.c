@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "autograd/checker.h"
+#include "checker/checker.h"
 #include "tensor/format.h"
 
 void th_checker_say(th_gradient_report *report, const char *format, ...)

@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "autograd/checker.h"
+#include "checker/checker.h"
 #include "kernels/scalar.h"
 
 /* Steps by index: CENTRE is the usual one, the longest is the last, the shortest 0. */

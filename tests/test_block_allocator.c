@@ -1,4 +1,4 @@
-/* The arena: first fit, the same places for the same requests, joining what is given back, empty blocks, a source that
+/* The allocator: first fit, the same places for the same requests, joining what is given back, empty blocks, a source that
  * refuses, chunks without memory, time that grows with the number of blocks; and, in a build with AddressSanitizer,
  * that a read or write past a block is caught. */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
-#include "tensor/arena.h"
+#include "tensor/block_allocator.h"
 #include "tensor/tensor.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -73,17 +73,17 @@ static void discount_chunk(void *owner, void *memory, size_t bytes)
     source.counted -= bytes;
 }
 
-static th_arena arena;
+static th_block_allocator allocator;
 
 static void setup(void)
 {
     memset(&source, 0, sizeof source);
-    th_arena_init(&arena, (th_chunk_source){take, give, take_chunk, give, NULL});
+    th_block_allocator_init(&allocator, (th_chunk_source){take, give, take_chunk, give, NULL});
 }
 
 static void teardown(void)
 {
-    th_arena_destroy(&arena);
+    th_block_allocator_destroy(&allocator);
     ck_assert_uint_eq(source.taken, 0);
 }
 
@@ -97,7 +97,7 @@ START_TEST(blocks_are_aligned_and_apart)
 {
     th_block *block[64];
     for (size_t i = 0; i < 64; i++) {
-        block[i] = th_arena_take(&arena, 1 + 97 * i);
+        block[i] = th_block_allocate(&allocator, 1 + 97 * i);
         ck_assert_ptr_nonnull(block[i]);
         ck_assert_uint_eq((uintptr_t)th_block_data(block[i]) % 64, 0);
         memset(th_block_data(block[i]), (int)i, 1 + 97 * i);
@@ -106,9 +106,9 @@ START_TEST(blocks_are_aligned_and_apart)
         const unsigned char *data = th_block_data(block[i]);
         for (size_t j = 0; j < 1 + 97 * i; j++)
             ck_assert_uint_eq(data[j], i);
-        th_arena_give(&arena, block[i]);
+        th_block_free(&allocator, block[i]);
     }
-    ck_assert_uint_eq(arena.live, 0);
+    ck_assert_uint_eq(allocator.live, 0);
 }
 END_TEST
 
@@ -116,16 +116,16 @@ START_TEST(the_first_hole_that_fits_is_taken)
 {
     th_block *block[8];
     for (int i = 0; i < 8; i++)
-        block[i] = th_arena_take(&arena, 1024);
+        block[i] = th_block_allocate(&allocator, 1024);
     const void *third = th_block_data(block[2]), *sixth = th_block_data(block[5]);
-    th_arena_give(&arena, block[5]);
-    th_arena_give(&arena, block[2]);
-    block[2] = th_arena_take(&arena, 512);
+    th_block_free(&allocator, block[5]);
+    th_block_free(&allocator, block[2]);
+    block[2] = th_block_allocate(&allocator, 512);
     ck_assert_ptr_eq(th_block_data(block[2]), third);
-    block[5] = th_arena_take(&arena, 1024); /* too large for what is left of the first hole */
+    block[5] = th_block_allocate(&allocator, 1024); /* too large for what is left of the first hole */
     ck_assert_ptr_eq(th_block_data(block[5]), sixth);
     for (int i = 0; i < 8; i++)
-        th_arena_give(&arena, block[i]);
+        th_block_free(&allocator, block[i]);
 }
 END_TEST
 
@@ -136,17 +136,17 @@ START_TEST(what_is_given_back_joins)
     for (int i = 0; i < 6; i++) {
         th_block *block[3], *fence;
         for (int j = 0; j < 3; j++)
-            block[j] = th_arena_take(&arena, 4096);
-        fence = th_arena_take(&arena, 64);
+            block[j] = th_block_allocate(&allocator, 4096);
+        fence = th_block_allocate(&allocator, 64);
         const void *first = th_block_data(block[0]);
         for (int j = 0; j < 3; j++)
-            th_arena_give(&arena, block[orders[i][j]]);
-        th_block *joined = th_arena_take(&arena, (size_t)3 * 4096);
+            th_block_free(&allocator, block[orders[i][j]]);
+        th_block *joined = th_block_allocate(&allocator, (size_t)3 * 4096);
         ck_assert_ptr_eq(th_block_data(joined), first);
-        th_arena_give(&arena, fence);
-        th_arena_give(&arena, joined);
+        th_block_free(&allocator, fence);
+        th_block_free(&allocator, joined);
     }
-    ck_assert_uint_eq(arena.live, 0);
+    ck_assert_uint_eq(allocator.live, 0);
 }
 END_TEST
 
@@ -159,11 +159,11 @@ static void random_sequence(uint64_t seed, const void **places, int count)
         const size_t bytes = next_random(&seed) % (next_random(&seed) % 8 ? 4000 : 200000);
         places[i] = NULL;
         if (held[at]) {
-            th_arena_give(&arena, held[at]);
+            th_block_free(&allocator, held[at]);
             held[at] = NULL;
             continue;
         }
-        held[at] = th_arena_take(&arena, bytes);
+        held[at] = th_block_allocate(&allocator, bytes);
         ck_assert_ptr_nonnull(held[at]);
         places[i] = th_block_data(held[at]);
         if (places[i])
@@ -171,7 +171,7 @@ static void random_sequence(uint64_t seed, const void **places, int count)
     }
     for (int i = 0; i < 32; i++)
         if (held[i])
-            th_arena_give(&arena, held[i]);
+            th_block_free(&allocator, held[i]);
 }
 
 START_TEST(a_repeated_sequence_takes_nothing_new)
@@ -179,7 +179,7 @@ START_TEST(a_repeated_sequence_takes_nothing_new)
     enum { COUNT = 2000 };
     static const void *first[COUNT], *again[COUNT];
     random_sequence(7, first, COUNT);
-    ck_assert_uint_eq(arena.live, 0);
+    ck_assert_uint_eq(allocator.live, 0);
     const int takes = source.takes;
     random_sequence(7, first, COUNT); /* the chunks are all there now: from here on the places repeat too */
     for (int i = 0; i < 5; i++) {
@@ -187,34 +187,35 @@ START_TEST(a_repeated_sequence_takes_nothing_new)
         ck_assert_mem_eq(first, again, sizeof first);
     }
     ck_assert_int_eq(source.takes, takes);
-    ck_assert_uint_eq(arena.live, 0);
+    ck_assert_uint_eq(allocator.live, 0);
 }
 END_TEST
 
 START_TEST(a_block_of_no_bytes_has_no_memory)
 {
-    th_block *empty = th_arena_take(&arena, 0);
+    th_block *empty = th_block_allocate(&allocator, 0);
     ck_assert_ptr_nonnull(empty);
     ck_assert_ptr_null(th_block_data(empty));
-    ck_assert_uint_eq(arena.live, 0);
-    th_arena_give(&arena, empty);
+    ck_assert_uint_eq(allocator.live, 0);
+    th_block_free(&allocator, empty);
 }
 END_TEST
 
 START_TEST(more_than_there_is_is_refused_and_the_rest_goes_on)
 {
     source.limit = 1 << 20;
-    ck_assert_ptr_null(th_arena_take(&arena, SIZE_MAX));
-    ck_assert_ptr_null(th_arena_take(&arena, SIZE_MAX / 8));
-    ck_assert_ptr_null(th_arena_take(&arena, 2 << 20));
-    ck_assert_uint_eq(arena.live, 0);
-    th_block *block = th_arena_take(&arena, 900 * 1024); /* just what is needed, where a usual chunk would not fit */
+    ck_assert_ptr_null(th_block_allocate(&allocator, SIZE_MAX));
+    ck_assert_ptr_null(th_block_allocate(&allocator, SIZE_MAX / 8));
+    ck_assert_ptr_null(th_block_allocate(&allocator, 2 << 20));
+    ck_assert_uint_eq(allocator.live, 0);
+    th_block *block =
+        th_block_allocate(&allocator, 900 * 1024); /* just what is needed, where a usual chunk would not fit */
     ck_assert_ptr_nonnull(block);
-    ck_assert_ptr_null(th_arena_take(&arena, 200 * 1024));
-    th_arena_give(&arena, block);
-    block = th_arena_take(&arena, 200 * 1024);
+    ck_assert_ptr_null(th_block_allocate(&allocator, 200 * 1024));
+    th_block_free(&allocator, block);
+    block = th_block_allocate(&allocator, 200 * 1024);
     ck_assert_ptr_nonnull(block);
-    th_arena_give(&arena, block);
+    th_block_free(&allocator, block);
 }
 END_TEST
 
@@ -226,18 +227,18 @@ START_TEST(a_refusal_at_any_moment_loses_nothing)
         th_block *held[40];
         int count = 0;
         for (int i = 0; i < 40; i++) {
-            th_block *block = th_arena_take(&arena, (size_t)i * 1000);
+            th_block *block = th_block_allocate(&allocator, (size_t)i * 1000);
             if (block)
                 held[count++] = block;
         }
         for (int i = 0; i < count; i++)
-            th_arena_give(&arena, held[i]);
-        ck_assert_uint_eq(arena.live, 0);
+            th_block_free(&allocator, held[i]);
+        ck_assert_uint_eq(allocator.live, 0);
         source.limit = 0;
-        th_block *block = th_arena_take(&arena, 1 << 20);
+        th_block *block = th_block_allocate(&allocator, 1 << 20);
         ck_assert_ptr_nonnull(block);
-        th_arena_give(&arena, block);
-        th_arena_destroy(&arena);
+        th_block_free(&allocator, block);
+        th_block_allocator_destroy(&allocator);
         ck_assert_uint_eq(source.taken, 0);
     }
 }
@@ -250,28 +251,28 @@ START_TEST(an_arena_without_memory_takes_the_same_chunks)
     static const void *places[COUNT];
     size_t reserved[2], records[2];
     for (int without = 0; without < 2; without++) {
-        th_arena_destroy(&arena);
-        th_arena_init(&arena, without ? (th_chunk_source){take, give, count_chunk, discount_chunk, NULL}
-                                      : (th_chunk_source){take, give, take_chunk, give, NULL});
+        th_block_allocator_destroy(&allocator);
+        th_block_allocator_init(&allocator, without ? (th_chunk_source){take, give, count_chunk, discount_chunk, NULL}
+                                                    : (th_chunk_source){take, give, take_chunk, give, NULL});
         random_sequence(11, places, COUNT);
         random_sequence(11, places, COUNT);
-        reserved[without] = arena.reserved;
+        reserved[without] = allocator.reserved;
         records[without] = source.taken + source.counted;
         for (int i = 0; without && i < COUNT; i++)
             ck_assert_ptr_null(places[i]);
     }
     ck_assert_uint_eq(reserved[1], reserved[0]);
     ck_assert_uint_eq(records[1], records[0]);
-    ck_assert_uint_eq(source.counted, arena.reserved);
+    ck_assert_uint_eq(source.counted, allocator.reserved);
 
-    th_block *block = th_arena_take(&arena, (size_t)1 << 40);
+    th_block *block = th_block_allocate(&allocator, (size_t)1 << 40);
     ck_assert_ptr_nonnull(block);
     ck_assert_ptr_null(th_block_data(block));
-    ck_assert_uint_eq(arena.live, (size_t)1 << 40);
+    ck_assert_uint_eq(allocator.live, (size_t)1 << 40);
     ck_assert_uint_lt(source.taken, 1 << 20);
-    th_arena_give(&arena, block);
-    ck_assert_uint_eq(arena.live, 0);
-    th_arena_destroy(&arena);
+    th_block_free(&allocator, block);
+    ck_assert_uint_eq(allocator.live, 0);
+    th_block_allocator_destroy(&allocator);
     ck_assert_uint_eq(source.counted, 0);
 }
 END_TEST
@@ -291,21 +292,21 @@ static double time_of_blocks(size_t count)
     th_block **block = malloc(count * sizeof *block);
     double least = 1e9;
     for (int run = 0; run < 3; run++) {
-        th_block *whole = th_arena_take(&arena, 256 * count); /* one chunk for all */
-        th_arena_give(&arena, whole);
+        th_block *whole = th_block_allocate(&allocator, 256 * count); /* one chunk for all */
+        th_block_free(&allocator, whole);
         const double begin = spent();
         for (size_t i = 0; i < count; i++)
-            block[i] = th_arena_take(&arena, 128);
+            block[i] = th_block_allocate(&allocator, 128);
         for (size_t i = count; i-- > 0;)
             if (i % 2)
-                th_arena_give(&arena, block[i]); /* below it all is taken */
+                th_block_free(&allocator, block[i]); /* below it all is taken */
         for (size_t i = 1; i < count; i += 2)
-            block[i] = th_arena_take(&arena, i % 4 == 1 ? 192 : 64); /* past every hole, and into the first */
+            block[i] = th_block_allocate(&allocator, i % 4 == 1 ? 192 : 64); /* past every hole, and into the first */
         for (size_t i = 0; i < count; i++)
-            th_arena_give(&arena, block[i * 7919 % count]);
+            th_block_free(&allocator, block[i * 7919 % count]);
         const double time = spent() - begin;
         least = time < least ? time : least;
-        ck_assert_uint_eq(arena.live, 0);
+        ck_assert_uint_eq(allocator.live, 0);
     }
     free(block);
     return least;
@@ -353,7 +354,7 @@ static volatile char sink;
 
 static void write_past_a_block(void)
 {
-    th_block *block = th_arena_take(&arena, 100), *next = th_arena_take(&arena, 100);
+    th_block *block = th_block_allocate(&allocator, 100), *next = th_block_allocate(&allocator, 100);
     volatile char *data = th_block_data(block);
     data[100] = 1;
     (void)next;
@@ -361,7 +362,7 @@ static void write_past_a_block(void)
 
 static void read_past_a_whole_line(void)
 {
-    th_block *block = th_arena_take(&arena, 128), *next = th_arena_take(&arena, 128);
+    th_block *block = th_block_allocate(&allocator, 128), *next = th_block_allocate(&allocator, 128);
     const volatile char *data = th_block_data(block);
     sink = data[128];
     (void)next;
@@ -369,7 +370,7 @@ static void read_past_a_whole_line(void)
 
 static void read_before_a_block(void)
 {
-    th_block *first = th_arena_take(&arena, 64), *block = th_arena_take(&arena, 64);
+    th_block *first = th_block_allocate(&allocator, 64), *block = th_block_allocate(&allocator, 64);
     const volatile char *data = th_block_data(block);
     sink = data[-1];
     (void)first;
@@ -377,9 +378,9 @@ static void read_before_a_block(void)
 
 static void read_after_give(void)
 {
-    th_block *block = th_arena_take(&arena, 64);
+    th_block *block = th_block_allocate(&allocator, 64);
     const volatile char *data = th_block_data(block);
-    th_arena_give(&arena, block);
+    th_block_free(&allocator, block);
     sink = data[0];
 }
 
@@ -405,9 +406,9 @@ static void write_past_a_tensor(void)
 
 static void stay_within(void)
 {
-    th_block *block = th_arena_take(&arena, 100);
+    th_block *block = th_block_allocate(&allocator, 100);
     memset(th_block_data(block), 1, 100);
-    th_arena_give(&arena, block);
+    th_block_free(&allocator, block);
 }
 
 START_TEST(trespassing_is_caught)
@@ -441,7 +442,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = new_suite("arena", setup, teardown);
+    TCase *tcase = new_suite("allocator", setup, teardown);
     tcase_add_test(tcase, blocks_are_aligned_and_apart);
     tcase_add_test(tcase, the_first_hole_that_fits_is_taken);
     tcase_add_test(tcase, what_is_given_back_joins);
