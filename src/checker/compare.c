@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "checker/checker.h"
-#include "tensor/random.h"
+#include "tensor/splitmix.h"
 
 /* Uniform on (-1, 1), away from 0. */
 static double random_number(th_checker *checker)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
-#include "tensor/random.h"
+#include "tensor/splitmix.h"
 
 enum { MOST_KINKS = sizeof((th_sample_input){.n_kinks = 0}.kinks) / sizeof(double) };
 

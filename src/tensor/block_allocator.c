@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tensor/random.h"
+#include "tensor/splitmix.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TH_ASAN 1

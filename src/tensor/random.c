@@ -8,25 +8,11 @@
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/nest.h"
-
-static const uint64_t golden = 0x9e3779b97f4a7c15; /* 2^64 divided by the golden ratio */
-
-/* A bijection of 64 bits that spreads every bit over all: SplitMix64's finaliser. */
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-uint64_t th_splitmix64(uint64_t *state)
-{
-    return mix(*state += golden);
-}
+#include "tensor/splitmix.h"
 
 th_random_call th_random_next(th_context *ctx, th_stream stream)
 {
-    const uint64_t key = mix(mix(ctx->seed + golden) + (uint64_t)stream * golden);
+    const uint64_t key = th_mix64(th_mix64(ctx->seed + th_golden) + (uint64_t)stream * th_golden);
     return (th_random_call){
         .key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = ctx->calls[stream]++, .step = (uint32_t)ctx->step};
 }

@@ -12,8 +12,4 @@ th_status th_draw_uniform(th_body *t, th_stream stream, const char *operation, d
 th_status th_draw_normal(th_body *t, th_stream stream, const char *operation, double mean, double standard_deviation);
 th_status th_draw_integers(th_body *t, th_stream stream, const char *operation, int64_t low, int64_t high);
 
-/* The next 64 bits of SplitMix64 (Steele, Lea & Flood 2014), for numbers that belong to no stream: what the checks of
- * gradients draw. */
-uint64_t th_splitmix64(uint64_t *state);
-
 #endif
