@@ -87,6 +87,11 @@ static void early_of_two_outputs(th_op *op)
     op->n_outputs = 2;
     op->differentiable_outputs = 3;
 }
+static void early_and_broadcasts(th_op *op)
+{
+    op->early = TH_SAVE_INPUT(0);
+    op->flags = TH_OP_BROADCASTS;
+}
 static void differentiable_beyond(th_op *op)
 {
     op->differentiable_outputs = 2;
@@ -170,6 +175,7 @@ static const struct {
     DESCRIPTOR(early_and_passing, "either early or passed on"),
     DESCRIPTOR(early_without_backward, "early gradients need a backward"),
     DESCRIPTOR(early_of_two_outputs, "the one differentiable output"),
+    DESCRIPTOR(early_and_broadcasts, "those of TH_OP_BROADCASTS are summed first"),
     DESCRIPTOR(differentiable_beyond, "differentiable_outputs names an output"),
     DESCRIPTOR(unknown_flags, "none of TH_OP_*"),
     DESCRIPTOR(over_input_and_broadcasts, "TH_OP_OVER_INPUT cannot be had with TH_OP_BROADCASTS"),

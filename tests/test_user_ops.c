@@ -34,6 +34,65 @@ START_TEST(an_early_gradient_is_taken_where_it_stands)
 }
 END_TEST
 
+/* -- a product of two vectors, with an early gradient of the second alone: s = sum of a_i b_i -- */
+
+static th_status dot_shape(th_call *c)
+{
+    th_call_output(c, 0, c->input[0].dtype, 0, NULL, NULL);
+    return TH_OK;
+}
+
+static void dot_forward(const th_call *c)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++) {
+        sum += load(&c->input[0], i) * load(&c->input[1], i);
+        if (c->early)
+            store(&c->input_gradient[1], i, load(&c->input[0], i));
+    }
+    store(&c->output[0], 0, sum);
+    early_forwards += c->early;
+}
+
+static void dot_backward(const th_call *c)
+{
+    const double dy = load(&c->output_gradient[0], 0);
+    for (int i = 0; i < 2; i++)
+        for (int64_t j = 0; c->input_gradient[i].given && j < th_array_numel(&c->input_gradient[i]); j++)
+            if (i == 1 && c->early)
+                store(&c->input_gradient[1], j, load(&c->input_gradient[1], j) * dy);
+            else
+                give(c, i, j, load(&c->input[1 - i], j) * dy);
+}
+
+static const th_op dot = {.name = "dot",
+                          .n_inputs = 2,
+                          .early = TH_SAVE_INPUT(1),
+                          .saves = TH_SAVE_INPUT(0) | TH_SAVE_INPUT(1),
+                          .shape = dot_shape,
+                          .forward = dot_forward,
+                          .backward = dot_backward};
+
+/* An early gradient leaves nothing for backward to compute: it would be given no values. */
+START_TEST(an_early_gradient_is_offered_when_no_other_is_wanted)
+{
+    th_tensor *a = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 3), true);
+    th_tensor *b = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 5), true);
+    early_forwards = 0;
+    ck_assert_int_eq(th_backward(th_apply(&dot, NULL, a, b)), TH_OK);
+    ck_assert_int_eq(early_forwards, 0);
+    ck_assert_double_eq(th_get(th_gradient(a), TH_INDEX(1)), 5);
+    ck_assert_double_eq(th_get(th_gradient(b), TH_INDEX(1)), 3);
+    th_empty_gradient(a);
+    ck_assert_int_eq(th_backward(th_apply(&dot, NULL, a, a)), TH_OK);
+    ck_assert_double_eq(th_get(th_gradient(a), TH_INDEX(0)), 6);
+    th_empty_gradient(b);
+    ck_assert_int_eq(th_backward(th_apply(&dot, NULL, th_detach(a), b)), TH_OK);
+    ck_assert_int_eq(early_forwards, 1);
+    ck_assert_double_eq(th_get(th_gradient(b), TH_INDEX(0)), 3);
+}
+END_TEST
+
 START_TEST(any_number_of_inputs_is_saved_and_contiguous)
 {
     ck_assert_op(ctx, &product);
@@ -150,6 +209,7 @@ int main(void)
     TCase *tcase = new_suite("a user's operations", setup, close_context);
     tcase_add_test(tcase, a_cheap_operation_is_run_again);
     tcase_add_test(tcase, an_early_gradient_is_taken_where_it_stands);
+    tcase_add_test(tcase, an_early_gradient_is_offered_when_no_other_is_wanted);
     tcase_add_test(tcase, any_number_of_inputs_is_saved_and_contiguous);
     tcase_add_test(tcase, the_forecast_counts_every_copy);
     tcase_add_test(tcase, any_number_of_inputs_passes_and_may_be_left_out);

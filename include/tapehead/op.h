@@ -179,8 +179,9 @@ struct th_op {
     uint32_t optional;            /* TH_SAVE_INPUT bits of inputs that may be NULL */
     uint32_t early;               /* TH_SAVE_INPUT bits of inputs whose gradient forward can compute on the way, where
                                      backward would have to compute the values again: when all those wanted have
-                                     empty, contiguous memory, recording hands it to forward as input_gradient. One
-                                     differentiable output, of one element. Otherwise backward computes them as usual */
+                                     empty, contiguous memory, and no other input but those with identity gradients
+                                     requires one, recording hands it to forward as input_gradient. One differentiable
+                                     output, of one element. Otherwise backward computes them as usual */
     int n_outputs;                /* 0 counts as 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0: output 0 alone */
     size_t attributes_size;

@@ -51,6 +51,8 @@ static th_status check_early(th_context *ctx, const th_op *op)
         return REFUSE("with early gradients output 0 is the one differentiable output");
     if (op->early & op->identity_gradients)
         return REFUSE("an input's gradient is either early or passed on");
+    if (op->flags & TH_OP_BROADCASTS)
+        return REFUSE("early gradients are written where they belong, but those of TH_OP_BROADCASTS are summed first");
     return TH_OK;
 }
 

@@ -15,16 +15,25 @@ static bool is_wanted(const th_op *op, int i, const th_body *input)
     return is_early(op, i) && input && input->requires_gradient;
 }
 
+/* What a backward that found its early gradients would have to compute besides, from values that it is not given then. */
+static bool is_left(const th_op *op, int i, const th_body *input)
+{
+    return input && input->requires_gradient && !is_early(op, i) && !th_op_names(op, op->identity_gradients, i);
+}
+
 static bool all_can_be_offered(const th_op *op, int n, th_body *const *inputs)
 {
-    for (int i = 0; i < n; i++)
-        if (is_wanted(op, i, inputs[i])) {
-            if (!th_gradient_can_be_early(inputs[i]))
+    for (int i = 0; i < n; i++) {
+        if (is_left(op, i, inputs[i]))
+            return false;
+        if (!is_wanted(op, i, inputs[i]))
+            continue;
+        if (!th_gradient_can_be_early(inputs[i]))
+            return false;
+        for (int j = 0; j < i; j++)
+            if (is_early(op, j) && inputs[j] == inputs[i])
                 return false;
-            for (int j = 0; j < i; j++)
-                if (is_early(op, j) && inputs[j] == inputs[i])
-                    return false;
-        }
+    }
     return true;
 }
 
