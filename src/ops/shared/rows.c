@@ -287,12 +287,11 @@ void th_rows_plan(const th_call *c, bool backward, void *plan)
     rows->place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, rows), 1);
 }
 
-void th_rows_compute(const th_call *c, bool backward, const void *parameters)
+void th_rows_compute(const th_rows *rows, const th_call *c, bool backward, const void *parameters)
 {
     const th_rows_operation *operation = c->op->kernel;
     const size_t entry = backward ? operation->backward : operation->forward;
     th_rows_kernel *const *kernel = (const void *)((const char *)th_call_kernels(c) + entry);
-    const th_rows *rows = c->plan;
     th_rows_run(c->ctx, rows, backward ? operation->backward_cost : operation->forward_cost,
                 th_call_scratch(c, rows->place), *kernel, parameters);
 }
@@ -304,10 +303,10 @@ static const void *parameters_of(const th_call *c)
 
 void th_rows_forward(const th_call *c)
 {
-    th_rows_compute(c, false, parameters_of(c));
+    th_rows_compute(c->plan, c, false, parameters_of(c));
 }
 
 void th_rows_backward(const th_call *c)
 {
-    th_rows_compute(c, true, parameters_of(c));
+    th_rows_compute(c->plan, c, true, parameters_of(c));
 }

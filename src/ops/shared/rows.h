@@ -75,9 +75,9 @@ void th_rows_forward(const th_call *call);
 void th_rows_backward(const th_call *call);
 
 /* For an operation that has more to plan or to hand over: the rows of a call, without a place for their scratch memory;
- * and running its kernel on the rows that its plan begins with. */
+ * and running its kernel on rows that it has planned. */
 void th_rows_of_call(th_rows *rows, const th_call *call, bool backward, uint32_t along);
-void th_rows_compute(const th_call *call, bool backward, const void *parameters);
+void th_rows_compute(const th_rows *rows, const th_call *call, bool backward, const void *parameters);
 
 /* -- any rows -- */
 
