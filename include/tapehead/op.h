@@ -164,6 +164,12 @@ typedef struct th_sample_input {
     bool constant; /* no gradient is asked for */
 } th_sample_input;
 
+/* In a sample's list of inputs: one left out. */
+#define TH_ABSENT                                                                                                      \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
+
 typedef struct th_sample {
     const char *name;                     /* what it covers: "broadcast", "causal"; NULL ends a list of samples */
     const void *attributes;               /* NULL when the operation has none */
