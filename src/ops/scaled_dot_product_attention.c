@@ -223,7 +223,7 @@ static void attention_forward(const th_call *c)
  *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
  *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (a row of P dP summed is that of O dO summed)
  *     dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS.
- * P is computed again as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
+ * P is recomputed as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
 static void attention_backward(const th_call *c)
 {
     const plan *p = c->plan;

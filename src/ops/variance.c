@@ -4,7 +4,7 @@
 #include "ops/shared/rows.h"
 
 /* dL/dx_i = dL/dy sum_j 2 (x_j - m) (1[i=j] - 1/n) / (n - correction),   and sum_j (x_j - m) = 0
- *         = dL/dy 2 (x_i - m) / (n - correction)        the mean of the row again, then one pass
+ *         = dL/dy 2 (x_i - m) / (n - correction)        the row's mean recomputed, then one pass
  *                                                       (row_variance_backward in kernels/vector/reductions.c) */
 const th_op th_op_variance = {
     .name = "variance",

@@ -54,7 +54,7 @@ typedef struct th_rows {
  * numbers of each row that are kept for backward. The axes are those of the attributes (axes.h). */
 typedef struct th_rows_operation {
     size_t forward, backward;            /* ROWS_KERNEL(name) */
-    int64_t forward_cost, backward_cost; /* of one element, in element visits */
+    int64_t forward_cost, backward_cost; /* of one element, in plain passes over it */
     bool reduces;                        /* y is one number a row; else it has x's shape */
     size_t parameters;                   /* where in the attributes the kernels' parameters lie */
 } th_rows_operation;
@@ -91,7 +91,7 @@ void th_rows_finish(th_rows *rows);
 /* Bytes of scratch memory for th_rows_run. */
 size_t th_rows_scratch(const th_context *ctx, const th_rows *rows);
 
-/* The kernel for all rows, threaded in chunks of fixed size. cost: of one element, in element visits. */
+/* The kernel for all rows, threaded in chunks of fixed size. cost: of one element, in plain passes over it. */
 void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_kernel *kernel,
                  const void *parameters);
 
