@@ -85,7 +85,7 @@ static const attention_case cases[] = {
     {"packed, added", SIZES(2, 3, 1, 50, 50, 32, 32), .layout = PACKED, .lens = 1, .add = true},
     {"columns apart", SIZES(2, 2, 2, 30, 45, 10, 18), .layout = REVERSED, .additive = PER_HEAD, .with_lse = true,
      .add = true},
-    {"two stripes", SIZES(1, 1, 1, 60, 1100, 8, 8), .with_lse = true},
+    {"two blocks of keys", SIZES(1, 1, 1, 60, 1100, 8, 8), .with_lse = true},
     {"two blocks of keys, causal", SIZES(1, 1, 1, 1100, 1100, 4, 4), .causal = true, .layout = PACKED},
     {"three blocks of keys", SIZES(1, 1, 2, 50, 2100, 8, 8), .causal = true, .bottom_right = true, .dropout = 0.25,
      .additive = PER_KEY},

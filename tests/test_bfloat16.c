@@ -264,7 +264,7 @@ START_TEST(test_random_products)
 }
 END_TEST
 
-/* Several blocks of k, slabs of B and tasks. */
+/* Several blocks of k, passes over B and tasks. */
 START_TEST(test_large_products)
 {
     static const recipe large[] = {
@@ -527,7 +527,7 @@ static th_tensor *recorded(th_context *ctx, int kind, th_tensor *x, th_tensor *w
         return th_mse(th_matmul(x, th_swap_axes(w, 0, 1)), th_zeros(ctx, TH_FLOAT32, TH_SHAPE(TOKENS, CLASSES)));
     case 2: /* with early gradients */
         return th_dense_cross_entropy(x, w, targets, NULL);
-    default: /* the second finds their memory taken: its logits are computed again */
+    default: /* the second finds their memory taken: its logits are recomputed */
         return th_add(th_dense_cross_entropy(x, w, targets, NULL), th_dense_cross_entropy(x, w, targets, NULL));
     }
 }

@@ -26,7 +26,7 @@ static void note(void *shared, int64_t index, int worker)
 START_TEST(test_every_task_runs_once)
 {
     static const int64_t counts[] = {0, 1, 2, 3, 7, 64, 65, MOST_TASKS};
-    static const int teams[] = {-1, 0, 1, 2, 3, 4, 70}; /* more than processors, more than stretches */
+    static const int teams[] = {-1, 0, 1, 2, 3, 4, 70}; /* more than processors, more than tasks */
     for (size_t t = 0; t < sizeof teams / sizeof *teams; t++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             static record r;

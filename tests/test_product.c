@@ -381,7 +381,7 @@ START_TEST(test_blocks_of_k)
 }
 END_TEST
 
-/* Sizes at which B goes through several slabs, in columns and in k, and C is cut among the team in both directions. */
+/* Sizes at which B goes through several passes, in columns and in k, and C is cut among the team in both directions. */
 static const struct {
     int64_t m, n, k;
     arrangement a, b, c;

@@ -17,7 +17,7 @@ static void setup(void)
     ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
 }
 
-/* -- what is profiled: a small model whose layer norm backward computes again -- */
+/* -- what is profiled: a small model whose layer norm backward recomputes -- */
 
 enum { ROWS = 6, INPUTS = 5, WIDTH = 4 };
 

@@ -486,7 +486,7 @@ START_TEST(test_norm_rows_without_gradient)
 }
 END_TEST
 
-/* A norm's result is not kept for those who save it: what is computed again must be the same. */
+/* A norm's result is not kept for those who save it: what is recomputed must be the same. */
 START_TEST(test_norms_are_computed_again)
 {
     th_context *ctx = open_context();

@@ -462,7 +462,7 @@ START_TEST(a_cheap_result_that_was_changed_is_not_computed_again)
 }
 END_TEST
 
-/* Products whose weight is a result too: one that nobody else holds, and one that is x itself, computed again. */
+/* Products whose weight is a result too: one that nobody else holds, and one that is x itself, recomputed. */
 static th_tensor *dense_of_results(th_tensor *x, bool with_itself)
 {
     th_scope_begin(ctx, NULL);

@@ -1,4 +1,4 @@
-/* A user's own operations, each checked on its samples: one that is computed again, early gradients, any number of
+/* A user's own operations, each checked on its samples: one that is recomputed, early gradients, any number of
  * inputs, a fused one. */
 
 #include "user_ops.h"

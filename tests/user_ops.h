@@ -99,7 +99,7 @@ static const th_op windows = {.name = "windows",
                               .shape = windows_shape,
                               .samples = windows_samples};
 
-/* -- a cheap one: y = x^2 -- */
+/* -- one that is recomputed: y = x^2 -- */
 
 static th_status same_shape(th_call *c)
 {

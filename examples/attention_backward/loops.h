@@ -30,7 +30,7 @@ extern double dropout;
 /* The stages of the forward. */
 enum stage { PROJECT, SCORE, SOFTMAX, DROP, MIX, MERGE, LOSS };
 
-/* The loss, everything from this stage on computed again. */
+/* The loss, everything from this stage on recomputed. */
 double forward_from(enum stage first, struct numbers *n);
 /* n holds the values, g, all zeros, receives the gradients. */
 void backward(const struct numbers *n, struct numbers *g);

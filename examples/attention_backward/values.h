@@ -24,7 +24,7 @@ double *element(struct numbers *n, int which, int i);
 bool is_leaf(int which);
 bool is_used(int which); /* is it part of this computation? */
 
-/* -- gradients by central differences: every number nudged up and down, what follows computed again -- */
+/* -- gradients by central differences: every number nudged up and down, what follows recomputed -- */
 extern const double nudge;
 void differences(const struct numbers *n, struct numbers *g);
 

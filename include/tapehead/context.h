@@ -63,7 +63,7 @@ TH_API bool th_has_fusion(const th_context *ctx);
  * (AMD from Zen 4 on) products are about twice as fast as float32's; elsewhere they are emulated and a little slower:
  * th_build_info says which. float64, th_masked_matmul and th_scaled_dot_product_attention are never affected; so while
  * it is on, attention composed of single operations is rounded where no mask is given. What was recorded keeps the way
- * it was recorded in: its backward, and what backward computes again, round as its forward did, wherever the switch
+ * it was recorded in: its backward, and what backward recomputes, round as its forward did, wherever the switch
  * stands then. Off in a new context. Contract 6 holds for either way, but the bits of the two may differ. */
 TH_API void th_set_bfloat16_products(th_context *ctx, bool bfloat16_products);
 TH_API bool th_has_bfloat16_products(const th_context *ctx);

@@ -128,7 +128,7 @@ enum {
     TH_OP_CONTIGUOUS =
         1 << 1, /* wants contiguous inputs, output gradients and destinations: the driver copies where they are not */
     TH_OP_CANNOT_ADD = 1 << 2, /* backward always overwrites: the driver adds */
-    TH_OP_RECOMPUTE = 1 << 3,  /* cheap to recompute: its results are not kept for backward but computed again */
+    TH_OP_RECOMPUTE = 1 << 3,  /* its results are not kept for backward but recomputed */
     TH_OP_VIEW = 1 << 4, /* the output shares the memory of the one input: the shape rule calls th_call_view, no kernel
                             runs. Its gradient is the same view of the input's; where elements lie on one another, they
                             are added up there */
@@ -164,6 +164,12 @@ typedef struct th_sample_input {
     bool constant; /* no gradient is asked for */
 } th_sample_input;
 
+/* In a sample's list of inputs: one left out. */
+#define TH_ABSENT                                                                                                      \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
+
 typedef struct th_sample {
     const char *name;                     /* what it covers: "broadcast", "causal"; NULL ends a list of samples */
     const void *attributes;               /* NULL when the operation has none */
@@ -178,7 +184,7 @@ struct th_op {
     int n_inputs;                 /* or TH_ANY_INPUTS */
     uint32_t optional;            /* TH_SAVE_INPUT bits of inputs that may be NULL */
     uint32_t early;               /* TH_SAVE_INPUT bits of inputs whose gradient forward can compute on the way, where
-                                     backward would have to compute the values again: when all those wanted have
+                                     backward would have to recompute the values: when all those wanted have
                                      empty, contiguous memory, and no other input but those with identity gradients
                                      requires one, recording hands it to forward as input_gradient. One differentiable
                                      output, of one element. Otherwise backward computes them as usual */

@@ -139,7 +139,7 @@ TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const 
 /* th_cross_entropy of the logits x weightᵀ, x (N, E), weight (V, E), targets (N): a classifier and its loss as one
  * operation. Logits exist for a chunk of rows at a time only, 512 or about 2^21 numbers, and while recording their
  * gradients are computed with them, straight into those of x and weight where these are empty; otherwise backward
- * computes the logits again. */
+ * recomputes the logits. */
 TH_API th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 /* How many targets count: the normalizer over several micro-batches is their sum. 0 on error. */

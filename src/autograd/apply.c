@@ -1,39 +1,8 @@
-/* Running an operation and recording it. */
+/* Running an operation: its operands, its results, the call. */
 #include <string.h>
 
 #include "autograd/gradient.h"
 #include "tensor/checked.h"
-
-static void tape_release(th_context *ctx, void *object)
-{
-    th_tape *tape = object;
-    th_pool_destroy(ctx, &tape->nodes);
-    th_pool_destroy(ctx, &tape->storages);
-    th_bump_destroy(ctx, &tape->bytes);
-    th_release(ctx, tape, sizeof *tape);
-    ctx->tape = NULL;
-}
-
-th_tape *th_tape_of(th_context *ctx, const char *operation)
-{
-    if (ctx->tape)
-        return ctx->tape;
-    th_tape *tape = th_allocate(ctx, sizeof *tape);
-    if (tape == NULL) {
-        th_fail_memory(ctx, operation, sizeof *tape);
-        return NULL;
-    }
-    memset(tape, 0, sizeof *tape);
-    th_pool_init(&tape->nodes, sizeof(th_node));
-    th_pool_init(&tape->storages, sizeof(th_storage));
-    if (!th_attach(ctx, tape, tape_release)) {
-        th_release(ctx, tape, sizeof *tape);
-        th_fail_memory(ctx, operation, sizeof(th_attachment));
-        return NULL;
-    }
-    ctx->tape = tape;
-    return tape;
-}
 
 static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
                                       "input 5", "input 6", "input 7", "a later input"};
@@ -78,43 +47,6 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
             ctx->watch->reads(operand[i], ctx->watch->user);
     }
     return ctx->error == TH_OK;
-}
-
-static bool differentiable(const th_op *op)
-{
-    return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
-}
-
-/* Without a backward no gradient reaches an input to which the output's does not pass. */
-static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
-{
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
-            th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
-                    "input %d requires a gradient, which does not pass to it, and there is no backward", i);
-            return false;
-        }
-    return true;
-}
-
-static bool wants_recording(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
-{
-    if (ctx->no_grad_depth > 0 || !differentiable(op))
-        return false;
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient)
-            return op->backward || op->identity_gradients == 0 || reaches_all(ctx, op, n, inputs);
-    return false;
-}
-
-/* What backward of a node whose inputs are these has to find. */
-static uint32_t saved_bits(const th_op *op, int n, th_body *const *inputs)
-{
-    uint32_t bits = op->saves;
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient)
-            bits |= op->saves_for[op->n_inputs == TH_ANY_INPUTS ? 0 : i];
-    return bits;
 }
 
 /* Elementwise results lie as their input does, if that is some dense order of the same sizes. */
@@ -179,159 +111,6 @@ static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame
     return t;
 }
 
-/* The view's part of its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
- * expand), the shape rule's answer for it. */
-static th_status set_part(th_frame *frame, th_body *view, const th_body *base)
-{
-    view->part.root = base->part.root;
-    view->requires_gradient = true;
-    if (base->part.offset == base->offset &&
-        memcmp(base->part.stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
-        memcpy(view->part.stride, view->stride, sizeof view->stride);
-        view->part.offset = view->offset;
-        return TH_OK;
-    }
-    memcpy(frame->call.input[0].stride, base->part.stride, sizeof base->part.stride);
-    if (th_frame_shape(frame) != TH_OK)
-        return frame->call.ctx->error;
-    if (frame->output[0].ndim != view->ndim ||
-        memcmp(frame->output[0].size, view->size, (size_t)view->ndim * sizeof view->size[0]) != 0)
-        return th_call_fail(&frame->call, TH_ERROR_STATE, "the shape rule declares another shape for other strides");
-    memcpy(view->part.stride, frame->output[0].stride, sizeof view->part.stride);
-    view->part.offset = base->part.offset + frame->view_offset;
-    return TH_OK;
-}
-
-/* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
- * overwrite each other. */
-static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_part **repeats)
-{
-    if (th_strides_distinct(view->ndim, view->size, view->part.stride))
-        return TH_OK;
-    th_context *ctx = frame->call.ctx;
-    th_part *part = th_bump_take(ctx, &tape->bytes, sizeof *part);
-    if (part == NULL)
-        return th_fail_memory(ctx, frame->call.op->name, sizeof *part);
-    *part = view->part;
-    *repeats = part;
-    return TH_OK;
-}
-
-/* The gradient of a result gets a place of its own, laid out as the value is (densely, where the value repeats
- * elements). */
-static th_status become_root(th_body *t, th_tape *tape, int64_t node, const char *operation)
-{
-    t->gradient = th_bump_take(t->ctx, &tape->bytes, sizeof *t->gradient);
-    if (t->gradient == NULL)
-        return th_fail_memory(t->ctx, operation, sizeof *t->gradient);
-    *t->gradient = th_place_new(t, TH_PLACE_OF_RESULT, node);
-    t->requires_gradient = true;
-    t->part.root = t;
-    t->part.offset = 0;
-    bool repeats = false;
-    for (int d = 0; d < t->ndim; d++)
-        repeats |= t->size[d] > 1 && t->stride[d] == 0;
-    if (repeats || t->storage != &t->own_storage)
-        th_contiguous_strides(t->ndim, t->size, t->part.stride);
-    else
-        memcpy(t->part.stride, t->stride, sizeof t->stride);
-    return TH_OK;
-}
-
-/* Where the gradients of a node's outputs will lie: that of a view in its base's, unless the view repeats elements;
- * *repeats then says where they are added up. */
-static th_status place_outputs(th_frame *frame, th_tape *tape, th_body *const *inputs, th_body *const *outputs,
-                               const th_part **repeats)
-{
-    const th_op *op = frame->call.op;
-    *repeats = NULL;
-    if ((op->flags & TH_OP_VIEW) && !op->identity_gradients) {
-        if (set_part(frame, outputs[0], inputs[0]) != TH_OK ||
-            note_repeats(frame, tape, outputs[0], repeats) != TH_OK || *repeats == NULL)
-            return frame->call.ctx->error;
-    }
-    const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
-    for (int i = 0; i < frame->call.n_outputs; i++)
-        if (outputs[i] && th_is_floating(outputs[i]->dtype) && (differentiable_outputs & (1u << i)) &&
-            become_root(outputs[i], tape, tape->nodes.count, op->name) != TH_OK)
-            return frame->call.ctx->error;
-    return TH_OK;
-}
-
-/* The node depends on whatever this one does. */
-static void reach(th_context *ctx, th_node *node, int64_t other)
-{
-    const int64_t lowest = other < 0 ? node->lowest : th_node_at(ctx->tape, other)->lowest;
-    node->lowest = lowest < node->lowest ? lowest : node->lowest;
-}
-
-static void save_operand(th_context *ctx, th_node *node, th_operand_record *record)
-{
-    th_storage *storage = record->tensor->storage;
-    record->version = storage->version;
-    if (storage->producer >= 0 && !ctx->keep_values) {
-        record->saved = TH_SAVED_RECOMPUTED;
-        reach(ctx, node, storage->producer);
-    } else {
-        record->saved = TH_SAVED_HELD;
-        th_storage_hold(storage);
-    }
-}
-
-/* Writes the node. Everything that can fail comes first. */
-static th_status record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
-                        uint32_t saved)
-{
-    th_context *ctx = frame->call.ctx;
-    const th_op *op = frame->call.op;
-    const int n_outputs = frame->call.n_outputs;
-    const th_part *repeats;
-    if (place_outputs(frame, tape, inputs, outputs, &repeats) != TH_OK)
-        return ctx->error;
-    const size_t operands = (size_t)(n + n_outputs);
-    th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
-    th_node *node = operand ? th_pool_new(ctx, &tape->nodes) : NULL;
-    if (node == NULL)
-        return th_fail_memory(ctx, op->name, sizeof *node);
-    const int64_t index = tape->nodes.count - 1;
-    *node = (th_node){.op = op,
-                      .attributes = th_call_attributes(&frame->call),
-                      .n_inputs = n,
-                      .n_outputs = n_outputs,
-                      .operand = operand,
-                      .random = frame->call.random,
-                      .repeats = repeats,
-                      .training = frame->call.training,
-                      .bfloat16 = ctx->machine.bfloat16_products,
-                      .path = ctx->path,
-                      .lowest = index};
-    th_location(&node->file, &node->line);
-
-    const bool recompute = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
-    for (int i = 0; i < n; i++) {
-        operand[i] = (th_operand_record){.tensor = inputs[i]};
-        if (inputs[i] == NULL)
-            continue;
-        operand[i].requires_gradient = inputs[i]->requires_gradient;
-        if (inputs[i]->owned)
-            inputs[i]->tape_uses++;
-        reach(ctx, node, th_place_node(inputs[i]));
-        if (recompute || th_op_names(op, saved, i))
-            save_operand(ctx, node, &operand[i]);
-    }
-    for (int i = 0; i < n_outputs; i++) {
-        th_body *t = outputs[i];
-        operand[n + i] = (th_operand_record){.tensor = t};
-        if (t == NULL)
-            continue;
-        if (recompute && i == 0)
-            t->storage->producer = index;
-        if (saved & TH_SAVE_OUTPUT(i))
-            save_operand(ctx, node, &operand[n + i]);
-    }
-    return TH_OK;
-}
-
 /* Gives the handles of a failed call back. */
 static void abandon(int n, th_body *const *outputs)
 {
@@ -373,17 +152,17 @@ static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
-    const bool recording = wants_recording(ctx, op, n, inputs);
+    const bool recording = th_record_wanted(ctx, op, n, inputs);
     if (ctx->error)
         return ctx->error;
-    const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
+    const uint32_t saved = recording ? th_record_saves(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
     if (recording && th_early_offer(frame, n, inputs) != TH_OK)
         return ctx->error;
     if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
         return ctx->error;
-    if (recording && record(frame, tape, n, inputs, outputs, saved) != TH_OK)
+    if (recording && th_record(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
     if (frame->call.early)
         th_early_claim(frame, n, inputs, tape->nodes.count - 1);

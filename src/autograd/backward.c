@@ -19,14 +19,14 @@ typedef struct destination {
     th_array written;    /* what the operation sees */
 } destination;
 
-/* The pass at one node. */
-typedef struct visit {
+/* What is to be done at one node. */
+typedef struct node_work {
     th_pass *pass;
     const th_node *node;
     destination *to; /* [n_inputs] */
     destination own_to[TH_MAX_INPUTS];
     th_frame frame;
-} visit;
+} node_work;
 
 static bool same_sizes(const th_array *a, const th_array *b)
 {
@@ -41,12 +41,12 @@ static bool has_identity_gradient(const th_node *node, int i)
 /* -- what the operation reads -- */
 
 /* Fills in gradients of outputs and saved operands. */
-static th_status load(visit *v)
+static th_status load(node_work *w)
 {
-    th_frame *frame = &v->frame;
-    const th_node *node = v->node;
-    th_context *ctx = v->pass->ctx;
-    frame->call.early = th_early_stands(v->pass, node);
+    th_frame *frame = &w->frame;
+    const th_node *node = w->node;
+    th_context *ctx = w->pass->ctx;
+    frame->call.early = th_early_stands(w->pass, node);
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved == TH_SAVED_NOT)
@@ -65,23 +65,23 @@ static th_status load(visit *v)
     return TH_OK;
 }
 
-static th_status begin(visit *v, th_pass *pass, const th_node *node)
+static th_status begin(node_work *w, th_pass *pass, const th_node *node)
 {
     th_context *ctx = pass->ctx;
-    v->pass = pass;
-    v->node = node;
-    v->to = v->own_to;
-    if (th_frame_of_node(&v->frame, ctx, node) != TH_OK || load(v) != TH_OK)
+    w->pass = pass;
+    w->node = node;
+    w->to = w->own_to;
+    if (th_frame_of_node(&w->frame, ctx, node) != TH_OK || load(w) != TH_OK)
         return ctx->error;
     if (node->n_inputs > TH_MAX_INPUTS) {
-        const size_t bytes = (size_t)node->n_inputs * sizeof *v->to;
-        v->to = th_bump_take(ctx, &ctx->tape->bytes, bytes);
-        if (v->to == NULL)
+        const size_t bytes = (size_t)node->n_inputs * sizeof *w->to;
+        w->to = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+        if (w->to == NULL)
             return th_fail_memory(ctx, node->op->name, bytes);
     }
     for (int i = 0; i < node->n_inputs; i++) {
-        v->to[i].input = th_pass_wants(pass, node, i) ? th_node_input(node, i)->tensor : NULL;
-        v->to[i].temporary = NULL;
+        w->to[i].input = th_pass_wants(pass, node, i) ? th_node_input(node, i)->tensor : NULL;
+        w->to[i].temporary = NULL;
     }
     return TH_OK;
 }
@@ -100,42 +100,42 @@ static bool value_is_shared(const th_node *node, int i)
 }
 
 /* The last that reads the value of input i is this backward, before it writes. */
-static bool reads_last(const visit *v, int i)
+static bool reads_last(const node_work *w, int i)
 {
-    const th_node *node = v->node;
+    const th_node *node = w->node;
     const th_operand_record *operand = th_node_input(node, i);
     if (!(node->op->flags & TH_OP_OVER_INPUT) || i != 0 || value_is_shared(node, i))
         return false;
     return operand->saved == TH_SAVED_HELD ||
            (operand->saved == TH_SAVED_RECOMPUTED &&
-            th_node_at(v->pass->ctx->tape, operand->tensor->storage->producer)->recomputed);
+            th_node_at(w->pass->ctx->tape, operand->tensor->storage->producer)->recomputed);
 }
 
 /* dx lies where x does, if it can. */
-static th_status take_over_value(const visit *v, int i, bool *taken)
+static th_status take_over_value(const node_work *w, int i, bool *taken)
 {
-    th_operand_record *operand = th_node_input(v->node, i);
+    th_operand_record *operand = th_node_input(w->node, i);
     const th_status status = th_gradient_take_over_value(operand->tensor, taken);
     if (status != TH_OK || !*taken)
         return status;
     if (operand->saved == TH_SAVED_RECOMPUTED)
-        th_node_at(v->pass->ctx->tape, operand->tensor->storage->producer)->recomputed = false;
+        th_node_at(w->pass->ctx->tape, operand->tensor->storage->producer)->recomputed = false;
     operand->saved = TH_SAVED_NOT;
     return TH_OK;
 }
 
 /* Memory that is used up here is written over where the operation allows it: that of dy, or that of x. Otherwise the
  * gradient's own place is opened. */
-static th_status find_target(visit *v, int i, bool over_output_gradient)
+static th_status find_target(node_work *w, int i, bool over_output_gradient)
 {
-    destination *to = &v->to[i];
+    destination *to = &w->to[i];
     to->add = false;
-    bool taken = over_output_gradient && th_gradient_take_over(to->input, th_node_output(v->node, 0)->tensor);
-    if (!taken && !v->pass->options->keep_tape && !v->frame.call.early && reads_last(v, i) &&
-        take_over_value(v, i, &taken) != TH_OK)
-        return v->pass->ctx->error;
+    bool taken = over_output_gradient && th_gradient_take_over(to->input, th_node_output(w->node, 0)->tensor);
+    if (!taken && !w->pass->options->keep_tape && !w->frame.call.early && reads_last(w, i) &&
+        take_over_value(w, i, &taken) != TH_OK)
+        return w->pass->ctx->error;
     if (!taken)
-        return th_gradient_open(v->pass, to->input, &to->target, &to->add);
+        return th_gradient_open(w->pass, to->input, &to->target, &to->add);
     th_gradient_array(to->input, &to->target);
     return TH_OK;
 }
@@ -155,44 +155,44 @@ static bool shares_target(const destination *all, int i)
 }
 
 /* What the operation cannot write into the target goes into a temporary first. */
-static th_status find_temporary(visit *v, int i)
+static th_status find_temporary(node_work *w, int i)
 {
-    destination *to = &v->to[i];
-    const th_op *op = v->node->op;
-    const bool broadcast = (op->flags & TH_OP_BROADCASTS) && !same_sizes(&to->target, &v->frame.call.output[0]);
+    destination *to = &w->to[i];
+    const th_op *op = w->node->op;
+    const bool broadcast = (op->flags & TH_OP_BROADCASTS) && !same_sizes(&to->target, &w->frame.call.output[0]);
     const bool copied = (op->flags & TH_OP_CONTIGUOUS) && !th_array_contiguous(&to->target);
     const bool cannot_add = (op->flags & TH_OP_CANNOT_ADD) && to->add;
     to->written = to->target;
-    if (!broadcast && !copied && !cannot_add && !(to->add && shares_target(v->to, i)))
+    if (!broadcast && !copied && !cannot_add && !(to->add && shares_target(w->to, i)))
         return TH_OK;
-    th_array like = broadcast ? v->frame.call.output[0] : to->target;
+    th_array like = broadcast ? w->frame.call.output[0] : to->target;
     like.dtype = to->target.dtype;
     like.given = true;
-    to->temporary = th_contiguous_temporary(v->pass->ctx, &like, &to->written, op->name);
+    to->temporary = th_contiguous_temporary(w->pass->ctx, &like, &to->written, op->name);
     return to->temporary ? TH_OK : TH_ERROR_MEMORY;
 }
 
 /* A place for the gradient of each input that the operation writes to; *any: there is one. */
-static th_status ask_for_places(visit *v, bool *any)
+static th_status ask_for_places(node_work *w, bool *any)
 {
-    const th_node *node = v->node;
+    const th_node *node = w->node;
     int wanted = 0;
     for (int i = 0; i < node->n_inputs; i++)
-        wanted += v->to[i].input != NULL;
+        wanted += w->to[i].input != NULL;
     const bool over_output_gradient = (node->op->flags & TH_OP_IN_PLACE) && wanted == 1 && node->n_outputs == 1;
     *any = false;
     for (int i = 0; i < node->n_inputs; i++) {
-        destination *to = &v->to[i];
+        destination *to = &w->to[i];
         if (to->input == NULL || has_identity_gradient(node, i))
             continue;
         th_place *place = th_place_of(to->input);
         to->before = place->destination - 1;
         place->destination = i + 1;
-        if (find_target(v, i, over_output_gradient) != TH_OK || find_temporary(v, i) != TH_OK)
-            return v->pass->ctx->error;
-        v->frame.call.input_gradient[i] = to->written;
-        v->frame.call.input_gradient[i].given = true;
-        v->frame.call.add[i] = to->add && to->temporary == NULL;
+        if (find_target(w, i, over_output_gradient) != TH_OK || find_temporary(w, i) != TH_OK)
+            return w->pass->ctx->error;
+        w->frame.call.input_gradient[i] = to->written;
+        w->frame.call.input_gradient[i].given = true;
+        w->frame.call.add[i] = to->add && to->temporary == NULL;
         *any = true;
     }
     return TH_OK;
@@ -211,48 +211,48 @@ static void sum_to(const th_frame *frame, const th_array *target, const th_array
 }
 
 /* Ends the writing: temporaries move to their targets and are given back. */
-static void settle(visit *v)
+static void settle(node_work *w)
 {
-    th_context *ctx = v->pass->ctx;
-    for (int i = 0; i < v->node->n_inputs; i++) {
-        destination *to = &v->to[i];
+    th_context *ctx = w->pass->ctx;
+    for (int i = 0; i < w->node->n_inputs; i++) {
+        destination *to = &w->to[i];
         if (to->input)
             th_place_of(to->input)->destination = 0;
         if (to->temporary == NULL)
             continue;
         if (!ctx->error)
-            sum_to(&v->frame, &to->target, &to->written, to->add);
+            sum_to(&w->frame, &to->target, &to->written, to->add);
         th_block_free(&ctx->step_memory, to->temporary);
-        v->frame.call.input_gradient[i] = to->target;
+        w->frame.call.input_gradient[i] = to->target;
     }
 }
 
 /* An input whose gradient is the output's own: shared without a copy where possible. */
-static void identity_gradient(visit *v, int i)
+static void identity_gradient(node_work *w, int i)
 {
-    th_body *input = v->to[i].input;
-    if (th_gradient_share(input, th_node_output(v->node, 0)->tensor))
+    th_body *input = w->to[i].input;
+    if (th_gradient_share(input, th_node_output(w->node, 0)->tensor))
         return;
     th_array target;
     bool add;
-    if (th_gradient_open(v->pass, input, &target, &add) != TH_OK)
+    if (th_gradient_open(w->pass, input, &target, &add) != TH_OK)
         return;
-    sum_to(&v->frame, &target, &v->frame.call.output_gradient[0], add);
-    v->frame.call.input_gradient[i] = target;
+    sum_to(&w->frame, &target, &w->frame.call.output_gradient[0], add);
+    w->frame.call.input_gradient[i] = target;
 }
 
 /* The gradient of a view that repeats elements: each is added where it lies in the root's, of which the base may be a
  * part and the view another. */
-static void add_up(visit *v)
+static void add_up(node_work *w)
 {
-    th_context *ctx = v->pass->ctx;
-    const th_part *part = v->node->repeats;
-    const th_array *source = &v->frame.call.output_gradient[0];
+    th_context *ctx = w->pass->ctx;
+    const th_part *part = w->node->repeats;
+    const th_array *source = &w->frame.call.output_gradient[0];
     th_array whole;
     bool add;
-    if (th_gradient_open(v->pass, part->root, &whole, &add) != TH_OK)
+    if (th_gradient_open(w->pass, part->root, &whole, &add) != TH_OK)
         return;
-    v->frame.call.input_gradient[0] = whole;
+    w->frame.call.input_gradient[0] = whole;
     if (ctx->options.shapes_only)
         return;
     const int64_t start = th_profile_start(ctx);
@@ -263,7 +263,7 @@ static void add_up(visit *v)
     target.data = (char *)whole.data + (size_t)part->offset * th_dtype_size(whole.dtype);
     th_add_at_places(&target, source);
     if (start)
-        th_profile_sum_of(&v->frame, source, &whole, add, start);
+        th_profile_sum_of(&w->frame, source, &whole, add, start);
 }
 
 /* -- one node -- */
@@ -272,20 +272,20 @@ static void add_up(visit *v)
 static void backward_node(th_pass *pass, const th_node *node)
 {
     th_context *ctx = pass->ctx;
-    visit v;
+    node_work w;
     bool any;
-    if (begin(&v, pass, node) != TH_OK)
+    if (begin(&w, pass, node) != TH_OK)
         return;
     if (node->repeats)
-        add_up(&v);
-    else if (ask_for_places(&v, &any) == TH_OK && any)
-        th_frame_run(&v.frame, true);
-    settle(&v);
+        add_up(&w);
+    else if (ask_for_places(&w, &any) == TH_OK && any)
+        th_frame_run(&w.frame, true);
+    settle(&w);
     for (int i = 0; i < node->n_inputs && !ctx->error; i++)
-        if (v.to[i].input && has_identity_gradient(node, i))
-            identity_gradient(&v, i);
+        if (w.to[i].input && has_identity_gradient(node, i))
+            identity_gradient(&w, i);
     if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
-        th_trace_call(&v.frame, node, true);
+        th_trace_call(&w.frame, node, true);
 }
 
 static bool has_gradient(const th_node *node)

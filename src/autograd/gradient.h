@@ -28,7 +28,7 @@ th_status th_gradient_take_over_value(th_body *input, bool *taken);
 void th_gradient_complete(th_place *place);
 /* The gradient of a node's output, complete; false, and *array untouched, when nothing has been written. */
 bool th_gradient_read(const th_body *output, th_array *array);
-/* The node that made this output has been visited: the memory goes back, or is kept for reading. */
+/* The node that made this output has had its backward: the memory goes back, or is kept for reading. */
 void th_gradient_release(const th_body *output);
 
 /* -- moves around a pass -- */

@@ -1,9 +1,40 @@
-/* What happens to the tape as a whole: saved values, recomputed values, scopes, the clear. */
+/* What happens to the tape as a whole: its making, saved values, recomputed values, scopes, the clear. */
 #include "autograd/tape.h"
 
 #include <string.h>
 
 #include "autograd/gradient.h"
+
+static void tape_release(th_context *ctx, void *object)
+{
+    th_tape *tape = object;
+    th_pool_destroy(ctx, &tape->nodes);
+    th_pool_destroy(ctx, &tape->storages);
+    th_bump_destroy(ctx, &tape->bytes);
+    th_release(ctx, tape, sizeof *tape);
+    ctx->tape = NULL;
+}
+
+th_tape *th_tape_of(th_context *ctx, const char *operation)
+{
+    if (ctx->tape)
+        return ctx->tape;
+    th_tape *tape = th_allocate(ctx, sizeof *tape);
+    if (tape == NULL) {
+        th_fail_memory(ctx, operation, sizeof *tape);
+        return NULL;
+    }
+    memset(tape, 0, sizeof *tape);
+    th_pool_init(&tape->nodes, sizeof(th_node));
+    th_pool_init(&tape->storages, sizeof(th_storage));
+    if (!th_attach(ctx, tape, tape_release)) {
+        th_release(ctx, tape, sizeof *tape);
+        th_fail_memory(ctx, operation, sizeof(th_attachment));
+        return NULL;
+    }
+    ctx->tape = tape;
+    return tape;
+}
 
 void th_node_release(th_context *ctx, th_node *node)
 {

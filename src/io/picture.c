@@ -22,6 +22,14 @@ static const char style[] = "<style>"
                             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
                             "</style>\n";
 
+/* ` name="value"`. */
+static void attribute(th_svg *svg, const char *name, double value)
+{
+    fprintf(svg->file, " %s=\"", name);
+    th_svg_number(svg, value);
+    th_svg_put(svg, "\"");
+}
+
 th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
                        double height)
 {
@@ -30,8 +38,8 @@ th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const cha
     if (svg->file == NULL)
         return th_fail(ctx, TH_ERROR_FILE, operation, "%s cannot be opened for writing: %s", path, strerror(errno));
     th_svg_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-    th_svg_attribute(svg, "width", width);
-    th_svg_attribute(svg, "height", height);
+    attribute(svg, "width", width);
+    attribute(svg, "height", height);
     th_svg_put(svg, " viewBox=\"0 0 ");
     th_svg_number(svg, width);
     th_svg_put(svg, " ");
@@ -68,13 +76,6 @@ void th_svg_number(th_svg *svg, double value)
     fprintf(svg->file, "%s%lld", hundredths < 0 ? "-" : "", size / 100);
     if (size % 100)
         fprintf(svg->file, size % 10 ? ".%02lld" : ".%lld", size % 10 ? size % 100 : size % 100 / 10);
-}
-
-void th_svg_attribute(th_svg *svg, const char *name, double value)
-{
-    fprintf(svg->file, " %s=\"", name);
-    th_svg_number(svg, value);
-    th_svg_put(svg, "\"");
 }
 
 void th_svg_escape(th_svg *svg, const char *text)
@@ -114,8 +115,8 @@ void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anc
         th_svg_number(svg, y);
         th_svg_put(svg, ") rotate(-90)\"");
     } else {
-        th_svg_attribute(svg, "x", x);
-        th_svg_attribute(svg, "y", y);
+        attribute(svg, "x", x);
+        attribute(svg, "y", y);
     }
     fprintf(svg->file, " class=\"%s\" text-anchor=\"%s\">", style_name, anchors[anchor]);
     th_svg_escape(svg, text);
@@ -127,7 +128,7 @@ static void open_element(th_svg *svg, const char *element, const char *const nam
 {
     fprintf(svg->file, "<%s", element);
     for (int i = 0; i < 4; i++)
-        th_svg_attribute(svg, name[i], value[i]);
+        attribute(svg, name[i], value[i]);
 }
 
 void th_svg_open_rect(th_svg *svg, double x, double y, double width, double height)

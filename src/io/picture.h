@@ -23,8 +23,6 @@ th_status th_svg_end(th_svg *svg);
 void th_svg_put(th_svg *svg, const char *text);
 /* A number with two digits after the point. */
 void th_svg_number(th_svg *svg, double value);
-/* ` name="value"`. */
-void th_svg_attribute(th_svg *svg, const char *name, double value);
 /* Text with what XML reserves escaped, and replaced what it does not allow. */
 void th_svg_escape(th_svg *svg, const char *text);
 /* One line of text; class names its style: "title", "label" or "tick". turned: read from below. NULL text draws

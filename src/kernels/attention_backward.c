@@ -9,7 +9,7 @@
  *     dq = scale dz k,   dk = scale dzᵀ q,   dadditive = dz, summed along what it is broadcast over
  *
  * No running maximum is needed any more, so blocks of keys are smaller than in the forward: all that one needs stays in
- * a cache. For each of them, and each block of queries that sees some of it, in order: compute P and dz again, add to
+ * a cache. For each of them, and each block of queries that sees some of it, in order: recompute P and dz, add to
  * the keys' dk and dv, and add their part of dq where that lies.
  *
  * A task is a head (a group of them, where they share k and v) with all its blocks of keys, or several of those. When

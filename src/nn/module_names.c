@@ -54,7 +54,7 @@ th_parameter_iterator th_module_parameters(const th_module *m)
     return (th_parameter_iterator){.root = m, .module = m, .parameter = m ? m->parameters : NULL};
 }
 
-/* A tied parameter is visited where it comes first. */
+/* A tied parameter is met where it comes first. */
 static bool comes_first(const th_module *root, const th_parameter *p)
 {
     for (const th_module *m = root; m; m = following(m, root))

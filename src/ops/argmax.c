@@ -14,7 +14,7 @@ static th_status argmax_shape(th_call *c)
 }
 
 static const th_rows_operation argmax_rows = {
-    .forward = TH_ROWS_KERNEL(row_argmax),
+    .forward = ROWS_KERNEL(row_argmax),
     .forward_cost = 2,
     .reduces = true,
 };

@@ -166,18 +166,14 @@ static th_tensor *dense_composed(const void *attributes, th_tensor *const *input
     return inputs[RESIDUAL] ? (th_add)(product, inputs[RESIDUAL]) : product;
 }
 
-#define NONE                                                                                                           \
-    {                                                                                                                  \
-        .kind = TH_SAMPLE_ABSENT                                                                                       \
-    }
 static const th_sample dense_samples[] = {
-    {"rows", NULL, 4, {{.shape = {2, {3, 2}}}, {.shape = {2, {4, 2}}}, {.shape = {1, {4}}}, NONE}, 0},
-    {"no bias", NULL, 4, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}, NONE, NONE}, 0},
-    {"sequence", NULL, 4, {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, NONE}, 0},
-    {"one row", NULL, 4, {{.shape = {1, {3}}}, {.shape = {2, {2, 3}}}, {.shape = {1, {2}}}, NONE}, 0},
-    {"one output", NULL, 4, {{.shape = {3, {2, 2, 2}}}, {.shape = {2, {1, 2}}}, {.shape = {1, {1}}}, NONE}, 0},
-    {"no inputs", NULL, 4, {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, NONE}, 0},
-    {"no rows", NULL, 4, {{.shape = {2, {0, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, NONE}, 0},
+    {"rows", NULL, 4, {{.shape = {2, {3, 2}}}, {.shape = {2, {4, 2}}}, {.shape = {1, {4}}}, TH_ABSENT}, 0},
+    {"no bias", NULL, 4, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}, TH_ABSENT, TH_ABSENT}, 0},
+    {"sequence", NULL, 4, {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
+    {"one row", NULL, 4, {{.shape = {1, {3}}}, {.shape = {2, {2, 3}}}, {.shape = {1, {2}}}, TH_ABSENT}, 0},
+    {"one output", NULL, 4, {{.shape = {3, {2, 2, 2}}}, {.shape = {2, {1, 2}}}, {.shape = {1, {1}}}, TH_ABSENT}, 0},
+    {"no inputs", NULL, 4, {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
+    {"no rows", NULL, 4, {{.shape = {2, {0, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
     {"residual",
      NULL,
      4,
@@ -186,7 +182,7 @@ static const th_sample dense_samples[] = {
     {"residual, no bias, square",
      NULL,
      4,
-     {{.shape = {2, {3, 3}}}, {.shape = {2, {3, 3}}}, NONE, {.shape = {2, {3, 3}}}},
+     {{.shape = {2, {3, 3}}}, {.shape = {2, {3, 3}}}, TH_ABSENT, {.shape = {2, {3, 3}}}},
      0},
     {"residual, one output",
      NULL,

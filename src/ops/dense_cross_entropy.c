@@ -161,7 +161,7 @@ static void dense_cross_entropy_forward(const th_call *c)
 /* With z = x Wᵀ and the gradient dz of the loss (class_loss.h):
  *   dL/dx_ne = sum_v dL/dz_nv w_ve      dx = dz W
  *   dL/dw_ve = sum_n dL/dz_nv x_ne      dW = dzᵀ x, over the n that count
- * Forward has them for dL/dloss = 1 if it could; otherwise the logits of each chunk are computed again. */
+ * Forward has them for dL/dloss = 1 if it could; otherwise the logits of each chunk are recomputed. */
 static void dense_cross_entropy_backward(const th_call *c)
 {
     const plan *p = c->plan;

@@ -10,11 +10,6 @@ static th_status layer_norm_shape(th_call *c)
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
 
-#define ABSENT                                                                                                         \
-    {                                                                                                                  \
-        .kind = TH_SAMPLE_ABSENT                                                                                       \
-    }
-
 static const th_sample layer_norm_samples[] = {
     {"weight and bias", &usual, 3, {{.shape = {2, {3, 5}}}, {.shape = {1, {5}}}, {.shape = {1, {5}}}}, 0},
     {"rows longer than a register",
@@ -22,9 +17,9 @@ static const th_sample layer_norm_samples[] = {
      3,
      {{.shape = {2, {2, 19}}}, {.shape = {1, {19}}}, {.shape = {1, {19}}}},
      0},
-    {"no weight", &usual, 3, {{.shape = {3, {2, 2, 4}}}, ABSENT, {.shape = {1, {4}}}}, 0},
-    {"no bias", &large_eps, 3, {{.shape = {3, {2, 2, 4}}}, {.shape = {1, {4}}}, ABSENT}, 0},
-    {"neither", &large_eps, 3, {{.shape = {1, {6}}}, ABSENT, ABSENT}, 0},
+    {"no weight", &usual, 3, {{.shape = {3, {2, 2, 4}}}, TH_ABSENT, {.shape = {1, {4}}}}, 0},
+    {"no bias", &large_eps, 3, {{.shape = {3, {2, 2, 4}}}, {.shape = {1, {4}}}, TH_ABSENT}, 0},
+    {"neither", &large_eps, 3, {{.shape = {1, {6}}}, TH_ABSENT, TH_ABSENT}, 0},
     {"constant x", &usual, 3, {{.shape = {2, {3, 4}}, .constant = true}, {.shape = {1, {4}}}, {.shape = {1, {4}}}}, 0},
     {"far from 0",
      &usual,
@@ -55,8 +50,8 @@ const th_op th_op_layer_norm = {
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = layer_norm_shape,
-    TH_NORM(.forward = TH_ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(layer_norm_backward),
-            .backward_cost = 6),
+    NORM(.forward = ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = ROWS_KERNEL(layer_norm_backward),
+         .backward_cost = 6),
     .samples = layer_norm_samples,
 };
 

@@ -19,16 +19,42 @@ static th_status masked_softmax_shape(th_call *c)
     return status;
 }
 
-/* -- value -- */
+/* -- plan -- */
 
-static void forward_rows(const th_call *c, th_rows *rows)
+/* What is planned for a call: its rows, and, where backward has to sum, the places of what it sums and of the sum's
+ * scratch memory. */
+typedef struct masked_softmax_rows {
+    th_rows rows;
+    size_t gradient, sum;
+} masked_softmax_rows;
+
+/* Additive wants the scores' gradient summed over the axes along which it is broadcast: it is then computed in scratch
+ * memory. */
+static bool sums(const th_call *c, bool backward)
 {
-    const th_array *scores = &c->input[SCORES];
-    th_rows_init(rows, scores, 1u << (scores->ndim - 1));
-    th_rows_add(rows, scores, TH_ROWS_READ);
-    th_rows_add(rows, &c->output[0], TH_ROWS_WRITE);
-    th_rows_finish(rows);
+    return backward && c->input_gradient[ADDITIVE].given;
 }
+
+static void masked_softmax_plan(const th_call *c, bool backward, void *plan)
+{
+    masked_softmax_rows *p = plan;
+    th_call of_rows = *c;
+    th_array gradient = c->output[0];
+    if (sums(c, backward)) {
+        p->gradient = th_plan_scratch(c, th_array_numel(&gradient), th_dtype_size(gradient.dtype));
+        of_rows.input_gradient = &gradient;
+        of_rows.add = &(bool){false};
+    }
+    th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
+    p->rows.place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, &p->rows), 1);
+    if (sums(c, backward)) {
+        th_plan_reuse(c, p->rows.place);
+        p->sum =
+            th_plan_scratch(c, (int64_t)th_sum_scratch(&c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE]), 1);
+    }
+}
+
+/* -- value -- */
 
 typedef struct forward_work {
     const th_kernels *kernels;
@@ -43,59 +69,24 @@ static void forward_body(const th_rows_block *b)
     for (int64_t r = 0; r < b->count; r++) {
         th_index_at(work->mask.ndim - 1, work->mask.size, b->first + r, index);
         const th_visible_row row = th_mask_row(&work->mask, index);
-        work->kernels->masked_softmax(b->length, &row, (const char *)b->operand[0] + r * b->stride[0] * work->element,
-                                      (char *)b->operand[1] + r * b->stride[1] * work->element);
+        work->kernels->masked_softmax(b->length, &row,
+                                      (const char *)b->operand[TH_ROW_X] + r * b->stride[TH_ROW_X] * work->element,
+                                      (char *)b->operand[TH_ROW_Y] + r * b->stride[TH_ROW_Y] * work->element);
     }
 }
-
-/* What a run has planned: where its rows pass through scratch memory, and where a gradient of the scores is summed up
- * from. */
-typedef struct masked_softmax_plan {
-    size_t rows, gradient;
-} masked_softmax_plan;
 
 static void masked_softmax_forward(const th_call *c)
 {
     const th_array *scores = &c->input[SCORES];
-    const masked_softmax_plan *plan = c->plan;
+    const masked_softmax_rows *plan = c->plan;
     if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK + TH_MASK_VALID_LENS], scores->size[scores->ndim - 1]))
         return;
-    th_rows rows;
-    forward_rows(c, &rows);
     forward_work work = {.kernels = th_call_kernels(c), .element = (int64_t)th_dtype_size(scores->dtype)};
     th_mask_view_init(&work.mask, c->attributes, &c->input[MASK], scores->ndim, scores->size);
-    th_rows_run(c->ctx, &rows, 8, th_call_scratch(c, plan->rows), forward_body, &work);
+    th_rows_run(c->ctx, &plan->rows, 8, th_call_scratch(c, plan->rows.place), forward_body, &work);
 }
 
 /* -- gradient -- */
-
-/* The gradient of the scores is computed where it belongs, unless additive wants its sum over broadcast axes too: then
- * in scratch memory, contiguous. */
-static th_array gradient_destination(const th_call *c)
-{
-    return c->input_gradient[ADDITIVE].given ? c->output[0] : c->input_gradient[SCORES];
-}
-
-static void backward_rows(const th_call *c, const th_array *destination, bool add, th_rows *rows)
-{
-    th_rows_init(rows, &c->output[0], 1u << (c->output[0].ndim - 1));
-    th_rows_add(rows, &c->output[0], TH_ROWS_READ);
-    th_rows_add(rows, &c->output_gradient[0], TH_ROWS_READ);
-    th_rows_add(rows, destination, add ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    th_rows_finish(rows);
-}
-
-typedef struct backward_work {
-    const th_kernels *kernels;
-    bool add;
-} backward_work;
-
-static void backward_body(const th_rows_block *b)
-{
-    const backward_work *work = b->parameters;
-    work->kernels->masked_softmax_backward(b->count, b->length, b->operand[0], b->stride[0], b->operand[1],
-                                           b->stride[1], b->operand[2], b->stride[2], work->add);
-}
 
 /* With z = score + additive over the visible keys this is softmax's rule:
  * dL/dz_s = y_s (dL/dy_s - sum_j dL/dy_j y_j),   dL/dscore = dL/dz,   dL/dadditive = dL/dz summed over what additive
@@ -103,100 +94,71 @@ static void backward_body(const th_rows_block *b)
  * and its gradient is exactly 0 (as that of a visible key is whose weight is 0). */
 static void masked_softmax_backward(const th_call *c)
 {
-    const masked_softmax_plan *plan = c->plan;
-    const bool summed = c->input_gradient[ADDITIVE].given;
-    backward_work work = {.kernels = th_call_kernels(c), .add = !summed && c->add[SCORES]};
-    th_array destination = gradient_destination(c);
-    if (summed)
-        destination.data = th_call_scratch(c, plan->gradient);
-    void *scratch = th_call_scratch(c, plan->rows);
-    th_rows rows;
-    backward_rows(c, &destination, work.add, &rows);
-    th_rows_run(c->ctx, &rows, 3, scratch, backward_body, &work);
-    if (!summed)
+    const masked_softmax_rows *plan = c->plan;
+    th_rows rows = plan->rows;
+    th_array gradient = c->output[0];
+    if (sums(c, true))
+        rows.operand[TH_ROW_DX].data = gradient.data = th_call_scratch(c, plan->gradient);
+    th_rows_compute(&rows, c, true, NULL);
+    if (!sums(c, true))
         return;
-    th_sum_within(c->ctx, &c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE], scratch);
+    th_sum_within(c->ctx, &c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE], th_call_scratch(c, plan->sum));
     if (c->input_gradient[SCORES].given)
-        th_copy_array(c->ctx, &c->input_gradient[SCORES], &destination, c->add[SCORES]);
+        th_copy_array(c->ctx, &c->input_gradient[SCORES], &gradient, c->add[SCORES]);
 }
 
-/* -- scratch memory -- */
-
-static void plan_forward(const th_call *c, masked_softmax_plan *plan)
-{
-    th_rows rows;
-    forward_rows(c, &rows);
-    plan->rows = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, &rows));
-}
-
-/* The rows' scratch memory is that of the sum afterwards. */
-static void plan_backward(const th_call *c, masked_softmax_plan *plan)
-{
-    const th_array destination = gradient_destination(c);
-    const bool summed = c->input_gradient[ADDITIVE].given;
-    th_rows rows;
-    backward_rows(c, &destination, !summed && c->add[SCORES], &rows);
-    size_t bytes = th_rows_scratch(c->ctx, &rows);
-    if (summed) {
-        plan->gradient = th_plan_scratch(c, th_array_numel(&destination), th_dtype_size(destination.dtype));
-        const size_t sums = th_sum_scratch(&c->input_gradient[ADDITIVE], &destination, c->add[ADDITIVE]);
-        bytes = sums > bytes ? sums : bytes;
-    }
-    plan->rows = th_plan_scratch(c, 1, bytes);
-}
-
-static void plan_masked_softmax(const th_call *c, bool backward, void *plan)
-{
-    if (backward)
-        plan_backward(c, plan);
-    else
-        plan_forward(c, plan);
-}
+/* -- samples -- */
 
 static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_LEFT},
                            bottom_right = {.causal = TH_CAUSAL_BOTTOM_RIGHT},
                            window = {.has_window = 1, .left = 1, .right = 1},
                            causal_window = {.causal = TH_CAUSAL_BOTTOM_RIGHT, .has_window = 1, .left = 2, .right = -1};
 
-#define ABSENT                                                                                                         \
-    {                                                                                                                  \
-        .kind = TH_SAMPLE_ABSENT                                                                                       \
-    }
-
 static const th_sample masked_softmax_samples[] = {
-    {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, ABSENT, ABSENT, ABSENT}, 0},
-    {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, ABSENT, ABSENT, ABSENT}, 0},
-    {"bottom right, queries without keys", &bottom_right, INPUTS, {{.shape = {2, {5, 3}}}, ABSENT, ABSENT, ABSENT}, 0},
-    {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, ABSENT, ABSENT, ABSENT}, 0},
+    {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+    {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+    {"bottom right, queries without keys",
+     &bottom_right,
+     INPUTS,
+     {{.shape = {2, {5, 3}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT},
+     0},
+    {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"lengths",
      &no_rules,
      INPUTS,
-     {{.shape = {3, {2, 3, 5}}}, {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5}, ABSENT, ABSENT},
+     {{.shape = {3, {2, 3, 5}}},
+      {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5},
+      TH_ABSENT,
+      TH_ABSENT},
      0},
     {"lengths per query, heads between",
      &no_rules,
      INPUTS,
      {{.shape = {4, {2, 2, 3, 4}}},
       {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 5},
-      ABSENT,
-      ABSENT},
+      TH_ABSENT,
+      TH_ABSENT},
      0},
     {"keep",
      &no_rules,
      INPUTS,
-     {{.shape = {3, {2, 3, 4}}}, ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, ABSENT},
+     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT},
      0},
     {"keep per key",
      &no_rules,
      INPUTS,
-     {{.shape = {3, {2, 3, 4}}}, ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, ABSENT},
+     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT},
      0},
-    {"additive", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, ABSENT, ABSENT, {.shape = {3, {2, 3, 4}}}}, 0},
-    {"additive broadcast", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, ABSENT, ABSENT, {.shape = {2, {1, 4}}}}, 0},
+    {"additive", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {3, {2, 3, 4}}}}, 0},
+    {"additive broadcast",
+     &no_rules,
+     INPUTS,
+     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {2, {1, 4}}}},
+     0},
     {"additive, scores constant",
      &top_left,
      INPUTS,
-     {{.shape = {3, {2, 3, 4}}, .constant = true}, ABSENT, ABSENT, {.shape = {2, {3, 1}}}},
+     {{.shape = {3, {2, 3, 4}}, .constant = true}, TH_ABSENT, TH_ABSENT, {.shape = {2, {3, 1}}}},
      0},
     {"everything",
      &causal_window,
@@ -221,8 +183,9 @@ const th_op th_op_masked_softmax = {
     .shape = masked_softmax_shape,
     .forward = masked_softmax_forward,
     .backward = masked_softmax_backward,
-    .plan_size = sizeof(masked_softmax_plan),
-    .plan = plan_masked_softmax,
+    .plan = masked_softmax_plan,
+    .plan_size = sizeof(masked_softmax_rows),
+    .kernel = &(const th_rows_operation){.backward = ROWS_KERNEL(masked_softmax_backward), .backward_cost = 3},
     .samples = masked_softmax_samples,
 };
 

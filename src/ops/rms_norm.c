@@ -13,17 +13,12 @@ static th_status rms_norm_shape(th_call *c)
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
 
-#define ABSENT                                                                                                         \
-    {                                                                                                                  \
-        .kind = TH_SAMPLE_ABSENT                                                                                       \
-    }
-
 static const th_sample rms_norm_samples[] = {
-    {"weight", &usual, 3, {{.shape = {2, {3, 5}}}, {.shape = {1, {5}}}, ABSENT}, 0},
-    {"rows longer than a register", &usual, 3, {{.shape = {2, {2, 19}}}, {.shape = {1, {19}}}, ABSENT}, 0},
-    {"no weight", &large_eps, 3, {{.shape = {3, {2, 2, 4}}}, ABSENT, ABSENT}, 0},
-    {"constant x", &usual, 3, {{.shape = {2, {3, 4}}, .constant = true}, {.shape = {1, {4}}}, ABSENT}, 0},
-    {"many rows", &large_eps, 3, {{.shape = {2, {12, 3}}}, {.shape = {1, {3}}}, ABSENT}, 0},
+    {"weight", &usual, 3, {{.shape = {2, {3, 5}}}, {.shape = {1, {5}}}, TH_ABSENT}, 0},
+    {"rows longer than a register", &usual, 3, {{.shape = {2, {2, 19}}}, {.shape = {1, {19}}}, TH_ABSENT}, 0},
+    {"no weight", &large_eps, 3, {{.shape = {3, {2, 2, 4}}}, TH_ABSENT, TH_ABSENT}, 0},
+    {"constant x", &usual, 3, {{.shape = {2, {3, 4}}, .constant = true}, {.shape = {1, {4}}}, TH_ABSENT}, 0},
+    {"many rows", &large_eps, 3, {{.shape = {2, {12, 3}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
     {0},
 };
 
@@ -44,8 +39,8 @@ const th_op th_op_rms_norm = {
     .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
     .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = rms_norm_shape,
-    TH_NORM(.forward = TH_ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(rms_norm_backward),
-            .backward_cost = 6),
+    NORM(.forward = ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = ROWS_KERNEL(rms_norm_backward),
+         .backward_cost = 6),
     .samples = rms_norm_samples,
 };
 

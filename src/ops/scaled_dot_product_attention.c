@@ -223,7 +223,7 @@ static void attention_forward(const th_call *c)
  *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
  *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (a row of P dP summed is that of O dO summed)
  *     dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS.
- * P is computed again as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
+ * P is recomputed as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
 static void attention_backward(const th_call *c)
 {
     const plan *p = c->plan;
@@ -326,25 +326,25 @@ static const attention_attributes plain = {.scale = 0}, causal = {.rules = {.cau
                                   causal_dropped = {
                                       .rules = {.causal = TH_CAUSAL_TOP_LEFT}, .dropout = 0.25, .scale = -0.5};
 
-#define ABSENT                                                                                                         \
-    {                                                                                                                  \
-        .kind = TH_SAMPLE_ABSENT                                                                                       \
-    }
 #define REAL(...)                                                                                                      \
     {                                                                                                                  \
         .shape = TH_SIZES(__VA_ARGS__)                                                                                 \
     }
 
 static const th_sample attention_samples[] = {
-    {"plain", &plain, INPUTS, {REAL(3, 4), REAL(5, 4), REAL(5, 2), ABSENT, ABSENT, ABSENT}, 0},
-    {"heads", &plain, INPUTS, {REAL(2, 2, 3, 4), REAL(2, 2, 4, 4), REAL(2, 2, 4, 4), ABSENT, ABSENT, ABSENT}, 0},
-    {"causal", &causal, INPUTS, {REAL(2, 4, 3), REAL(2, 4, 3), REAL(2, 4, 3), ABSENT, ABSENT, ABSENT}, 0},
+    {"plain", &plain, INPUTS, {REAL(3, 4), REAL(5, 4), REAL(5, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+    {"heads",
+     &plain,
+     INPUTS,
+     {REAL(2, 2, 3, 4), REAL(2, 2, 4, 4), REAL(2, 2, 4, 4), TH_ABSENT, TH_ABSENT, TH_ABSENT},
+     0},
+    {"causal", &causal, INPUTS, {REAL(2, 4, 3), REAL(2, 4, 3), REAL(2, 4, 3), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"causal, queries without keys",
      &bottom_right,
      INPUTS,
-     {REAL(5, 3), REAL(3, 3), REAL(3, 2), ABSENT, ABSENT, ABSENT},
+     {REAL(5, 3), REAL(3, 3), REAL(3, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT},
      0},
-    {"window", &window, INPUTS, {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), ABSENT, ABSENT, ABSENT}, 0},
+    {"window", &window, INPUTS, {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"lengths",
      &plain,
      INPUTS,
@@ -352,8 +352,8 @@ static const th_sample attention_samples[] = {
       REAL(2, 2, 5, 3),
       REAL(2, 2, 5, 3),
       {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6},
-      ABSENT,
-      ABSENT},
+      TH_ABSENT,
+      TH_ABSENT},
      0},
     {"lengths per query",
      &plain,
@@ -362,8 +362,8 @@ static const th_sample attention_samples[] = {
       REAL(2, 5, 3),
       REAL(2, 5, 3),
       {.shape = TH_SIZES(2, 3), .kind = TH_SAMPLE_INDEX, .low = 0, .high = 6},
-      ABSENT,
-      ABSENT},
+      TH_ABSENT,
+      TH_ABSENT},
      0},
     {"keep",
      &plain,
@@ -371,20 +371,20 @@ static const th_sample attention_samples[] = {
      {REAL(2, 2, 3, 3),
       REAL(2, 2, 4, 3),
       REAL(2, 2, 4, 3),
-      ABSENT,
+      TH_ABSENT,
       {.shape = TH_SIZES(2, 1, 3, 4), .kind = TH_SAMPLE_BOOL},
-      ABSENT},
+      TH_ABSENT},
      0},
     {"additive",
      &plain,
      INPUTS,
-     {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ABSENT, ABSENT, REAL(2, 1, 4)},
+     {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), TH_ABSENT, TH_ABSENT, REAL(2, 1, 4)},
      0},
-    {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), ABSENT, ABSENT, ABSENT}, 0},
+    {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"grouped heads",
      &causal,
      INPUTS,
-     {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), ABSENT, ABSENT, ABSENT},
+     {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT},
      0},
     {"everything",
      &causal_dropped,

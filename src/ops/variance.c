@@ -4,7 +4,7 @@
 #include "ops/shared/rows.h"
 
 /* dL/dx_i = dL/dy sum_j 2 (x_j - m) (1[i=j] - 1/n) / (n - correction),   and sum_j (x_j - m) = 0
- *         = dL/dy 2 (x_i - m) / (n - correction)        the mean of the row again, then one pass
+ *         = dL/dy 2 (x_i - m) / (n - correction)        the row's mean recomputed, then one pass
  *                                                       (row_variance_backward in kernels/vector/reductions.c) */
 const th_op th_op_variance = {
     .name = "variance",
@@ -14,9 +14,8 @@ const th_op th_op_variance = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_SAVE_INPUT(0),
     .shape = th_reduction_shape,
-    TH_ROWS(.forward = TH_ROWS_KERNEL(row_variance), .forward_cost = 2,
-            .backward = TH_ROWS_KERNEL(row_variance_backward), .backward_cost = 2, .reduces = true,
-            .parameters = offsetof(th_reduction, correction)),
+    ROWS(.forward = ROWS_KERNEL(row_variance), .forward_cost = 2, .backward = ROWS_KERNEL(row_variance_backward),
+         .backward_cost = 2, .reduces = true, .parameters = offsetof(th_reduction, correction)),
     .samples = th_reduction_samples,
 };
 

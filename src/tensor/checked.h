@@ -1,5 +1,5 @@
-/* Arithmetic on sizes that says when it overflows. Every size in the library is computed through this header.
- * Each function returns false, and leaves *result alone, when the true result does not fit. */
+/* Arithmetic on sizes that says when it overflows. For what follows from shapes and counts
+ * that a user gives. Each function returns false, and leaves *result alone, when the true result does not fit. */
 #ifndef TH_TENSOR_CHECKED_H
 #define TH_TENSOR_CHECKED_H
 

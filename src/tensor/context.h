@@ -12,16 +12,10 @@
 #include "tensor/block_allocator.h"
 #include "tensor/pool.h"
 
-enum { TH_MESSAGE_SIZE = 1024, TH_PATH_SIZE = 256 };
+enum { TH_MESSAGE_SIZE = 1024 };
 
 /* The random streams: what is drawn from one never moves another. */
-typedef enum th_stream {
-    TH_STREAM_DROPOUT,
-    TH_STREAM_DATA,
-    TH_STREAM_INITIALISATION,
-    TH_STREAM_SAMPLING,
-    TH_STREAM_COUNT
-} th_stream;
+typedef enum th_stream { TH_STREAM_DROPOUT, TH_STREAM_DATA, TH_STREAM_INITIALISATION, TH_STREAM_COUNT } th_stream;
 
 /* Something of an upper layer that lives as long as the context: tape, modules, optimisers. */
 typedef struct th_attachment {

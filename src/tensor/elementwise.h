@@ -42,8 +42,8 @@ void th_sum_within(const th_context *ctx, const th_array *destination, const th_
  * and floating type. */
 void th_add_at_places(const th_array *target, const th_array *source);
 
-/* Runs body for rows 0 .. rows-1 in fixed chunks of about `cost_per_row` element visits each, threaded; worker <
- * th_threads for scratch. */
+/* Runs task for rows 0 .. rows-1 in fixed chunks, threaded; worker < th_threads for scratch. cost_per_row: in plain
+ * passes over an element. */
 typedef void th_rows_task(void *shared, int64_t first, int64_t end, int worker);
 void th_for_rows(const th_context *ctx, int64_t rows, int64_t cost_per_row, th_rows_task *task, void *shared);
 

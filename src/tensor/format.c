@@ -5,7 +5,9 @@
 #include <locale.h>
 #include <string.h>
 
-int th_format_arguments(char *text, size_t size, const char *format, va_list arguments)
+static int format_arguments(char *text, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+static int format_arguments(char *text, size_t size, const char *format, va_list arguments)
 {
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     const locale_t own = plain ? uselocale(plain) : (locale_t)0;
@@ -21,7 +23,7 @@ int th_format(char *text, size_t size, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const int length = th_format_arguments(text, size, format, arguments);
+    const int length = format_arguments(text, size, format, arguments);
     va_end(arguments);
     return length;
 }
@@ -29,7 +31,7 @@ int th_format(char *text, size_t size, const char *format, ...)
 void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)
 {
     const size_t used = strlen(text);
-    th_format_arguments(text + used, size - used, format, arguments);
+    format_arguments(text + used, size - used, format, arguments);
 }
 
 void th_append(char *text, size_t size, const char *format, ...)

@@ -8,8 +8,6 @@
 #include <stdio.h>
 
 int th_format(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int th_format_arguments(char *text, size_t size, const char *format, va_list arguments)
-    __attribute__((format(printf, 3, 0)));
 /* Appends to the text that is there, in memory of size bytes, as much as fits. */
 void th_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)

@@ -198,7 +198,7 @@ void th_storage_drop(th_context *ctx, th_storage *storage)
 void th_storage_changed(th_storage *storage)
 {
     storage->version++;
-    storage->producer = -1; /* who computes it again no longer gets what is read from now on */
+    storage->producer = -1; /* who recomputes it no longer gets what is read from now on */
     th_location(&storage->changed_file, &storage->changed_line);
 }
 

@@ -12,8 +12,8 @@
  *         ... run elements of y from place.at[0] and of x from place.at[1], nest.array[i].stride[nest.ndim - 1] apart
  *     }
  *
- * To walk rows, lines or items instead of elements, build it from th_array_axes (shape.h) of the arrays: what is left
- * without the axes within an item. */
+ * To walk rows or lines instead of elements, build it from th_array_axes (shape.h) of the arrays: what is left
+ * without the axes within one. */
 #ifndef TH_TENSOR_NEST_H
 #define TH_TENSOR_NEST_H
 
@@ -38,7 +38,7 @@ typedef struct th_nest {
 } th_nest;
 
 /* The nest over arrays that are broadcast together, from the first one's longest strides to its shortest: as it lies in
- * memory. false: there is nothing to visit (no elements, no data). */
+ * memory. false: there is nothing to walk (no elements, no data). */
 bool th_nest_build(th_nest *nest, const th_array *first, int n_others, const th_array *const *other);
 /* The same in row-major order, as the axes stand. */
 bool th_nest_build_row_major(th_nest *nest, const th_array *first, int n_others, const th_array *const *other);

@@ -76,14 +76,14 @@ static const char *element_at(const printer *p, const char *data, int axis, int6
     return data + i * p->t->stride[axis] * (int64_t)th_dtype_size(p->t->dtype);
 }
 
-static void visit(printer *p, int axis, const char *data, element_visitor *visitor)
+static void each_shown(printer *p, int axis, const char *data, element_visitor *visitor)
 {
     if (axis == p->t->ndim) {
         visitor(&p->format, data);
         return;
     }
     for (int64_t i = 0; i < p->t->size[axis]; i = shown_after(p, axis, i))
-        visit(p, axis + 1, element_at(p, data, axis, i), visitor);
+        each_shown(p, axis + 1, element_at(p, data, axis, i), visitor);
 }
 
 /* -- numbers -- */
@@ -193,13 +193,13 @@ static void find_format(printer *p, const char *data, bool as_python)
     if (f->dtype == TH_BOOL) {
         f->left = p->t->ndim > 0 ? 5 : 0;
     } else if (!th_is_floating(f->dtype)) {
-        visit(p, 0, data, find_whole_width);
+        each_shown(p, 0, data, find_whole_width);
     } else {
-        visit(p, 0, data, find_range);
+        each_shown(p, 0, data, find_range);
         f->always_fraction = as_python;
         f->scientific = as_python ? f->largest > 0 && (f->smallest < 1e-4 || f->largest >= (is_single(f) ? 1e6 : 1e16))
                                   : needs_exponent(f);
-        visit(p, 0, data, find_real_widths);
+        each_shown(p, 0, data, find_real_widths);
         if (f->not_finite && !as_python) {
             const int after_point = 1 + f->right + (f->scientific ? 2 + f->exponent : 0);
             f->left = larger(f->left, 3 + f->minus_infinity - after_point);

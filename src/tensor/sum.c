@@ -87,22 +87,22 @@ static partial describe(const th_array *destination, const th_array *source)
     return p;
 }
 
-/* Addresses of the item-th combination of the dimensions other than axis and `without`. */
-static void locate(const stage *s, int without, int64_t item, const char **from, char **to)
+/* Addresses of the combination with this number of the dimensions other than axis and `without`. */
+static void locate(const stage *s, int without, int64_t number, const char **from, char **to)
 {
     *from = s->from->data;
     *to = s->to;
     for (int d = s->from->ndim - 1; d >= 0; d--) {
         if (d == s->axis || d == without)
             continue;
-        const int64_t index = item % s->from->dim[d].size;
-        item /= s->from->dim[d].size;
+        const int64_t index = number % s->from->dim[d].size;
+        number /= s->from->dim[d].size;
         *from += index * s->from->dim[d].source;
         *to += index * s->to_stride[d];
     }
 }
 
-/* Rows: item = (row, block). Rows that lie at equal distances go to the kernel together. */
+/* Rows: part = (row, block). Rows that lie at equal distances go to the kernel together. */
 static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
@@ -111,18 +111,18 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
     const dimension *rows = s->axis > 0 ? &s->from->dim[s->axis - 1] : NULL;
     const bool contiguous = row->source == s->element;
     _Alignas(64) char gathered[ROW_BLOCK * WIDEST];
-    for (int64_t item = first, count; item < end; item += count) {
+    for (int64_t part = first, count; part < end; part += count) {
         const char *from;
         char *to;
-        locate(s, -1, item / s->blocks, &from, &to);
-        const int64_t start = item % s->blocks * s->block;
+        locate(s, -1, part / s->blocks, &from, &to);
+        const int64_t start = part % s->blocks * s->block;
         const int64_t n = row->size - start < s->block ? row->size - start : s->block;
         from += start * row->source;
-        to += item % s->blocks * s->to_stride[s->axis];
+        to += part % s->blocks * s->to_stride[s->axis];
         count = 1;
         if (contiguous && s->blocks == 1 && rows) {
-            count = rows->size - item % rows->size;
-            count = count < end - item ? count : end - item;
+            count = rows->size - part % rows->size;
+            count = count < end - part ? count : end - part;
         } else if (!contiguous) {
             th_move_run(n, s->element, gathered, s->element, from, row->source);
             from = gathered;
@@ -131,7 +131,7 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
     }
 }
 
-/* Columns: item = (outer, block, chunk of columns). */
+/* Columns: part = (outer, block, chunk of columns). */
 static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
@@ -139,11 +139,11 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
     const int last = s->from->ndim - 1;
     const dimension *reduced = &s->from->dim[s->axis], *column = &s->from->dim[last];
     _Alignas(64) char gathered[BUFFER * WIDEST];
-    for (int64_t item = first; item < end; item++) {
+    for (int64_t part = first; part < end; part++) {
         const char *from;
         char *to;
-        locate(s, last, item / s->chunks / s->blocks, &from, &to);
-        const int64_t block = item / s->chunks % s->blocks, chunk = item % s->chunks;
+        locate(s, last, part / s->chunks / s->blocks, &from, &to);
+        const int64_t block = part / s->chunks % s->blocks, chunk = part % s->chunks;
         const int64_t rows = reduced->size - block * s->block < s->block ? reduced->size - block * s->block : s->block;
         const int64_t columns = column->size - chunk * COLUMNS < COLUMNS ? column->size - chunk * COLUMNS : COLUMNS;
         from += block * s->block * reduced->source + chunk * COLUMNS * column->source;
@@ -203,13 +203,13 @@ static int64_t plan(stage *s, const partial *from, int axis, partial *after)
 
 static void run(const th_context *ctx, stage *s)
 {
-    int64_t items = s->blocks * s->chunks;
+    int64_t parts = s->blocks * s->chunks;
     const int last = s->from->ndim - 1;
     for (int d = 0; d < s->from->ndim; d++)
-        items *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->dim[d].size;
+        parts *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->dim[d].size;
     const int64_t length = s->from->dim[s->axis].size < s->block ? s->from->dim[s->axis].size : s->block;
     const int64_t columns = s->axis == last ? 1 : s->from->dim[last].size < COLUMNS ? s->from->dim[last].size : COLUMNS;
-    th_for_rows(ctx, items, length * columns, s->axis == last ? sum_rows : sum_columns, s);
+    th_for_rows(ctx, parts, length * columns, s->axis == last ? sum_rows : sum_columns, s);
 }
 
 /* The finished sum, seen as an array with the strides of one of the two memories. */

@@ -14,7 +14,7 @@
 /* One memory, shared by a tensor and its views.
  *
  * holds counts who needs the bytes: living handles, nodes that saved them. At 0 the bytes go back. A storage whose
- * producer is cheap to recompute is not held by the nodes that save it; its bytes come back when backward recomputes
+ * producer is to be recomputed is not held by the nodes that save it; its bytes come back when backward recomputes
  * it. */
 typedef struct th_storage {
     void *data;

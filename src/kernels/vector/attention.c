@@ -1,4 +1,4 @@
-/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, the weights again. The matrix
+/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, recomputed weights. The matrix
  * products around it are product_block's; where rows, masks and buffers come from is the drivers' matter
  * (kernels/attention*.c).
  *

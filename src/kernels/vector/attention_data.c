@@ -4,7 +4,7 @@
 #include "kernels/vector/row.h"
 #include "kernels/visible.h"
 
-/* Whether rows are whole lanes of elements that follow each other. Short rows are cheap if the compiler knows. */
+/* Whether rows are whole lanes of elements that follow each other. Short rows cost little if the compiler knows. */
 static bool is_whole(int64_t columns, int64_t stride)
 {
     return stride == 1 && columns % TH_LANES == 0;

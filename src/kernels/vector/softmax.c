@@ -48,41 +48,40 @@ TH_INLINE lanes keep_where_not_0(lanes y, lanes a)
 }
 
 /* dx = y (dy - sum dy y). masked: elements with y = 0 count as hidden, so that nothing of dy is read there. */
-TH_INLINE void softmax_gradient(int64_t n, const real *y, const real *dy, real *dx, bool add, bool masked)
-{
-    lanes sum = lanes_broadcast(0);
-    for (int64_t i = 0; i < n; i += TH_LANES) {
-        const lanes weight = row_load(y, i, n, 0);
-        lanes gradient = row_load(dy, i, n, 0);
-        if (masked)
-            gradient = keep_where_not_0(weight, gradient);
-        sum = lanes_mul_add(weight, gradient, sum);
-    }
-    const lanes dot = lanes_broadcast(lanes_sum(sum));
-    for (int64_t i = 0; i < n; i += TH_LANES) {
-        const lanes weight = row_load(y, i, n, 0);
-        lanes gradient = lanes_sub(row_load(dy, i, n, 0), dot);
-        if (masked)
-            gradient = keep_where_not_0(weight, gradient);
-        row_put_product(dx, i, n, weight, gradient, add);
-    }
-}
-
-/* dx from y and dy */
-void TH_KERNEL(softmax_backward)(const th_rows_block *block)
+TH_INLINE void softmax_gradient(const th_rows_block *block, bool masked)
 {
     const th_rows_block rows = *block;
-    for (int64_t r = 0; r < rows.count; r++)
-        softmax_gradient(rows.length, row_at(&rows, TH_ROW_Y, r), row_at(&rows, TH_ROW_DY, r),
-                         row_at(&rows, TH_ROW_DX, r), rows.add, false);
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *y = row_at(&rows, TH_ROW_Y, r), *dy = row_at(&rows, TH_ROW_DY, r);
+        real *dx = row_at(&rows, TH_ROW_DX, r);
+        lanes sum = lanes_broadcast(0);
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            const lanes weight = row_load(y, i, n, 0);
+            lanes gradient = row_load(dy, i, n, 0);
+            if (masked)
+                gradient = keep_where_not_0(weight, gradient);
+            sum = lanes_mul_add(weight, gradient, sum);
+        }
+        const lanes dot = lanes_broadcast(lanes_sum(sum));
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            const lanes weight = row_load(y, i, n, 0);
+            lanes gradient = lanes_sub(row_load(dy, i, n, 0), dot);
+            if (masked)
+                gradient = keep_where_not_0(weight, gradient);
+            row_put_product(dx, i, n, weight, gradient, rows.add);
+        }
+    }
 }
 
-void TH_KERNEL(masked_softmax_backward)(int64_t rows, int64_t n, const void *y, int64_t y_row, const void *dy,
-                                        int64_t dy_row, void *dx, int64_t dx_row, bool add)
+void TH_KERNEL(softmax_backward)(const th_rows_block *rows)
 {
-    for (int64_t r = 0; r < rows; r++)
-        softmax_gradient(n, (const real *)y + r * y_row, (const real *)dy + r * dy_row, (real *)dx + r * dx_row, add,
-                         true);
+    softmax_gradient(rows, false);
+}
+
+void TH_KERNEL(masked_softmax_backward)(const th_rows_block *rows)
+{
+    softmax_gradient(rows, true);
 }
 
 /* y = log softmax(x) */

@@ -5,7 +5,7 @@
 #include "kernels/vector/vector.h"
 
 enum {
-    QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles inside of those are the cheap ones */
+    QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles inside of those cost least */
     QUADS = TH_VECTOR_BYTES / 16   /* in a register */
 };
 

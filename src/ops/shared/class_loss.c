@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/shared/indices.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/nest.h"
 #include "tensor/tensor.h"
@@ -98,8 +99,7 @@ int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *optio
     th_nest_place(&nest, 0, &at);
     int64_t counted = 0;
     for (int64_t i = 0; i < count; i++, th_nest_advance(&nest, 1, &at))
-        counted += !is_ignored(options, array.dtype == TH_INT32 ? *(const int32_t *)(const void *)at.at[0]
-                                                                : *(const int64_t *)(const void *)at.at[0]);
+        counted += !is_ignored(options, th_integer_load(array.dtype, at.at[0]));
     return counted;
 }
 

@@ -1,6 +1,7 @@
 /* Index operands: reading and checking, which a forward does because it depends on data. */
 #include "ops/shared/indices.h"
 
+#include "kernels/sizes.h"
 #include "ops/shared/letters.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"
@@ -51,10 +52,7 @@ int64_t *th_indices_of(const th_call *call)
 static const char *position_text(const th_array *array, int64_t number, char *text)
 {
     int64_t position[TH_MAX_DIMS];
-    for (int i = array->ndim - 1; i >= 0; i--) {
-        position[i] = number % array->size[i];
-        number /= array->size[i];
-    }
+    th_index_at(array->ndim, array->size, number, position);
     text[0] = 0;
     for (int i = 0; i < array->ndim; i++)
         th_append(text, TH_SHAPE_TEXT, "%s%lld%s", i ? ", " : "[", (long long)position[i],

@@ -35,11 +35,11 @@ void th_maps_forward(const th_call *call);
 void th_maps_backward(const th_call *call);
 
 #define UNARY(map, dx)                                                                                                 \
-    TH_MAPS(1, {{MAP(map, X)}, {{MAP dx}}}), .saves_for = {MAP_READS dx}, .identity_gradients = MAP_IS_COPY dx
+    MAPS(1, {{MAP(map, X)}, {{MAP dx}}}), .saves_for = {MAP_READS dx}, .identity_gradients = MAP_IS_COPY dx
 #define BINARY(map, da, db)                                                                                            \
-    TH_MAPS(2, {{MAP(map, A, B)}, {{MAP da}, {MAP db}}}),                                                              \
-        .saves_for = {MAP_READS da, MAP_READS db}, .identity_gradients = MAP_IS_COPY da << A | MAP_IS_COPY db << B
-#define TH_MAPS(inputs, ...)                                                                                           \
+    MAPS(2, {{MAP(map, A, B)}, {{MAP da}, {MAP db}}}), .saves_for = {MAP_READS da, MAP_READS db},                      \
+                                                       .identity_gradients = MAP_IS_COPY da << A | MAP_IS_COPY db << B
+#define MAPS(inputs, ...)                                                                                              \
     .n_inputs = (inputs), .forward = th_maps_forward, .backward = th_maps_backward,                                    \
     .kernel = &(const th_maps)__VA_ARGS__
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "ops/shared/mask.h"
+#include "tensor/convert.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -26,7 +27,7 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is no th_causal", (int)rules->causal);
     const th_array *lens = &tensors[TH_MASK_VALID_LENS];
     if (lens->given) {
-        if (lens->dtype != TH_INT32 && lens->dtype != TH_INT64)
+        if (!th_is_index(lens->dtype))
             return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lens is %s, but lengths are int32 or int64",
                            th_dtype_name(lens->dtype));
         if (!lens_fit(lens, ndim, scores))
@@ -54,8 +55,8 @@ th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th
 
 int64_t th_mask_length(const th_array *valid_lens, int64_t offset)
 {
-    return valid_lens->dtype == TH_INT32 ? ((const int32_t *)valid_lens->data)[offset]
-                                         : ((const int64_t *)valid_lens->data)[offset];
+    const int64_t bytes = offset * (int64_t)th_dtype_size(valid_lens->dtype);
+    return th_integer_load(valid_lens->dtype, (const char *)valid_lens->data + bytes);
 }
 
 void th_mask_lens_name(const th_array *lens, const int64_t *index, char *text, size_t size)

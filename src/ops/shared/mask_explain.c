@@ -1,41 +1,31 @@
 /* th_mask_explain: which rules hide a pair of a query and a key, in a sentence. */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "ops/shared/mask.h"
+#include "tensor/format.h"
 #include "tensor/tensor.h"
 
-/* The sentence so far; what does not fit is cut off. */
-typedef struct sentence {
-    char *text;
-    size_t size;
-} sentence;
-
-static void append(sentence *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(sentence *to, const char *format, ...)
-{
-    const size_t used = strlen(to->text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(to->text + used, to->size - used, format, arguments);
-    va_end(arguments);
-}
-
-/* Before each reason. */
-static void begin_reason(sentence *to)
-{
-    if (to->text[0])
-        append(to, "; ");
-}
-
-/* The pair that is asked about. */
+/* The pair that is asked about, and the answer so far; what does not fit is cut off. */
 typedef struct question {
     th_context *ctx;
     const th_shape *scores, *index;
     int64_t query, key, queries, keys;
+    char *text;
+    size_t size;
 } question;
+
+/* One reason more. */
+static void add_reason(const question *q, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_reason(const question *q, const char *format, ...)
+{
+    if (q->text[0])
+        th_append(q->text, q->size, "; ");
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(q->text, q->size, format, arguments);
+    va_end(arguments);
+}
 
 /* Whether a band hides the pair. */
 static bool hides(const question *q, th_band band)
@@ -45,43 +35,35 @@ static bool hides(const question *q, th_band band)
 }
 
 /* Causal order and the two reaches of the window, each on its own, so that every one that hides the pair is named. */
-static void explain_band(const question *q, const th_mask_rules *rules, sentence *to)
+static void explain_band(const question *q, const th_mask_rules *rules)
 {
     const th_band band = th_mask_band(rules, q->queries, q->keys);
     const int64_t at = q->query + band.position;
     char name[96];
-    sentence query = {name, sizeof name};
-    name[0] = '\0';
-    append(&query, "query %" PRId64, q->query);
+    th_format(name, sizeof name, "query %" PRId64, q->query);
     if (at != q->query)
-        append(&query, ", which stands at %" PRId64, at);
-    if (hides(q, (th_band){.causal = band.causal, .position = band.position})) {
-        begin_reason(to);
-        append(to, "key %" PRId64 " is after %s (causal, %s)", q->key, name,
-               rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? "bottom right" : "top left");
-    }
-    if (hides(q, (th_band){.window = band.window, .left = band.left, .right = -1, .position = band.position})) {
-        begin_reason(to);
-        append(to, "key %" PRId64 " is more than %" PRId64 " before %s (window)", q->key, band.left, name);
-    }
-    if (hides(q, (th_band){.window = band.window, .left = -1, .right = band.right, .position = band.position})) {
-        begin_reason(to);
-        append(to, "key %" PRId64 " is more than %" PRId64 " after %s (window)", q->key, band.right, name);
-    }
+        th_append(name, sizeof name, ", which stands at %" PRId64, at);
+    if (hides(q, (th_band){.causal = band.causal, .position = band.position}))
+        add_reason(q, "key %" PRId64 " is after %s (causal, %s)", q->key, name,
+                   rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? "bottom right" : "top left");
+    if (hides(q, (th_band){.window = band.window, .left = band.left, .right = -1, .position = band.position}))
+        add_reason(q, "key %" PRId64 " is more than %" PRId64 " before %s (window)", q->key, band.left, name);
+    if (hides(q, (th_band){.window = band.window, .left = -1, .right = band.right, .position = band.position}))
+        add_reason(q, "key %" PRId64 " is more than %" PRId64 " after %s (window)", q->key, band.right, name);
 }
 
 /* "keep[0, 1, 3]": the element of a mask tensor that the pair falls on. */
-static void append_element(const question *q, const char *name, const th_array *array, sentence *to)
+static void add_element(const question *q, const char *name, const th_array *array)
 {
-    append(to, "%s", name);
+    add_reason(q, "%s", name);
     for (int i = 0; i < array->ndim; i++)
-        append(to, "%s%" PRId64, i ? ", " : "[",
-               array->size[i] == 1 ? 0 : q->index->size[q->index->ndim - array->ndim + i]);
-    append(to, "%s", array->ndim > 0 ? "]" : "");
+        th_append(q->text, q->size, "%s%" PRId64, i ? ", " : "[",
+                  array->size[i] == 1 ? 0 : q->index->size[q->index->ndim - array->ndim + i]);
+    th_append(q->text, q->size, "%s", array->ndim > 0 ? "]" : "");
 }
 
 /* One of the mask's tensors, as if it were the only rule. */
-static void explain_tensor(const question *q, const th_array *tensors, int which, sentence *to)
+static void explain_tensor(const question *q, const th_array *tensors, int which)
 {
     const th_mask_rules no_rules = {0};
     th_array one[TH_MASK_INPUTS] = {0};
@@ -93,18 +75,17 @@ static void explain_tensor(const question *q, const th_array *tensors, int which
     th_context_kernels(q->ctx, view.additive.dtype)->visible_keys(q->key, 1, &row, &seen);
     if (seen)
         return;
-    begin_reason(to);
     if (which == TH_MASK_VALID_LENS) {
         char name[64];
         th_mask_lens_name(&tensors[which],
                           q->scores->ndim == 2 ? (const int64_t[]){q->query, 0}
                                                : (const int64_t[]){q->index->size[0], q->query},
                           name, sizeof name);
-        append(to, "key %" PRId64 " is past %s = %" PRId64, q->key, name, row.keys.past);
+        add_reason(q, "key %" PRId64 " is past %s = %" PRId64, q->key, name, row.keys.past);
         return;
     }
-    append_element(q, th_mask_names[which], &tensors[which], to);
-    append(to, "%s", which == TH_MASK_KEEP ? " is false" : " is -inf");
+    add_element(q, th_mask_names[which], &tensors[which]);
+    th_append(q->text, q->size, "%s", which == TH_MASK_KEEP ? " is false" : " is -inf");
 }
 
 static th_status check_question(const question *q, const char *operation, const char *text, size_t size)
@@ -135,20 +116,19 @@ th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores
     th_array tensors[TH_MASK_INPUTS];
     if (!th_mask_open(ctx, operation, mask, &scores, &rules, tensors))
         return th_error_code(ctx);
-    question q = {.ctx = ctx, .scores = &scores, .index = &index};
+    question q = {.ctx = ctx, .scores = &scores, .index = &index, .text = text, .size = size};
     if (check_question(&q, operation, text, size) != TH_OK)
         return th_error_code(ctx);
     q.query = index.size[index.ndim - 2];
     q.key = index.size[index.ndim - 1];
     q.queries = scores.size[scores.ndim - 2];
     q.keys = scores.size[scores.ndim - 1];
-    sentence reasons = {text, size};
     text[0] = '\0';
-    explain_band(&q, &rules, &reasons);
+    explain_band(&q, &rules);
     for (int i = 0; i < TH_MASK_INPUTS; i++)
         if (tensors[i].given)
-            explain_tensor(&q, tensors, i, &reasons);
+            explain_tensor(&q, tensors, i);
     if (!text[0])
-        append(&reasons, "query %" PRId64 " sees key %" PRId64 ": no rule hides it", q.query, q.key);
+        th_append(text, size, "query %" PRId64 " sees key %" PRId64 ": no rule hides it", q.query, q.key);
     return TH_OK;
 }

@@ -119,7 +119,8 @@ static const void *contiguous_vector(const th_call *c, int i)
 void th_norm_forward(const th_call *c)
 {
     const th_norm_attributes *attributes = c->attributes;
-    th_rows_compute(c, false,
+    const th_norm_rows *plan = c->plan;
+    th_rows_compute(&plan->rows, c, false,
                     &(th_norm_parameters){.eps = attributes->eps,
                                           .weight = contiguous_vector(c, TH_NORM_WEIGHT),
                                           .bias = contiguous_vector(c, TH_NORM_BIAS)});
@@ -132,7 +133,7 @@ void th_norm_backward(const th_call *c)
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
         if (c->input_gradient[i].given)
             sums[i] = th_call_scratch(c, plan->sums[i]);
-    th_rows_compute(c, true,
+    th_rows_compute(&plan->rows, c, true,
                     &(th_norm_parameters){.weight = contiguous_vector(c, TH_NORM_WEIGHT),
                                           .dweight = sums[TH_NORM_WEIGHT],
                                           .dbias = sums[TH_NORM_BIAS],

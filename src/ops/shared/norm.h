@@ -21,7 +21,7 @@ typedef struct th_norm_rows {
 } th_norm_rows;
 
 /* In the descriptor of a norm: all that makes it one, the fields of a th_rows_operation given. */
-#define TH_NORM(...)                                                                                                   \
+#define NORM(...)                                                                                                      \
     .forward = th_norm_forward, .backward = th_norm_backward, .plan = th_norm_plan, .plan_size = sizeof(th_norm_rows), \
     .kernel = &(const th_rows_operation)                                                                               \
     {                                                                                                                  \

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "kernels/sizes.h"
 #include "ops/shared/axes.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
@@ -44,20 +45,6 @@ void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access)
         else
             operand->outer[outer++] = array->stride[i];
     }
-}
-
-void th_rows_add_values(th_rows *rows, const th_array *array)
-{
-    struct th_rows_operand *operand = &rows->operand[rows->operands++];
-    if (!array)
-        return;
-    *operand = (struct th_rows_operand){
-        .data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
-    const bool kept = array->ndim == rows->ndim;
-    int outer = 0;
-    for (int i = 0; i < array->ndim; i++)
-        if (!kept || !(rows->along >> i & 1))
-            operand->outer[outer++] = array->stride[i];
 }
 
 /* Drops axes of size 1 and merges neighbours that every operand walks as one. */
@@ -184,11 +171,8 @@ static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scr
 {
     const int last = rows->outer_dims - 1;
     for (int64_t row = first; row < end;) {
-        int64_t index[TH_MAX_DIMS] = {0}, rest = row;
-        for (int i = last; i >= 0; i--) {
-            index[i] = rest % rows->outer[i];
-            rest /= rows->outer[i];
-        }
+        int64_t index[TH_MAX_DIMS];
+        th_index_at(rows->outer_dims, rows->outer, row, index);
         th_rows_block block = {
             .first = row, .count = end - row, .length = rows->length, .add = rows->add, .parameters = parameters};
         if (last >= 0 && rows->outer[last] - index[last] < block.count)
@@ -202,9 +186,8 @@ static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scr
             const struct th_rows_operand *operand = &rows->operand[i];
             if (operand->element == 0)
                 continue;
-            memory[i] = operand->data;
-            for (int j = 0; j <= last; j++)
-                memory[i] += index[j] * operand->outer[j] * (int64_t)operand->element;
+            memory[i] =
+                operand->data + th_offset_of(rows->outer_dims, index, operand->outer) * (int64_t)operand->element;
             block.operand[i] = memory[i];
             block.stride[i] = last >= 0 ? operand->outer[last] : 0;
             if (operand->direct)
@@ -259,6 +242,22 @@ static const th_array *if_given(const th_array *array, bool wanted)
     return wanted && array->given ? array : NULL;
 }
 
+/* The next operand, with one number per row: of that shape with the axes `along` left out or of size 1. Or with a few,
+ * contiguous, in the place of those axes. Always handed over where it is. */
+static void add_values(th_rows *rows, const th_array *array)
+{
+    struct th_rows_operand *operand = &rows->operand[rows->operands++];
+    if (!array)
+        return;
+    *operand = (struct th_rows_operand){
+        .data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
+    const bool kept = array->ndim == rows->ndim;
+    int outer = 0;
+    for (int i = 0; i < array->ndim; i++)
+        if (!kept || !(rows->along >> i & 1))
+            operand->outer[outer++] = array->stride[i];
+}
+
 void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t along)
 {
     const uint32_t saves = c->op->saves;
@@ -269,14 +268,14 @@ void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t al
     th_rows_init(rows, &c->input[0], along);
     th_rows_add(rows, x, TH_ROWS_READ);
     if (((const th_rows_operation *)c->op->kernel)->reduces) {
-        th_rows_add_values(rows, y);
-        th_rows_add_values(rows, dy);
+        add_values(rows, y);
+        add_values(rows, dy);
     } else {
         th_rows_add(rows, y, backward ? TH_ROWS_READ : TH_ROWS_WRITE);
         th_rows_add(rows, dy, TH_ROWS_READ);
     }
     th_rows_add(rows, dx, c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    th_rows_add_values(rows, kept);
+    add_values(rows, kept);
     th_rows_finish(rows);
 }
 
@@ -287,12 +286,11 @@ void th_rows_plan(const th_call *c, bool backward, void *plan)
     rows->place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, rows), 1);
 }
 
-void th_rows_compute(const th_call *c, bool backward, const void *parameters)
+void th_rows_compute(const th_rows *rows, const th_call *c, bool backward, const void *parameters)
 {
     const th_rows_operation *operation = c->op->kernel;
     const size_t entry = backward ? operation->backward : operation->forward;
     th_rows_kernel *const *kernel = (const void *)((const char *)th_call_kernels(c) + entry);
-    const th_rows *rows = c->plan;
     th_rows_run(c->ctx, rows, backward ? operation->backward_cost : operation->forward_cost,
                 th_call_scratch(c, rows->place), *kernel, parameters);
 }
@@ -304,10 +302,10 @@ static const void *parameters_of(const th_call *c)
 
 void th_rows_forward(const th_call *c)
 {
-    th_rows_compute(c, false, parameters_of(c));
+    th_rows_compute(c->plan, c, false, parameters_of(c));
 }
 
 void th_rows_backward(const th_call *c)
 {
-    th_rows_compute(c, true, parameters_of(c));
+    th_rows_compute(c->plan, c, true, parameters_of(c));
 }

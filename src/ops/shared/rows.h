@@ -53,17 +53,17 @@ typedef struct th_rows {
  * backward reads x and y, where the operation saves them, and dy, and writes dx. Output 1, if there is one, is a few
  * numbers of each row that are kept for backward. The axes are those of the attributes (axes.h). */
 typedef struct th_rows_operation {
-    size_t forward, backward;            /* TH_ROWS_KERNEL(name) */
-    int64_t forward_cost, backward_cost; /* of one element, in element visits */
+    size_t forward, backward;            /* ROWS_KERNEL(name) */
+    int64_t forward_cost, backward_cost; /* of one element, in plain passes over it */
     bool reduces;                        /* y is one number a row; else it has x's shape */
     size_t parameters;                   /* where in the attributes the kernels' parameters lie */
 } th_rows_operation;
 
 /* A kernel's entry in the table, which is another one for each element type and instruction set. */
-#define TH_ROWS_KERNEL(name) _Generic(((th_kernels *)0)->name, th_rows_kernel * : offsetof(th_kernels, name))
+#define ROWS_KERNEL(name) _Generic(((th_kernels *)0)->name, th_rows_kernel * : offsetof(th_kernels, name))
 
-/* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
-#define TH_ROWS(...)                                                                                                   \
+/* In the descriptor of an operation: all that makes it one on rows, ROWS(.forward = ROWS_KERNEL(softmax), ...). */
+#define ROWS(...)                                                                                                      \
     .forward = th_rows_forward, .backward = th_rows_backward, .plan = th_rows_plan, .plan_size = sizeof(th_rows),      \
     .kernel = &(const th_rows_operation)                                                                               \
     {                                                                                                                  \
@@ -75,9 +75,9 @@ void th_rows_forward(const th_call *call);
 void th_rows_backward(const th_call *call);
 
 /* For an operation that has more to plan or to hand over: the rows of a call, without a place for their scratch memory;
- * and running its kernel on the rows that its plan begins with. */
+ * and running its kernel on rows that it has planned. */
 void th_rows_of_call(th_rows *rows, const th_call *call, bool backward, uint32_t along);
-void th_rows_compute(const th_call *call, bool backward, const void *parameters);
+void th_rows_compute(const th_rows *rows, const th_call *call, bool backward, const void *parameters);
 
 /* -- any rows -- */
 
@@ -85,16 +85,13 @@ void th_rows_compute(const th_call *call, bool backward, const void *parameters)
 void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along);
 /* The next operand, of that same shape, any strides; NULL: there is none. */
 void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access);
-/* The next operand, with one number per row: of that shape with the axes `along` left out or of size 1. Or with a few,
- * contiguous, in the place of those axes. Always handed over where it is. */
-void th_rows_add_values(th_rows *rows, const th_array *array);
 /* After the last operand: merges axes and lays out the scratch memory. */
 void th_rows_finish(th_rows *rows);
 
 /* Bytes of scratch memory for th_rows_run. */
 size_t th_rows_scratch(const th_context *ctx, const th_rows *rows);
 
-/* The kernel for all rows, threaded in chunks of fixed size. cost: of one element, in element visits. */
+/* The kernel for all rows, threaded in chunks of fixed size. cost: of one element, in plain passes over it. */
 void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_kernel *kernel,
                  const void *parameters);
 
