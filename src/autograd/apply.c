@@ -1,6 +1,7 @@
 /* Running an operation: its operands, its results, the call. */
 #include <string.h>
 
+#include "autograd/frame.h"
 #include "autograd/gradient.h"
 #include "tensor/checked.h"
 

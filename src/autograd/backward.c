@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "autograd/coverage.h"
+#include "autograd/frame.h"
 #include "autograd/gradient.h"
 #include "autograd/pass.h"
 #include "autograd/profile.h"
@@ -46,7 +47,7 @@ static th_status load(node_work *w)
     th_frame *frame = &w->frame;
     const th_node *node = w->node;
     th_context *ctx = w->pass->ctx;
-    frame->call.early = th_early_stands(w->pass, node);
+    frame->call.early = node->op->early && th_early_stands(w->pass, node);
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved == TH_SAVED_NOT)
@@ -304,7 +305,7 @@ static bool is_plain_view(const th_node *node)
     return (node->op->flags & TH_OP_VIEW) && !node->op->identity_gradients && !node->repeats;
 }
 
-static th_status visit_node(th_pass *pass, th_node *node)
+static th_status walk_node(th_pass *pass, th_node *node)
 {
     th_context *ctx = pass->ctx;
     const bool used_up = node->wanted && !pass->options->keep_tape;
@@ -332,7 +333,7 @@ static th_status walk(th_pass *pass)
 {
     for (int64_t i = pass->last; i >= pass->lowest; i--) {
         th_node *node = th_node_at(pass->ctx->tape, i);
-        const th_status status = visit_node(pass, node);
+        const th_status status = walk_node(pass, node);
         if (node->recomputed) { /* its own backward has been, and the value is used up */
             node->recomputed = false;
             th_storage_drop(pass->ctx, th_node_output(node, 0)->tensor->storage);

@@ -2,8 +2,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "autograd/frame.h"
 #include "autograd/profile.h"
-#include "autograd/tape.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"

@@ -1,7 +1,7 @@
 /* What an operation must keep to before the engine relies on it: its descriptor, and what its shape rule declares.
  * Built-in operations and a user's own pass through here alike, at every call: a descriptor may lie in memory that is
  * used again, so that none can be known by its address, and these comparisons cost less than a table of known ones. */
-#include "autograd/tape.h"
+#include "autograd/frame.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"
 

@@ -1,8 +1,8 @@
 /* Gradients that a forward computes on its way, because its backward would have to recompute the same values: the
  * classifier, which keeps no logits. They lie where backward wants them, in memory that counts as empty until
  * then. Whoever needs the memory before takes it, and backward computes them as usual. */
+#include "autograd/frame.h"
 #include "autograd/gradient.h"
-#include "autograd/tape.h"
 
 static bool is_early(const th_op *op, int i)
 {

@@ -1,6 +1,7 @@
 /* What moves the place of a gradient from one state to the next: see gradient.h, and the picture in ARCHITECTURE.md. */
 #include "autograd/gradient.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "autograd/coverage.h"
@@ -130,6 +131,11 @@ static th_status cover(th_place *place, const th_region *part)
 /* Finds out whether t's part has been written; from here on it has. */
 static th_status open_part(th_place *place, const th_body *t, bool *add)
 {
+    if (place->state == TH_PLACE_EMPTY && t == place->root) {
+        *add = false;
+        place->state = TH_PLACE_FULL;
+        return TH_OK;
+    }
     if (place->state != TH_PLACE_FULL) {
         const th_region part = th_region_of(t);
         th_relation relation = TH_DISJOINT;
@@ -223,6 +229,7 @@ void th_gradient_complete(th_place *place)
 {
     if (th_place_complete(place))
         return;
+    assert(th_place_begun(place) || place->memory);
     const th_body *root = place->root;
     th_fill_uncovered(parts_of(place), place->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
     place->state = TH_PLACE_FULL;
@@ -261,7 +268,9 @@ void th_gradient_empty(const th_body *t)
 
 void th_gradient_refuse(const th_body *t)
 {
-    th_place_of(t)->state = TH_PLACE_REFUSED;
+    th_place *place = th_place_of(t);
+    assert(place->kind == TH_PLACE_OF_LEAF && th_place_complete(place));
+    place->state = TH_PLACE_REFUSED;
 }
 
 void th_gradient_give_back(th_place *place)
@@ -272,7 +281,7 @@ void th_gradient_give_back(th_place *place)
     place->state = TH_PLACE_EMPTY;
 }
 
-void th_gradient_keep(th_place *place, const th_place *chosen)
+void th_gradient_keep_chosen(th_place *place, const th_place *chosen)
 {
     if (chosen->state != TH_PLACE_KEPT || !is_kept(place))
         return;
@@ -363,7 +372,8 @@ th_tensor *(th_keep_gradient)(th_tensor *handle)
         th_fail(t->ctx, TH_ERROR_ARGUMENT, "keep_gradient", "the tensor does not require a gradient");
         return NULL;
     }
-    th_place_of(t)->keep = true;
+    th_place *place = th_place_of(t);
+    place->keep = place->kind == TH_PLACE_OF_RESULT; /* a leaf's stays anyway */
     return handle;
 }
 

@@ -39,9 +39,9 @@ void th_gradient_refuse(const th_body *t);
 /* The memory of a result's goes back, whatever is in it. */
 void th_gradient_give_back(th_place *place);
 /* A result's own place keeps for reading what a pass has brought to a chosen one. */
-void th_gradient_keep(th_place *place, const th_place *chosen);
+void th_gradient_keep_chosen(th_place *place, const th_place *chosen);
 
-/* -- gradients that a forward computes (autograd/early.c) -- */
+/* -- gradients that a forward computes: what early.c does with all those of a call -- */
 /* Empty, and in one run: *array is memory for it. */
 bool th_gradient_can_be_early(const th_body *t);
 th_status th_gradient_offer(th_body *t, th_array *array);

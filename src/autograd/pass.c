@@ -103,7 +103,7 @@ static void put_back(th_pass *pass)
     for (int i = 0; i < pass->n_chosen; i++) {
         th_chosen *chosen = &pass->chosen[i];
         chosen->place.root->gradient = chosen->before;
-        th_gradient_keep(chosen->before, &chosen->place);
+        th_gradient_keep_chosen(chosen->before, &chosen->place);
         th_gradient_give_back(&chosen->place);
     }
 }

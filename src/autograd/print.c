@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "autograd/frame.h"
 #include "autograd/gradient.h"
-#include "autograd/tape.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"

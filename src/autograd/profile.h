@@ -2,7 +2,7 @@
 #ifndef TH_AUTOGRAD_PROFILE_H
 #define TH_AUTOGRAD_PROFILE_H
 
-#include "autograd/tape.h"
+#include "autograd/frame.h"
 #include "tapehead/profile.h"
 
 /* The geometry of one operand. All bytes count, padding too: equal ones are kept once. */

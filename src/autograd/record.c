@@ -2,6 +2,7 @@
  * node that says so. */
 #include <string.h>
 
+#include "autograd/frame.h"
 #include "autograd/gradient.h"
 
 /* -- what is recorded, and what is saved -- */

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "autograd/tape.h"
+#include "autograd/frame.h"
 #include "tensor/shape.h"
 
 void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes)

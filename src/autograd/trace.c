@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/tape.h"
+#include "autograd/frame.h"
 #include "tensor/convert.h"
 #include "tensor/format.h"
 #include "tensor/nest.h"

@@ -2,7 +2,7 @@
  * axes. */
 #include <string.h>
 
-#include "autograd/tape.h"
+#include "autograd/frame.h"
 #include "checker/samples.h"
 #include "tapehead/ops.h"
 

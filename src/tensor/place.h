@@ -81,7 +81,8 @@ static inline bool th_place_begun(const th_place *place)
 /* All elements have been written. */
 static inline bool th_place_complete(const th_place *place)
 {
-    return place && place->state >= TH_PLACE_FULL;
+    return place &&
+           (place->state == TH_PLACE_FULL || place->state == TH_PLACE_KEPT || place->state == TH_PLACE_REFUSED);
 }
 static inline bool th_place_has_memory(const th_place *place)
 {

@@ -1,0 +1,112 @@
+/* Scopes: what is made in one is given up at its end, the results excepted, and nodes are recorded under its path. */
+#include "autograd/tape.h"
+
+#include <string.h>
+
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner))
+{
+    th_tape *tape = th_tape_of(ctx, "scope_begin");
+    if (tape == NULL)
+        return false;
+    if (ctx->scope_depth >= TH_MAX_SCOPES) {
+        th_fail(ctx, TH_ERROR_STATE, "scope_begin", "more than %d scopes are open", (int)TH_MAX_SCOPES);
+        return false;
+    }
+    char *path = NULL;
+    if (name && name[0]) {
+        const size_t outer = strlen(ctx->path), bytes = outer + 1 + strlen(name) + 1;
+        path = th_bump_take(ctx, &tape->bytes, bytes);
+        if (path == NULL) {
+            th_fail_memory(ctx, "scope_begin", bytes);
+            return false;
+        }
+        snprintf(path, bytes, "%s%s%s", ctx->path, outer ? "." : "", name);
+    }
+    tape->scope[ctx->scope_depth++] = (th_scope){ctx->step_tensors.count, ctx->path, owner, closed, ctx->no_grad_depth};
+    if (path)
+        ctx->path = path;
+    return true;
+}
+
+void th_scope_begin(th_context *ctx, const char *name)
+{
+    if (ctx == NULL)
+        return;
+    th_use_context(ctx);
+    if (!th_scope_open(ctx, name, NULL, NULL))
+        ctx->scope_depth++; /* there will be an end */
+}
+
+static bool is_result(const th_body *t, th_tensor *const *results, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (t->handle == results[i])
+            return true;
+    return false;
+}
+
+/* Closes all but the outermost `depth` scopes. A forward that has returned early may have left some open, and have left
+ * recording switched off in them. */
+static void close_down_to(th_context *ctx, int depth)
+{
+    const int known = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
+    for (int i = known - 1; ctx->tape && i >= depth; i--) {
+        const th_scope *scope = &ctx->tape->scope[i];
+        ctx->path = scope->path;
+        if (scope->owner) {
+            ctx->no_grad_depth = scope->no_grad_depth;
+            scope->closed(scope->owner);
+        }
+    }
+    ctx->scope_depth = depth;
+}
+
+/* Closes the scopes from number `depth` on; what was made in them is given up, the results excepted. */
+static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, int count)
+{
+    if (count < 0 || (count > 0 && results == NULL)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "scope_end", "%d results at %s", count, results ? "an address" : "NULL");
+        count = 0;
+    }
+    close_down_to(ctx, depth);
+    if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->keep_values)
+        return;
+    const th_pool *bodies = &ctx->step_tensors;
+    for (int64_t i = ctx->tape->scope[depth].first_handle; i < bodies->count; i++) {
+        th_body *t = th_pool_at(bodies, i);
+        if (t->life == TH_LIFE_LIVE && !is_result(t, results, count))
+            th_handle_give_up(t, TH_LIFE_GIVEN_UP);
+    }
+}
+
+bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count)
+{
+    int i = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
+    while (i > ctx->around.scopes && ctx->tape && ctx->tape->scope[i - 1].owner != owner)
+        i--;
+    if (i <= ctx->around.scopes || ctx->tape == NULL)
+        return false;
+    end_scopes(ctx, i - 1, results, count);
+    return true;
+}
+
+void th_scopes_close(th_context *ctx)
+{
+    close_down_to(ctx, ctx->around.scopes);
+}
+
+/* A module's forward is not ended so: then there was no begin, or th_tape_clear has closed it. */
+void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
+{
+    if (ctx == NULL || ctx->scope_depth <= ctx->around.scopes)
+        return;
+    const int depth = ctx->scope_depth - 1;
+    if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->tape->scope[depth].owner == NULL)
+        end_scopes(ctx, depth, results, count);
+}
+
+th_tensor *th_scope_end(th_context *ctx, th_tensor *result)
+{
+    th_scope_end_all(ctx, &result, 1);
+    return result;
+}
