@@ -253,15 +253,15 @@ static void add_up(visit *v)
     if (th_gradient_open(v->pass, part->root, &whole, &add) != TH_OK)
         return;
     v->frame.call.input_gradient[0] = whole;
-    if (ctx->options.shapes_only)
-        return;
     const int64_t start = th_profile_start(ctx);
-    if (!add)
-        th_fill_array(ctx, &whole, 0);
-    th_array target = *source;
-    memcpy(target.stride, part->stride, sizeof target.stride);
-    target.data = (char *)whole.data + (size_t)part->offset * th_dtype_size(whole.dtype);
-    th_add_at_places(&target, source);
+    if (!ctx->options.shapes_only) {
+        if (!add)
+            th_fill_array(ctx, &whole, 0);
+        th_array target = *source;
+        memcpy(target.stride, part->stride, sizeof target.stride);
+        target.data = (char *)whole.data + (size_t)part->offset * th_dtype_size(whole.dtype);
+        th_add_at_places(&target, source);
+    }
     if (start)
         th_profile_sum_of(&v->frame, source, &whole, add, start);
 }
