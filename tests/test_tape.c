@@ -622,6 +622,22 @@ START_TEST(tracing_finds_a_broadcast_sum_that_overflows)
 }
 END_TEST
 
+/* dropout computes on a copy of what is not contiguous, which is gone when the finding is written; AddressSanitizer
+ * sees who reads it then. */
+START_TEST(tracing_reads_operands_where_they_lie)
+{
+    th_tensor *x = counting_leaf(TH_SHAPE(2, 64));
+    ck_assert_int_eq(th_set(x, TH_INDEX(1, 3), INFINITY), TH_OK);
+    ck_assert_int_eq(th_fill(th_slice(x, 1, 4, 64, 1), 1.5), TH_OK);
+    th_set_tracing(ctx, true);
+    th_tensor *y = th_dropout(th_swap_axes(x, 0, 1), 0.01);
+    ck_assert_ptr_nonnull(th_trace_finding(ctx));
+    ck_assert_ptr_nonnull(strstr(th_trace_finding(ctx), "dropout: output 0 is not finite"));
+    ck_assert_ptr_nonnull(strstr(th_trace_finding(ctx), "input 0: 1 .. 67, 1 inf"));
+    ck_assert_ptr_nonnull(y);
+}
+END_TEST
+
 static th_tensor *result_of_an_ended_step(void *user, th_tensor *x)
 {
     (void)user;
@@ -806,6 +822,7 @@ int main(void)
     tcase_add_test(tcase, a_chosen_gradient_is_zero_where_nothing_was_used);
     tcase_add_test(tcase, any_name_can_be_printed);
     tcase_add_test(tcase, tracing_finds_a_broadcast_sum_that_overflows);
+    tcase_add_test(tcase, tracing_reads_operands_where_they_lie);
     tcase_add_test(tcase, the_checker_refuses_a_result_that_is_gone);
     tcase_add_test(tcase, nothing_can_be_checked_without_values);
     tcase_add_test(tcase, reaching_the_limit_names_it);

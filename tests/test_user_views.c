@@ -267,6 +267,23 @@ START_TEST(every_operation_reads_backwards)
 }
 END_TEST
 
+/* Where windows overlap, the driver adds their gradients up, which a profile counts with data and without. */
+START_TEST(sums_into_views_are_counted_without_data)
+{
+    int64_t calls[2];
+    for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
+        th_context *c = th_context_new(&(th_context_options){.threads = 1, .shapes_only = shapes_only});
+        th_tensor *x = th_set_requires_gradient(th_zeros(c, TH_FLOAT32, TH_SHAPE(9)), true);
+        th_tensor *y = th_exp(th_apply(&windows, &(one_number){3}, x));
+        ck_assert_int_eq(th_profile_begin(c, NULL), TH_OK);
+        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL)), TH_OK);
+        calls[shapes_only] = th_profile_sum(c).calls;
+        th_context_free(c);
+    }
+    ck_assert_int_eq(calls[0], calls[1]);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("a user's views", setup, close_context);
@@ -274,6 +291,7 @@ int main(void)
     tcase_add_test(tcase, views_of_views_have_the_right_gradient);
     tcase_add_test(tcase, any_view_has_the_right_gradient_or_is_refused);
     tcase_add_test(tcase, a_view_stays_in_the_memory_of_its_input);
+    tcase_add_test(tcase, sums_into_views_are_counted_without_data);
     tcase_add_loop_test(tcase, every_operation_reads_backwards, 0, th_op_count());
     return run_suites();
 }

@@ -254,15 +254,15 @@ static void add_up(node_work *w)
     if (th_gradient_open(w->pass, part->root, &whole, &add) != TH_OK)
         return;
     w->frame.call.input_gradient[0] = whole;
-    if (ctx->options.shapes_only)
-        return;
     const int64_t start = th_profile_start(ctx);
-    if (!add)
-        th_fill_array(ctx, &whole, 0);
-    th_array target = *source;
-    memcpy(target.stride, part->stride, sizeof target.stride);
-    target.data = (char *)whole.data + (size_t)part->offset * th_dtype_size(whole.dtype);
-    th_add_at_places(&target, source);
+    if (!ctx->options.shapes_only) {
+        if (!add)
+            th_fill_array(ctx, &whole, 0);
+        th_array target = *source;
+        memcpy(target.stride, part->stride, sizeof target.stride);
+        target.data = (char *)whole.data + (size_t)part->offset * th_dtype_size(whole.dtype);
+        th_add_at_places(&target, source);
+    }
     if (start)
         th_profile_sum_of(&w->frame, source, &whole, add, start);
 }

@@ -123,9 +123,14 @@ void *th_call_scratch(const th_call *call, size_t place)
 
 /* -- running -- */
 
-/* Copies of operands for an operation that wants contiguous memory. */
+/* An operand that an operation which wants contiguous memory has seen as a copy. */
+typedef struct copied {
+    th_block *block; /* of the copy */
+    th_array *operand, original;
+} copied;
+
 typedef struct copies {
-    th_block *fixed[TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS], **block;
+    copied fixed[TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS], *all;
     int count;
 } copies;
 
@@ -133,13 +138,13 @@ typedef struct copies {
 static th_status make_room(const th_frame *frame, copies *made)
 {
     th_context *ctx = frame->call.ctx;
-    made->block = made->fixed;
+    made->all = made->fixed;
     made->count = 0;
     if (frame->call.n_inputs <= TH_MAX_INPUTS)
         return TH_OK;
-    const size_t bytes = (size_t)(frame->call.n_inputs + 2 * TH_MAX_OUTPUTS) * sizeof *made->block;
-    made->block = th_bump_take(ctx, &ctx->tape->bytes, bytes);
-    return made->block ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
+    const size_t bytes = (size_t)(frame->call.n_inputs + 2 * TH_MAX_OUTPUTS) * sizeof *made->all;
+    made->all = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+    return made->all ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
 }
 
 /* Whether the call reads the array; without data, geometry alone does not tell. */
@@ -157,7 +162,7 @@ static th_status make_contiguous(const th_frame *frame, th_array *array, bool sa
     th_block *block = th_contiguous_temporary(ctx, array, &temporary, frame->call.op->name);
     if (block == NULL)
         return TH_ERROR_MEMORY;
-    made->block[made->count++] = block;
+    made->all[made->count++] = (copied){block, array, *array};
     if (!ctx->options.shapes_only)
         th_copy_array(ctx, &temporary, array, false);
     *array = temporary;
@@ -221,8 +226,10 @@ th_status th_frame_run(th_frame *frame, bool backward)
     }
     if (status == TH_OK)
         status = run_kernel(frame, backward);
-    for (int i = 0; i < made.count; i++)
-        th_block_free(&ctx->step_memory, made.block[i]);
+    for (int i = 0; i < made.count; i++) { /* who looks at the call from here on (tracing) sees what is still there */
+        *made.all[i].operand = made.all[i].original;
+        th_block_free(&ctx->step_memory, made.all[i].block);
+    }
     if (start && status == TH_OK)
         th_profile_call(frame, backward, start);
     return status;
