@@ -1,7 +1,7 @@
 /* Running an operation: its operands, its results, the call. */
 #include <string.h>
 
-#include "autograd/gradient.h"
+#include "autograd/tape.h"
 #include "tensor/checked.h"
 
 /* -- its operands -- */

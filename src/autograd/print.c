@@ -5,7 +5,6 @@
 #include "autograd/gradient.h"
 #include "autograd/tape.h"
 #include "tensor/checked.h"
-#include "tensor/elementwise.h"
 #include "tensor/format.h"
 
 enum { TH_LINE_TEXT = 512 };

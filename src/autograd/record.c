@@ -1,7 +1,8 @@
 /* Recording a call: where the gradients of its outputs will lie, and the node, which holds what is saved. */
 #include <string.h>
 
-#include "autograd/gradient.h"
+#include "autograd/tape.h"
+#include "tensor/place.h"
 
 /* -- places of gradients -- */
 

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "checker/checker.h"
 #include "tensor/format.h"

@@ -5,7 +5,6 @@
 
 #include "tensor/convert.h"
 #include "tensor/decimal.h"
-#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 enum { WORD = 160 };

@@ -2,7 +2,6 @@
  * dimension lies innermost in memory) in blocks of ROW_BLOCK elements over 16 virtual lanes, columns in blocks of
  * COLUMN_BLOCK rows added one after another. The partial sums of blocks are the next stage's source. Blocks are cut by
  * size alone, so that the bits do not depend on the number of threads. */
-#include <string.h>
 
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
