@@ -204,7 +204,7 @@ typedef struct exact {
 } exact;
 
 static const exact exacts[] = {
-    // clang-format off
+    // clang-format off (a table: one line an entry)
     {ENTRY(sin), 0x1.6ac5b262ca1ffp+849, 0, 0x1p+0},
     {ENTRY(sin), 0x1.0f0cf064dd592p+73, 0, -0x1.b453ab76bf397p-1},
     {ENTRY(sin), 0x1.fffffffffffffp+1023, 0, 0x1.452fc98b34e97p-8},

@@ -25,97 +25,10 @@ enum {
     TH_SHAPE_TEXT = 160
 };
 
-/* What an operation's functions see of a tensor. */
-typedef struct th_array {
-    bool given; /* false: an optional input left out, an output nobody asked for, a gradient not needed or not there
-                   (then zero) */
-    void *data; /* first element; NULL when not given, in a shape rule, and in backward for what was not saved */
-    th_dtype dtype;
-    int ndim;
-    int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS]; /* elements */
-    char axes[TH_MAX_DIMS + 1];                     /* letters or ' '; "" when unnamed */
-} th_array;
+typedef struct th_call th_call;
+typedef struct th_sample th_sample;
 
-/* The random numbers of one recorded call, the same when it is replayed: Philox 4x32-10 with this key, counter (column
- * / 4, row, call, step). */
-typedef struct th_random_call {
-    uint32_t key[2];
-    uint32_t call, step;
-} th_random_call;
-
-typedef struct th_op th_op;
-
-typedef struct th_call {
-    th_context *ctx;
-    const th_op *op;
-    const void *attributes; /* the bytes copied at record time; a shape rule may complete them (negative axes) through
-                               th_call_attributes */
-    int n_inputs, n_outputs;
-    th_array *input;           /* [n_inputs] */
-    th_array *output;          /* [n_outputs]; forward computes those that are given */
-    th_array *output_gradient; /* [n_outputs], backward: dL/d output, of the output's shape, any strides; not given
-                                  means zero */
-    th_array *input_gradient;  /* [n_inputs], backward: where dL/d input goes; not given means not needed */
-    bool *add;                 /* [n_inputs], backward: add to what is there instead of overwriting it */
-    bool training;             /* the mode when the call was recorded (given to the shape rule and forward too) */
-    bool early;                /* forward: input_gradient is on offer (th_op.early); backward: what forward wrote there,
-                                  for an output gradient of 1, still stands in input_gradient; nothing saved is given */
-    th_random_call random;     /* after th_call_draw in the shape rule */
-    const void *plan;          /* what .plan wrote; forward and backward find their scratch memory by it */
-    void *scratch;             /* the bytes that the plan has reserved (th_call_scratch), 64-byte aligned */
-} th_call;
-
-/* -- for shape rules -- */
-/* Declares output i: contiguous, row-major. axes may be NULL. Output 0 must be declared, and every other one that is
- * asked for or saved. */
-TH_API void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes);
-/* After th_call_output: lays the output in memory in this order of its axes (outermost first) instead. */
-TH_API void th_call_output_order(th_call *call, int i, const int *order);
-/* The attributes, writable in a shape rule only. */
-TH_API void *th_call_attributes(th_call *call);
-/* Ends a shape rule with an error: th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", ...); the
- * operation's name and the caller's line are added around it. Returns code. */
-TH_API th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* "(B=2, T=4, 3)" into text (of TH_SHAPE_TEXT bytes), which is returned. */
-TH_API const char *th_array_text(const th_array *array, char *text);
-/* The same into a temporary of the enclosing block (C only). */
-#define TH_TEXT(array) th_array_text((array), (char[TH_SHAPE_TEXT]){0})
-/* *axis made non-negative; an error sentence if it is outside [-ndim, ndim). */
-TH_API th_status th_call_axis(th_call *call, int *axis, int ndim);
-/* Checks that input i is floating / an index type / bool. */
-TH_API th_status th_call_floating(th_call *call, int i);
-TH_API th_status th_call_index_type(th_call *call, int i);
-TH_API th_status th_call_bool(th_call *call, int i);
-/* Checks that all given floating inputs have one type, the first's. */
-TH_API th_status th_call_same_type(th_call *call);
-/* NumPy's broadcast of two shapes into size/ndim (which may be a's own); TH_ERROR_SHAPE naming both if they do not fit.
- */
-TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size);
-/* Ready-made shape rules: all inputs broadcast together into output 0, floating ones of one type; of any types into an
- * output of this one. */
-TH_API th_status th_shape_elementwise(th_call *call);
-TH_API th_status th_shape_broadcast(th_call *call, th_dtype dtype);
-
-/* This call draws random numbers: gives it call->random, the same ones whenever it is replayed. Once: a second time
- * changes nothing. */
-TH_API void th_call_draw(th_call *call);
-
-/* -- scratch memory, planned once (th_op.plan) -- */
-/* In .plan: reserves that many elements of so many bytes for this run, from a 64-byte boundary on. Returns their place
- * for th_call_scratch. A negative count, and what does not fit into a size_t, is TH_ERROR_MEMORY when the plan is done.
- */
-TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element);
-/* In .plan: what is reserved from here on may lie over what was reserved at this place and after it: for steps that
- * need their memory one after the other. */
-TH_API void th_plan_reuse(const th_call *call, size_t place);
-/* In forward and backward: the memory at a place that the plan reserved, NULL when all in all it reserved none.
- * Uninitialised, and given back afterwards. */
-TH_API void *th_call_scratch(const th_call *call, size_t place);
-
-/* -- reading arrays, for any operation -- */
-TH_API int64_t th_array_numel(const th_array *array);
-TH_API bool th_array_contiguous(const th_array *array);
+/* -- what an operation is -- */
 
 /* What must be kept for backward, which finds data NULL in every other operand. In an operation of any number of inputs
  * all are alike: each TH_SAVE_INPUT bit names every one of them, in all masks of th_op. */
@@ -139,46 +52,7 @@ enum {
                                   before it writes there */
 };
 
-/* In the shape rule of a view: output 0 has these strides (elements, of any sign) and starts `offset` elements after
- * input 0's first. They must come from input 0's strides: where its gradient lies otherwise than its value, the rule is
- * asked again with the gradient's. TH_ERROR_SHAPE when the view leaves the memory that input 0's elements span. */
-TH_API void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset,
-                         const char *axes);
-
-/* -- samples: what the gradient check runs an operation on -- */
-typedef enum th_sample_kind {
-    TH_SAMPLE_REAL,     /* the floating type under test, uniform on [low, high] ([-1, 1] when both are 0) */
-    TH_SAMPLE_DISTINCT, /* the same, no two elements closer than 4 / numel of half the range: for max and the like */
-    TH_SAMPLE_INDEX,    /* int64 on [low, high) */
-    TH_SAMPLE_BOOL,     /* true with probability high (1/2 when 0) */
-    TH_SAMPLE_ABSENT    /* an optional input left out */
-} th_sample_kind;
-
-typedef struct th_sample_input {
-    th_shape shape;
-    th_sample_kind kind;
-    double low, high;
-    int n_kinks; /* values are kept `clearance` (0: 0.05) away from these */
-    double kinks[3];
-    double clearance;
-    bool constant; /* no gradient is asked for */
-} th_sample_input;
-
-/* In a sample's list of inputs: one left out. */
-#define TH_ABSENT                                                                                                      \
-    {                                                                                                                  \
-        .kind = TH_SAMPLE_ABSENT                                                                                       \
-    }
-
-typedef struct th_sample {
-    const char *name;                     /* what it covers: "broadcast", "causal"; NULL ends a list of samples */
-    const void *attributes;               /* NULL when the operation has none */
-    int n_inputs;                         /* at most TH_MAX_SAMPLE_INPUTS */
-    th_sample_input input[TH_MAX_INPUTS]; /* the ninth is described as the first is, and so on */
-    double tolerance;                     /* 0: the checker's default */
-} th_sample;
-
-struct th_op {
+typedef struct th_op {
     const char *name;
     const char *value, *gradient; /* the formulas as a person reads them */
     int n_inputs;                 /* or TH_ANY_INPUTS */
@@ -213,7 +87,140 @@ struct th_op {
                            int n_inputs); /* a fused operation: what output 0 equals */
     const char *not_differentiable;       /* the reason, when it is not */
     const th_sample *samples;             /* ended by an entry without a name */
+} th_op;
+
+/* -- what its functions are given -- */
+
+/* What an operation's functions see of a tensor. */
+typedef struct th_array {
+    bool given; /* false: an optional input left out, an output nobody asked for, a gradient not needed or not there
+                   (then zero) */
+    void *data; /* first element; NULL when not given, in a shape rule, and in backward for what was not saved */
+    th_dtype dtype;
+    int ndim;
+    int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS]; /* elements */
+    char axes[TH_MAX_DIMS + 1];                     /* letters or ' '; "" when unnamed */
+} th_array;
+
+/* The random numbers of one recorded call, the same when it is replayed: Philox 4x32-10 with this key, counter (column
+ * / 4, row, call, step). */
+typedef struct th_random_call {
+    uint32_t key[2];
+    uint32_t call, step;
+} th_random_call;
+
+struct th_call {
+    th_context *ctx;
+    const th_op *op;
+    const void *attributes; /* the bytes copied at record time; a shape rule may complete them (negative axes) through
+                               th_call_attributes */
+    int n_inputs, n_outputs;
+    th_array *input;           /* [n_inputs] */
+    th_array *output;          /* [n_outputs]; forward computes those that are given */
+    th_array *output_gradient; /* [n_outputs], backward: dL/d output, of the output's shape, any strides; not given
+                                  means zero */
+    th_array *input_gradient;  /* [n_inputs], backward: where dL/d input goes; not given means not needed */
+    bool *add;                 /* [n_inputs], backward: add to what is there instead of overwriting it */
+    bool training;             /* the mode when the call was recorded (given to the shape rule and forward too) */
+    bool early;                /* forward: input_gradient is on offer (th_op.early); backward: what forward wrote there,
+                                  for an output gradient of 1, still stands in input_gradient; nothing saved is given */
+    th_random_call random;     /* after th_call_draw in the shape rule */
+    const void *plan;          /* what .plan wrote; forward and backward find their scratch memory by it */
+    void *scratch;             /* the bytes that the plan has reserved (th_call_scratch), 64-byte aligned */
 };
+
+TH_API int64_t th_array_numel(const th_array *array);
+TH_API bool th_array_contiguous(const th_array *array);
+
+/* -- what a shape rule calls -- */
+
+/* Declares output i: contiguous, row-major. axes may be NULL. Output 0 must be declared, and every other one that is
+ * asked for or saved. */
+TH_API void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes);
+/* After th_call_output: lays the output in memory in this order of its axes (outermost first) instead. */
+TH_API void th_call_output_order(th_call *call, int i, const int *order);
+/* The attributes, writable in a shape rule only. */
+TH_API void *th_call_attributes(th_call *call);
+/* Ends a shape rule with an error: th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", ...); the
+ * operation's name and the caller's line are added around it. Returns code. */
+TH_API th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* "(B=2, T=4, 3)" into text (of TH_SHAPE_TEXT bytes), which is returned. */
+TH_API const char *th_array_text(const th_array *array, char *text);
+/* The same into a temporary of the enclosing block (C only). */
+#define TH_TEXT(array) th_array_text((array), (char[TH_SHAPE_TEXT]){0})
+/* *axis made non-negative; an error sentence if it is outside [-ndim, ndim). */
+TH_API th_status th_call_axis(th_call *call, int *axis, int ndim);
+/* Checks that input i is floating / an index type / bool. */
+TH_API th_status th_call_floating(th_call *call, int i);
+TH_API th_status th_call_index_type(th_call *call, int i);
+TH_API th_status th_call_bool(th_call *call, int i);
+/* Checks that all given floating inputs have one type, the first's. */
+TH_API th_status th_call_same_type(th_call *call);
+/* NumPy's broadcast of two shapes into size/ndim (which may be a's own); TH_ERROR_SHAPE naming both if they do not fit.
+ */
+TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size);
+/* Ready-made shape rules: all inputs broadcast together into output 0, floating ones of one type; of any types into an
+ * output of this one. */
+TH_API th_status th_shape_elementwise(th_call *call);
+TH_API th_status th_shape_broadcast(th_call *call, th_dtype dtype);
+/* In the shape rule of a view: output 0 has these strides (elements, of any sign) and starts `offset` elements after
+ * input 0's first. They must come from input 0's strides: where its gradient lies otherwise than its value, the rule is
+ * asked again with the gradient's. TH_ERROR_SHAPE when the view leaves the memory that input 0's elements span. */
+TH_API void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset,
+                         const char *axes);
+/* This call draws random numbers: gives it call->random, the same ones whenever it is replayed. Once: a second time
+ * changes nothing. */
+TH_API void th_call_draw(th_call *call);
+
+/* -- scratch memory, planned once (th_op.plan) -- */
+
+/* In .plan: reserves that many elements of so many bytes for this run, from a 64-byte boundary on. Returns their place
+ * for th_call_scratch. A negative count, and what does not fit into a size_t, is TH_ERROR_MEMORY when the plan is done.
+ */
+TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element);
+/* In .plan: what is reserved from here on may lie over what was reserved at this place and after it: for steps that
+ * need their memory one after the other. */
+TH_API void th_plan_reuse(const th_call *call, size_t place);
+/* In forward and backward: the memory at a place that the plan reserved, NULL when all in all it reserved none.
+ * Uninitialised, and given back afterwards. */
+TH_API void *th_call_scratch(const th_call *call, size_t place);
+
+/* -- samples: what the gradient check runs an operation on -- */
+
+typedef enum th_sample_kind {
+    TH_SAMPLE_REAL,     /* the floating type under test, uniform on [low, high] ([-1, 1] when both are 0) */
+    TH_SAMPLE_DISTINCT, /* the same, no two elements closer than 4 / numel of half the range: for max and the like */
+    TH_SAMPLE_INDEX,    /* int64 on [low, high) */
+    TH_SAMPLE_BOOL,     /* true with probability high (1/2 when 0) */
+    TH_SAMPLE_ABSENT    /* an optional input left out */
+} th_sample_kind;
+
+typedef struct th_sample_input {
+    th_shape shape;
+    th_sample_kind kind;
+    double low, high;
+    int n_kinks; /* values are kept `clearance` (0: 0.05) away from these */
+    double kinks[3];
+    double clearance;
+    bool constant; /* no gradient is asked for */
+} th_sample_input;
+
+/* In a sample's list of inputs: one left out. */
+#define TH_ABSENT                                                                                                      \
+    {                                                                                                                  \
+        .kind = TH_SAMPLE_ABSENT                                                                                       \
+    }
+
+struct th_sample {
+    const char *name;                     /* what it covers: "broadcast", "causal"; NULL ends a list of samples */
+    const void *attributes;               /* NULL when the operation has none */
+    int n_inputs;                         /* at most TH_MAX_SAMPLE_INPUTS */
+    th_sample_input input[TH_MAX_INPUTS]; /* the ninth is described as the first is, and so on */
+    double tolerance;                     /* 0: the checker's default */
+};
+
+/* -- running one -- */
 
 /* Runs an operation and records it. inputs: [n], NULL where optional. extra: [n_outputs - 1] results asked for besides
  * output 0 are stored through the non-NULL entries; extra itself may be NULL. Returns output 0, of the tape; NULL with

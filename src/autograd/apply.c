@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "autograd/frame.h"
-#include "autograd/gradient.h"
 #include "tensor/checked.h"
+
+/* -- its operands -- */
 
 static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
                                       "input 5", "input 6", "input 7", "a later input"};
@@ -49,6 +50,47 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
     }
     return ctx->error == TH_OK;
 }
+
+/* -- whether it is recorded -- */
+
+static bool differentiable(const th_op *op)
+{
+    return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
+}
+
+/* Without a backward no gradient reaches an input to which the output's does not pass. */
+static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
+{
+    for (int i = 0; i < n; i++)
+        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
+            th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
+                    "input %d requires a gradient, which does not pass to it, and there is no backward", i);
+            return false;
+        }
+    return true;
+}
+
+static bool wants_recording(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
+{
+    if (ctx->no_grad_depth > 0 || !differentiable(op))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (inputs[i] && inputs[i]->requires_gradient)
+            return op->backward || op->identity_gradients == 0 || reaches_all(ctx, op, n, inputs);
+    return false;
+}
+
+/* What backward of a node whose inputs are these has to find. */
+static uint32_t saved_bits(const th_op *op, int n, th_body *const *inputs)
+{
+    uint32_t bits = op->saves;
+    for (int i = 0; i < n; i++)
+        if (inputs[i] && inputs[i]->requires_gradient)
+            bits |= op->saves_for[op->n_inputs == TH_ANY_INPUTS ? 0 : i];
+    return bits;
+}
+
+/* -- its results -- */
 
 /* Elementwise results lie as their input does, if that is some dense order of the same sizes. */
 static void adopt_layout(th_array *output, const th_array *input)
@@ -147,16 +189,18 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     return TH_OK;
 }
 
+/* -- the call -- */
+
 /* The call itself: outputs, forward, node. */
 static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
                          th_body **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
-    const bool recording = th_record_wanted(ctx, op, n, inputs);
+    const bool recording = wants_recording(ctx, op, n, inputs);
     if (ctx->error)
         return ctx->error;
-    const uint32_t saved = recording ? th_record_saves(op, n, inputs) : 0;
+    const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
     if (recording && th_early_offer(frame, n, inputs) != TH_OK)

@@ -1,12 +1,10 @@
 /* A call that its shape rule has described: its frame, its plan, and running it. */
 #include <stddef.h>
-#include <string.h>
 
 #include "autograd/frame.h"
 #include "autograd/profile.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
-#include "tensor/shape.h"
 
 /* -- frames -- */
 

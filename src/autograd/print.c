@@ -5,7 +5,6 @@
 #include "autograd/frame.h"
 #include "autograd/gradient.h"
 #include "tensor/checked.h"
-#include "tensor/elementwise.h"
 #include "tensor/format.h"
 
 enum { TH_LINE_TEXT = 512 };

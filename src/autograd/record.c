@@ -1,47 +1,8 @@
-/* Recording a call: whether it is, what of its operands is saved, where the gradients of its outputs will lie, and the
- * node that says so. */
+/* Recording a call: where the gradients of its outputs will lie, and the node, which holds what is saved. */
 #include <string.h>
 
 #include "autograd/frame.h"
-#include "autograd/gradient.h"
-
-/* -- what is recorded, and what is saved -- */
-
-static bool differentiable(const th_op *op)
-{
-    return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
-}
-
-/* Without a backward no gradient reaches an input to which the output's does not pass. */
-static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
-{
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
-            th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
-                    "input %d requires a gradient, which does not pass to it, and there is no backward", i);
-            return false;
-        }
-    return true;
-}
-
-bool th_record_wanted(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
-{
-    if (ctx->no_grad_depth > 0 || !differentiable(op))
-        return false;
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient)
-            return op->backward || op->identity_gradients == 0 || reaches_all(ctx, op, n, inputs);
-    return false;
-}
-
-uint32_t th_record_saves(const th_op *op, int n, th_body *const *inputs)
-{
-    uint32_t bits = op->saves;
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient)
-            bits |= op->saves_for[op->n_inputs == TH_ANY_INPUTS ? 0 : i];
-    return bits;
-}
+#include "tensor/place.h"
 
 /* -- places of gradients -- */
 

@@ -1,6 +1,5 @@
 /* Tracing: the first value or gradient of a step that is not finite, with what led to it. */
 #include <math.h>
-#include <string.h>
 
 #include "autograd/frame.h"
 #include "tensor/convert.h"

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "checker/checker.h"
+#include "kernels/sizes.h"
 #include "tensor/format.h"
 
 void th_checker_say(th_gradient_report *report, const char *format, ...)
@@ -18,10 +18,7 @@ void th_checker_say(th_gradient_report *report, const char *format, ...)
 static th_shape index_of(const th_body *t, int64_t element)
 {
     th_shape index = {.ndim = t->ndim};
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        index.size[d] = element % t->size[d];
-        element /= t->size[d];
-    }
+    th_index_at(t->ndim, t->size, element, index.size);
     return index;
 }
 

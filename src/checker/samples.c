@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "autograd/tape.h"
 #include "tensor/splitmix.h"

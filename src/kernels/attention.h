@@ -3,8 +3,8 @@
  *     o = dropout(softmax(scale q kᵀ + mask)) v
  *
  * computed in tiles, a block of queries against a block of keys (Rabe & Staats 2021, Dao et al. 2022), so that nothing
- * of size T x S is ever stored. The forward keeps o and the log-sum-exp of each row; the backward computes the scores
- * again. Nothing here checks, allocates or fails. Letters: N leading dimensions (an index is one head of one example),
+ * of size T x S is ever stored. The forward keeps o and the log-sum-exp of each row; the backward recomputes the
+ * scores. Nothing here checks, allocates or fails. Letters: N leading dimensions (an index is one head of one example),
  * T queries, S keys, D width of queries and keys, Dv width of values.
  *
  * What comes out depends on no number of threads, no batch, no instruction set with fused multiply-add, and not in one

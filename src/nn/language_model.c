@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "nn/module.h"
-#include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"
 #include "tensor/context.h"

@@ -3,7 +3,6 @@
 
 #include "nn/module.h"
 #include "tapehead/layers.h"
-#include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/tensor.h"

@@ -1,7 +1,6 @@
 /* A module's forward: a scope, and the mode that it runs in. */
 #include "autograd/tape.h"
 #include "nn/module.h"
-#include "tapehead/tape.h"
 #include "tensor/context.h"
 #include "tensor/tensor.h"
 

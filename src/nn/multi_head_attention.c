@@ -2,7 +2,6 @@
  * middle. What attention computes and hides, fused or composed, is that operation's matter. */
 #include "nn/module.h"
 #include "tapehead/layers.h"
-#include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/tensor.h"

@@ -2,7 +2,6 @@
  * This file: shape rule, value, gradient, samples. The formulas, and what a row costs: class_loss.h. */
 #include "ops/shared/class_loss.h"
 #include "tensor/convert.h"
-#include "tensor/elementwise.h"
 
 enum { LOGITS, TARGETS };
 enum { LOSS, KEPT };

@@ -42,13 +42,6 @@ const th_op th_op_layer_norm = {
     .value = "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
     .gradient = "dx = r (g - mean(g) - h mean(g h)), g = dy * weight, h = (x - mean(x)) r; dweight = sum dy * h; dbias "
                 "= sum dy",
-    .n_inputs = 3,
-    .optional = TH_SAVE_INPUT(TH_NORM_WEIGHT) | TH_SAVE_INPUT(TH_NORM_BIAS),
-    .n_outputs = 2,
-    .attributes_size = sizeof(th_norm_attributes),
-    .flags = TH_OP_RECOMPUTE,
-    .saves = TH_SAVE_INPUT(TH_NORM_X) | TH_SAVE_OUTPUT(1),
-    .saves_for = {[TH_NORM_X] = TH_SAVE_INPUT(TH_NORM_WEIGHT)},
     .shape = layer_norm_shape,
     NORM(.forward = ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = ROWS_KERNEL(layer_norm_backward),
          .backward_cost = 6),

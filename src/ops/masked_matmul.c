@@ -24,20 +24,18 @@ static bool mask_is_left(const th_call *call)
 
 static th_status masked_matmul_shape(th_call *call)
 {
-    const th_array *a = &call->input[A], *b = &call->input[B], *keep = &call->input[KEEP];
+    const th_array *a = &call->input[A], *keep = &call->input[KEEP];
     const int32_t side = ((const masked_matmul_attributes *)call->attributes)->side;
-    if (th_call_floating(call, A) || th_call_floating(call, B) || th_call_same_type(call) || th_call_bool(call, KEEP))
-        return TH_ERROR_TYPE;
-    if (side != TH_MASK_RESULT && side != TH_MASK_LEFT)
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "%d is no side for a mask", (int)side);
-    if (a->ndim < 2 || b->ndim < 2)
-        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need two dimensions: a is %s, b is %s", TH_TEXT(a),
-                            TH_TEXT(b));
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
     int ndim;
-    if (th_product_shape(call, &ndim, size, letters))
-        return TH_ERROR_SHAPE;
+    const th_status status = th_product_shape(call, 2, &ndim, size, letters);
+    if (status)
+        return status;
+    if (th_call_bool(call, KEEP))
+        return TH_ERROR_TYPE;
+    if (side != TH_MASK_RESULT && side != TH_MASK_LEFT)
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "%d is no side for a mask", (int)side);
     if (side == TH_MASK_LEFT && !th_broadcasts_to(keep->ndim, keep->size, a->ndim, a->size))
         return th_call_fail(call, TH_ERROR_SHAPE, "keep, %s, does not broadcast to a, %s", TH_TEXT(keep), TH_TEXT(a));
     if (side == TH_MASK_RESULT && !th_broadcasts_to(keep->ndim, keep->size, ndim, size))

@@ -7,19 +7,13 @@
 
 static th_status matmul_shape(th_call *call)
 {
-    const th_array *a = &call->input[0], *b = &call->input[1];
-    if (th_call_floating(call, 0) || th_call_floating(call, 1) || th_call_same_type(call))
-        return TH_ERROR_TYPE;
-    if (a->ndim == 0 || b->ndim == 0)
-        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need a dimension: a is %s, b is %s", TH_TEXT(a),
-                            TH_TEXT(b));
     int64_t size[TH_MAX_DIMS];
     char letters[TH_MAX_DIMS + 1];
     int ndim;
-    if (th_product_shape(call, &ndim, size, letters))
-        return TH_ERROR_SHAPE;
-    th_call_output(call, 0, a->dtype, ndim, size, letters);
-    return TH_OK;
+    const th_status status = th_product_shape(call, 1, &ndim, size, letters);
+    if (!status)
+        th_call_output(call, 0, call->input[0].dtype, ndim, size, letters);
+    return status;
 }
 
 /* An axis of one element more, before axis `at`. */

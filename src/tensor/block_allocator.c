@@ -2,7 +2,6 @@
 #include "tensor/block_allocator.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "tensor/splitmix.h"
 

@@ -5,7 +5,6 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/nest.h"
-#include "tensor/tensor.h"
 
 enum {
     TILE_ROWS = 16,  /* a transposition goes tile by tile: so many elements share a cache line of the source, */

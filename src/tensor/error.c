@@ -1,6 +1,5 @@
 /* The first error of a context, and the source locations that go into it. Nothing here prints. */
 #include <stdarg.h>
-#include <string.h>
 
 #include "tensor/format.h"
 #include "tensor/tensor.h"

@@ -1,5 +1,4 @@
 /* Every byte that a context takes goes through here: aligned, counted, limited. */
-#include <stdlib.h>
 
 #include "tensor/context.h"
 

@@ -1,11 +1,10 @@
 /* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarised.
- * Written as a stream: nothing is allocated, and the shown numbers are visited twice, once to find the widths. */
+ * Written as a stream: nothing is allocated, and what is shown is gone through twice, once to find the widths. */
 #include <math.h>
 #include <string.h>
 
 #include "tensor/convert.h"
 #include "tensor/decimal.h"
-#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 enum { WORD = 160 };
@@ -61,9 +60,9 @@ static void emit_repeated(printer *p, char c, int64_t n)
         emit(p, &c, 1);
 }
 
-/* -- visiting what is shown -- */
+/* -- walking over what is shown -- */
 
-typedef void element_visitor(format *f, const void *element);
+typedef void element_task(format *f, const void *element);
 
 static int64_t shown_after(const printer *p, int axis, int64_t i)
 {
@@ -76,14 +75,14 @@ static const char *element_at(const printer *p, const char *data, int axis, int6
     return data + i * p->t->stride[axis] * (int64_t)th_dtype_size(p->t->dtype);
 }
 
-static void each_shown(printer *p, int axis, const char *data, element_visitor *visitor)
+static void each_shown(printer *p, int axis, const char *data, element_task *task)
 {
     if (axis == p->t->ndim) {
-        visitor(&p->format, data);
+        task(&p->format, data);
         return;
     }
     for (int64_t i = 0; i < p->t->size[axis]; i = shown_after(p, axis, i))
-        each_shown(p, axis + 1, element_at(p, data, axis, i), visitor);
+        each_shown(p, axis + 1, element_at(p, data, axis, i), task);
 }
 
 /* -- numbers -- */

@@ -1,9 +1,8 @@
 /* Sums over any axes of any layout, in stages. A stage removes or shortens one reduced dimension: rows (the reduced
  * dimension lies innermost in memory) in blocks of ROW_BLOCK elements over 16 virtual lanes, columns in blocks of
  * COLUMN_BLOCK rows added one after another. The partial sums of blocks are the next stage's source. Blocks are cut by
- * size alone, so that the bits do not depend on the number of threads. */
-#include <string.h>
-
+ * size alone, so that the bits do not depend on the number of threads. These are no walks of a th_nest: which dimension
+ * a task goes along, and which of the others it leaves out, changes from stage to stage. */
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
 #include "tensor/nest.h"

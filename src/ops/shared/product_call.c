@@ -7,9 +7,14 @@
 
 /* -- shapes -- */
 
-th_status th_product_shape(th_call *call, int *ndim, int64_t *size, char *letters)
+th_status th_product_shape(th_call *call, int least, int *ndim, int64_t *size, char *letters)
 {
     const th_array *a = &call->input[0], *b = &call->input[1];
+    if (th_call_floating(call, 0) || th_call_floating(call, 1) || th_call_same_type(call))
+        return TH_ERROR_TYPE;
+    if (a->ndim < least || b->ndim < least)
+        return th_call_fail(call, TH_ERROR_SHAPE, "both operands need %s: a is %s, b is %s",
+                            least == 1 ? "a dimension" : "two dimensions", TH_TEXT(a), TH_TEXT(b));
     const int64_t inner = b->size[b->ndim > 1 ? b->ndim - 2 : 0];
     if (a->size[a->ndim - 1] != inner)
         return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s", TH_TEXT(a), TH_TEXT(b));
