@@ -304,7 +304,7 @@ static bool is_plain_view(const th_node *node)
     return (node->op->flags & TH_OP_VIEW) && !node->op->identity_gradients && !node->repeats;
 }
 
-static th_status visit_node(th_pass *pass, th_node *node)
+static th_status walk_node(th_pass *pass, th_node *node)
 {
     th_context *ctx = pass->ctx;
     const bool used_up = node->wanted && !pass->options->keep_tape;
@@ -332,7 +332,7 @@ static th_status walk(th_pass *pass)
 {
     for (int64_t i = pass->last; i >= pass->lowest; i--) {
         th_node *node = th_node_at(pass->ctx->tape, i);
-        const th_status status = visit_node(pass, node);
+        const th_status status = walk_node(pass, node);
         if (node->recomputed) { /* its own backward has been, and the value is used up */
             node->recomputed = false;
             th_storage_drop(pass->ctx, th_node_output(node, 0)->tensor->storage);

@@ -40,10 +40,11 @@ static void masked_softmax_plan(const th_call *c, bool backward, void *plan)
     masked_softmax_rows *p = plan;
     th_call of_rows = *c;
     th_array gradient = c->output[0];
+    bool add = false;
     if (sums(c, backward)) {
         p->gradient = th_plan_scratch(c, th_array_numel(&gradient), th_dtype_size(gradient.dtype));
         of_rows.input_gradient = &gradient;
-        of_rows.add = &(bool){false};
+        of_rows.add = &add;
     }
     th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
     p->rows.place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, &p->rows), 1);
