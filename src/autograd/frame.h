@@ -25,7 +25,7 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op);
 th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes);
 /* Runs the shape rule and checks what it declares. */
 th_status th_frame_shape(th_frame *frame);
-/* Whether a mask of TH_SAVE_INPUT bits names input i of an operation. */
+/* Whether a mask of TH_INPUT bits names input i of an operation. */
 static inline bool th_op_names(const th_op *op, uint32_t mask, int i)
 {
     return op->n_inputs == TH_ANY_INPUTS ? (mask & ((1u << TH_MAX_INPUTS) - 1)) != 0 : mask >> i & 1;
@@ -41,7 +41,7 @@ th_status th_frame_run(th_frame *frame, bool backward);
 /* A temporary of the step with the geometry of `like`, contiguous. NULL with TH_ERROR_MEMORY. */
 th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
 
-/* Writes the node of a call that has been run (autograd/record.c). saved: TH_SAVE_* bits of what its backward has to
+/* Writes the node of a call that has been run (autograd/record.c). saved: TH_INPUT and TH_OUTPUT bits of what its backward has to
  * find. */
 th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
                     uint32_t saved);
