@@ -103,7 +103,7 @@ static const th_op cube = {
     .gradient = "dx = 3 x² dy",
     .n_inputs = 1,
     .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD,
-    .saves = TH_SAVE_INPUT(0),
+    .saves = TH_INPUT(0),
     .shape = cube_shape,
     .forward = cube_forward,
     .backward = cube_backward,

@@ -42,54 +42,54 @@ static void nothing_at_all(th_op *op)
 }
 static void saves_a_second_input(th_op *op)
 {
-    op->saves = TH_SAVE_INPUT(1);
+    op->saves = TH_INPUT(1);
 }
 static void saves_a_ninth_input(th_op *op)
 {
-    op->saves = TH_SAVE_INPUT(9);
+    op->saves = TH_INPUT(9);
 }
 static void saves_a_second_output(th_op *op)
 {
-    op->saves = TH_SAVE_OUTPUT(1);
+    op->saves = TH_OUTPUT(1);
 }
 static void saves_for_a_second_input(th_op *op)
 {
-    op->saves_for[1] = TH_SAVE_INPUT(0);
+    op->saves_for[1] = TH_INPUT(0);
 }
 static void saves_for_with_a_missing_one(th_op *op)
 {
-    op->saves_for[0] = TH_SAVE_INPUT(3);
+    op->saves_for[0] = TH_INPUT(3);
 }
 static void optional_beyond(th_op *op)
 {
-    op->optional = TH_SAVE_INPUT(1);
+    op->optional = TH_INPUT(1);
 }
 static void passes_beyond(th_op *op)
 {
-    op->identity_gradients = TH_SAVE_INPUT(1);
+    op->identity_gradients = TH_INPUT(1);
 }
 static void early_beyond(th_op *op)
 {
-    op->early = TH_SAVE_INPUT(2);
+    op->early = TH_INPUT(2);
 }
 static void early_and_passing(th_op *op)
 {
-    op->early = op->identity_gradients = TH_SAVE_INPUT(0);
+    op->early = op->identity_gradients = TH_INPUT(0);
 }
 static void early_without_backward(th_op *op)
 {
-    op->early = TH_SAVE_INPUT(0);
+    op->early = TH_INPUT(0);
     op->backward = NULL;
 }
 static void early_of_two_outputs(th_op *op)
 {
-    op->early = TH_SAVE_INPUT(0);
+    op->early = TH_INPUT(0);
     op->n_outputs = 2;
     op->differentiable_outputs = 3;
 }
 static void early_and_broadcasts(th_op *op)
 {
-    op->early = TH_SAVE_INPUT(0);
+    op->early = TH_INPUT(0);
     op->flags = TH_OP_BROADCASTS;
 }
 static void differentiable_beyond(th_op *op)
@@ -140,7 +140,7 @@ static void a_view_with_two_outputs(th_op *op)
 static void an_optional_view(th_op *op)
 {
     *op = flip;
-    op->optional = TH_SAVE_INPUT(0);
+    op->optional = TH_INPUT(0);
 }
 static void a_cheap_view(th_op *op)
 {
@@ -431,7 +431,7 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op = square;
     op.flags = 0;
     op.shape = of_another_type;
-    op.identity_gradients = TH_SAVE_INPUT(0);
+    op.identity_gradients = TH_INPUT(0);
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_TYPE, "the types differ");
     op = energy;
@@ -450,7 +450,7 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     th_tensor *third = NULL;
     ck_assert_ptr_null(th_apply_n(&op, NULL, 1, &x, (th_tensor * *[]){NULL, &third}));
     expect_error(TH_ERROR_STATE, "output 2 is asked for or saved");
-    op.saves |= TH_SAVE_OUTPUT(1);
+    op.saves |= TH_OUTPUT(1);
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_STATE, "output 1 is asked for or saved");
 }
@@ -475,7 +475,7 @@ START_TEST(random_numbers_are_drawn_once)
 {
     const th_op noise = {.name = "noise",
                          .n_inputs = 1,
-                         .identity_gradients = TH_SAVE_INPUT(0),
+                         .identity_gradients = TH_INPUT(0),
                          .shape = noise_shape,
                          .forward = noise_forward,
                          .samples = square_samples};

@@ -67,8 +67,8 @@ static void dot_backward(const th_call *c)
 
 static const th_op dot = {.name = "dot",
                           .n_inputs = 2,
-                          .early = TH_SAVE_INPUT(1),
-                          .saves = TH_SAVE_INPUT(0) | TH_SAVE_INPUT(1),
+                          .early = TH_INPUT(1),
+                          .saves = TH_INPUT(0) | TH_INPUT(1),
                           .shape = dot_shape,
                           .forward = dot_forward,
                           .backward = dot_backward};
@@ -98,7 +98,7 @@ START_TEST(any_number_of_inputs_is_saved_and_contiguous)
     ck_assert_op(ctx, &product);
     th_op other = product; /* named for the gradient of each, by any of the bits */
     other.saves = 0;
-    other.saves_for[0] = TH_SAVE_INPUT(11);
+    other.saves_for[0] = TH_INPUT(11);
     ck_assert_op(ctx, &other);
     /* What was saved and changed is noticed beyond the eighth, too. */
     th_tensor *x[12];
@@ -159,8 +159,8 @@ static th_status first_given_shape(th_call *c)
 
 static const th_op total = {.name = "total",
                             .n_inputs = TH_ANY_INPUTS,
-                            .optional = TH_SAVE_INPUT(0),
-                            .identity_gradients = TH_SAVE_INPUT(0),
+                            .optional = TH_INPUT(0),
+                            .identity_gradients = TH_INPUT(0),
                             .shape = first_given_shape,
                             .forward = sum_forward,
                             .samples = product_samples};

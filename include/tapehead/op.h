@@ -117,10 +117,10 @@ TH_API void *th_call_scratch(const th_call *call, size_t place);
 TH_API int64_t th_array_numel(const th_array *array);
 TH_API bool th_array_contiguous(const th_array *array);
 
-/* What must be kept for backward, which finds data NULL in every other operand. In an operation of any number of inputs
- * all are alike: each TH_SAVE_INPUT bit names every one of them, in all masks of th_op. */
-#define TH_SAVE_INPUT(i) (1u << ((i) < 8 ? (i) : 7))
-#define TH_SAVE_OUTPUT(i) (1u << (8 + (i)))
+/* The bits of input i and output i in the masks of th_op. In an operation of any number of inputs all are alike: each
+ * TH_INPUT bit names every one of them. */
+#define TH_INPUT(i) (1u << ((i) <= TH_MAX_INPUTS - 1 ? (i) : TH_MAX_INPUTS - 1))
+#define TH_OUTPUT(i) (1u << (TH_MAX_INPUTS + (i)))
 
 enum {
     TH_OP_BROADCASTS = 1 << 0, /* inputs broadcast to output 0; each input gradient is handed out in the output's shape
@@ -180,19 +180,20 @@ typedef struct th_sample {
 
 struct th_op {
     const char *name;
-    const char *value, *gradient; /* the formulas as a person reads them */
-    int n_inputs;                 /* or TH_ANY_INPUTS */
-    uint32_t optional;            /* TH_SAVE_INPUT bits of inputs that may be NULL */
-    uint32_t early;               /* TH_SAVE_INPUT bits of inputs whose gradient forward can compute on the way, where
+    const char *value, *gradient;    /* the formulas as a person reads them */
+    int n_inputs;                    /* or TH_ANY_INPUTS */
+    uint32_t optional;               /* TH_INPUT bits of inputs that may be NULL */
+    uint32_t early;                  /* TH_INPUT bits of inputs whose gradient forward can compute on the way, where
                                      backward would have to recompute the values: when all those wanted have
                                      empty, contiguous memory, and no other input but those with identity gradients
                                      requires one, recording hands it to forward as input_gradient. One differentiable
                                      output, of one element. Otherwise backward computes them as usual */
-    int n_outputs;                /* 0 counts as 1 */
+    int n_outputs;                   /* 0 counts as 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0: output 0 alone */
     size_t attributes_size;
-    uint32_t flags;                    /* TH_OP_* */
-    uint32_t saves;                    /* TH_SAVE_* bits that every backward reads */
+    uint32_t flags; /* TH_OP_* */
+    /* what is kept for backward, which finds data NULL in every other operand: TH_INPUT and TH_OUTPUT bits */
+    uint32_t saves;                    /* what every backward reads */
     uint32_t saves_for[TH_MAX_INPUTS]; /* what the gradient of input i reads besides (any number of inputs: entry 0
                                           counts for all) */
     /* inputs whose gradient is output gradient 0 itself, summed where they broadcast to it: the driver hands it on,

@@ -131,7 +131,7 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     if ((op->flags & TH_OP_ANY_LAYOUT) && frame->call.input[0].given)
         adopt_layout(&frame->output[0], &frame->call.input[0]);
     for (int i = 0; i < frame->call.n_outputs; i++) {
-        const bool asked = i == 0 || (extra && extra[i - 1]) || (recording && (saved & TH_SAVE_OUTPUT(i)));
+        const bool asked = i == 0 || (extra && extra[i - 1]) || (recording && (saved & TH_OUTPUT(i)));
         if (!asked)
             continue;
         if (!(frame->declared & (1u << i)))

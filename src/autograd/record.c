@@ -193,7 +193,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *input
             continue;
         if (recompute && i == 0)
             t->storage->producer = index;
-        if (saved & TH_SAVE_OUTPUT(i))
+        if (saved & TH_OUTPUT(i))
             save_operand(ctx, node, &operand[n + i]);
     }
     return TH_OK;

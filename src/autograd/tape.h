@@ -108,7 +108,7 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op);
 th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes);
 /* Runs the shape rule and checks what it declares. */
 th_status th_frame_shape(th_frame *frame);
-/* Whether a mask of TH_SAVE_INPUT bits names input i of an operation. */
+/* Whether a mask of TH_INPUT bits names input i of an operation. */
 static inline bool th_op_names(const th_op *op, uint32_t mask, int i)
 {
     return op->n_inputs == TH_ANY_INPUTS ? (mask & ((1u << TH_MAX_INPUTS) - 1)) != 0 : mask >> i & 1;

@@ -115,7 +115,7 @@ const th_op th_op_embedding = {
     .value = "y = table[indices]",
     .gradient = "dtable[indices] += dy",
     .n_inputs = 2,
-    .saves = TH_SAVE_INPUT(1),
+    .saves = TH_INPUT(1),
     .shape = embedding_shape,
     .forward = embedding_forward,
     .backward = embedding_backward,

@@ -55,7 +55,7 @@ const th_op th_op_expand = {
     .n_inputs = 1,
     .attributes_size = sizeof(expand_attributes),
     .flags = TH_OP_VIEW | TH_OP_BROADCASTS,
-    .identity_gradients = TH_SAVE_INPUT(0),
+    .identity_gradients = TH_INPUT(0),
     .shape = expand_shape,
     .samples = expand_samples,
 };

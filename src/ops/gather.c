@@ -154,7 +154,7 @@ const th_op th_op_gather = {
     .gradient = "dx[.., index[.., j, ..], ..] += dy[.., j, ..]",
     .n_inputs = 2,
     .attributes_size = sizeof(gather_attributes),
-    .saves = TH_SAVE_INPUT(1),
+    .saves = TH_INPUT(1),
     .shape = gather_shape,
     .forward = gather_forward,
     .backward = gather_backward,

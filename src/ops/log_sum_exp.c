@@ -12,7 +12,7 @@ const th_op th_op_log_sum_exp = {
     .gradient = "dx_j = dy * exp(x_j - y)",
     .n_inputs = 1,
     .attributes_size = sizeof(th_reduction),
-    .saves = TH_SAVE_INPUT(0) | TH_SAVE_OUTPUT(0),
+    .saves = TH_INPUT(0) | TH_OUTPUT(0),
     .shape = th_reduction_shape,
     ROWS(.forward = ROWS_KERNEL(log_sum_exp), .forward_cost = 8, .backward = ROWS_KERNEL(log_sum_exp_backward),
          .backward_cost = 8, .reduces = true),

@@ -124,7 +124,7 @@ const th_op th_op_matmul = {
     .value = "c = a b",
     .gradient = "da = dc bᵀ, db = aᵀ dc",
     .n_inputs = 2,
-    .saves_for = {TH_SAVE_INPUT(1), TH_SAVE_INPUT(0)},
+    .saves_for = {TH_INPUT(1), TH_INPUT(0)},
     .shape = matmul_shape,
     .forward = matmul_forward,
     .backward = matmul_backward,

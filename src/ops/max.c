@@ -19,7 +19,7 @@ const th_op th_op_max = {
     .gradient = "dx_j = dy / k where x_j = y (k of them), else 0",
     .n_inputs = 1,
     .attributes_size = sizeof(th_reduction),
-    .saves = TH_SAVE_INPUT(0) | TH_SAVE_OUTPUT(0),
+    .saves = TH_INPUT(0) | TH_OUTPUT(0),
     .shape = max_shape,
     ROWS(.forward = ROWS_KERNEL(row_max), .forward_cost = 1, .backward = ROWS_KERNEL(row_max_backward),
          .backward_cost = 2, .reduces = true),

@@ -97,7 +97,7 @@ const th_op th_op_mse = {
     .value = "loss = mean((a - b)²)",
     .gradient = "da = dloss * 2 (a - b) / n; db = -da",
     .n_inputs = 2,
-    .saves = TH_SAVE_INPUT(0) | TH_SAVE_INPUT(1),
+    .saves = TH_INPUT(0) | TH_INPUT(1),
     .shape = mse_shape,
     .forward = mse_forward,
     .backward = mse_backward,

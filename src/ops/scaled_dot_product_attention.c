@@ -405,13 +405,12 @@ const th_op th_op_scaled_dot_product_attention = {
     .gradient =
         "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dQ = dS K scale, dK = dSᵀ Q scale, dmask = dS",
     .n_inputs = INPUTS,
-    .optional = TH_SAVE_INPUT(MASK) | TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE),
+    .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE),
     .n_outputs = OUTPUTS,
     .differentiable_outputs = 1u << O | 1u << LOG_SUM_EXP,
     .attributes_size = sizeof(attention_attributes),
-    .saves = TH_SAVE_INPUT(Q) | TH_SAVE_INPUT(K) | TH_SAVE_INPUT(V) | TH_SAVE_INPUT(MASK) |
-             TH_SAVE_INPUT(MASK + TH_MASK_KEEP) | TH_SAVE_INPUT(ADDITIVE) | TH_SAVE_OUTPUT(O) |
-             TH_SAVE_OUTPUT(LOG_SUM_EXP),
+    .saves = TH_INPUT(Q) | TH_INPUT(K) | TH_INPUT(V) | TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) |
+             TH_INPUT(ADDITIVE) | TH_OUTPUT(O) | TH_OUTPUT(LOG_SUM_EXP),
     .shape = attention_shape,
     .forward = attention_forward,
     .backward = attention_backward,

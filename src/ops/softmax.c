@@ -13,7 +13,7 @@ const th_op th_op_softmax = {
     .n_inputs = 1,
     .attributes_size = sizeof(th_axis),
     .flags = TH_OP_IN_PLACE,
-    .saves = TH_SAVE_OUTPUT(0),
+    .saves = TH_OUTPUT(0),
     .shape = th_axis_shape,
     ROWS(.forward = ROWS_KERNEL(softmax), .forward_cost = 8, .backward = ROWS_KERNEL(softmax_backward),
          .backward_cost = 3),

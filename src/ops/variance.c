@@ -12,7 +12,7 @@ const th_op th_op_variance = {
     .gradient = "dx_j = dy * 2 (x_j - mean(x)) / (n - correction)",
     .n_inputs = 1,
     .attributes_size = sizeof(th_reduction),
-    .saves = TH_SAVE_INPUT(0),
+    .saves = TH_INPUT(0),
     .shape = th_reduction_shape,
     ROWS(.forward = ROWS_KERNEL(row_variance), .forward_cost = 2, .backward = ROWS_KERNEL(row_variance_backward),
          .backward_cost = 2, .reduces = true, .parameters = offsetof(th_reduction, correction)),

@@ -39,7 +39,7 @@ const th_op th_op_where = {
     .shape = where_shape,
     MAPS(3, {{MAP(where, CONDITION, IF_TRUE, IF_FALSE)},
              {[IF_TRUE] = {MAP(hide, DY, CONDITION)}, [IF_FALSE] = {MAP(keep_unless, DY, CONDITION)}}}),
-    .saves = TH_SAVE_INPUT(CONDITION),
+    .saves = TH_INPUT(CONDITION),
     .flags = TH_OP_BROADCASTS | TH_OP_IN_PLACE,
     .samples = where_samples,
 };

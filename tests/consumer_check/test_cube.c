@@ -59,7 +59,7 @@ static const th_sample samples[] = {
 #define CUBE(its_backward)                                                                                             \
     {                                                                                                                  \
         .name = "cube", .value = "y = x^3", .gradient = "dx = 3 x^2 dy", .n_inputs = 1,                                \
-        .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD, .saves = TH_SAVE_INPUT(0), .shape = cube_shape,                  \
+        .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD, .saves = TH_INPUT(0), .shape = cube_shape,                       \
         .forward = cube_forward, .backward = its_backward, .samples = samples                                          \
     }
 static const th_op cube_op = CUBE(cube_backward), wrong_op = CUBE(wrong_backward);

@@ -64,7 +64,7 @@ const th_op &square()
         op.gradient = "dx = 2 x dy";
         op.n_inputs = 1;
         op.flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD;
-        op.saves = TH_SAVE_INPUT(0);
+        op.saves = TH_INPUT(0);
         op.shape = square_shape;
         op.forward = square_forward;
         op.backward = square_backward;

@@ -16,7 +16,7 @@
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
-/* What maps read: input i is i, as in TH_SAVE_INPUT(i), output 0 is 8, as in TH_SAVE_OUTPUT(0), its gradient 16. */
+/* What maps read: input i is i, as in TH_INPUT(i), output 0 is 8, as in TH_OUTPUT(0), its gradient 16. */
 enum { X = 0, A = 0, B = 1, Y = TH_MAX_INPUTS, DY = 2 * TH_MAX_INPUTS };
 
 enum { ELEMENTWISE = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE };

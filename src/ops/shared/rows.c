@@ -261,8 +261,8 @@ static void add_values(th_rows *rows, const th_array *array)
 void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t along)
 {
     const uint32_t saves = c->op->saves;
-    const th_array *x = if_given(&c->input[0], !backward || saves & TH_SAVE_INPUT(0)),
-                   *y = if_given(&c->output[0], !backward || saves & TH_SAVE_OUTPUT(0)),
+    const th_array *x = if_given(&c->input[0], !backward || saves & TH_INPUT(0)),
+                   *y = if_given(&c->output[0], !backward || saves & TH_OUTPUT(0)),
                    *dy = if_given(&c->output_gradient[0], backward), *dx = if_given(&c->input_gradient[0], backward),
                    *kept = c->n_outputs > 1 ? if_given(&c->output[1], true) : NULL;
     th_rows_init(rows, &c->input[0], along);
