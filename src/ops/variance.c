@@ -15,7 +15,7 @@ const th_op th_op_variance = {
     .saves = TH_INPUT(0),
     .shape = th_reduction_shape,
     ROWS(.forward = ROWS_KERNEL(row_variance), .forward_cost = 2, .backward = ROWS_KERNEL(row_variance_backward),
-         .backward_cost = 2, .reduces = true, .parameters = offsetof(th_reduction, correction)),
+         .backward_cost = 2, .reduces = true, .parameters_offset = offsetof(th_reduction, correction)),
     .samples = th_reduction_samples,
 };
 

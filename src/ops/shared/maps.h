@@ -69,8 +69,8 @@ void th_typed_maps_forward(const th_call *call);
     .n_inputs = (inputs), .forward = th_maps_forward, .backward = th_maps_backward,               \
     .kernel = &(const th_maps)__VA_ARGS__
 
-/* A th_map: {TH_MAP_OF(name, what it reads ...)}. What is no elementwise kernel, or reads another number of operands, does
- * not compile. */
+/* A th_map: {TH_MAP_OF(name, what it reads ...)}. What is no elementwise kernel, or reads another number of operands,
+ * does not compile. */
 #define TH_MAP_OF(name, ...)                                                                         \
     TH_MAP_PLACE(name),                                                                           \
     TH_COUNT_(__VA_ARGS__) + TH_HOLDS(TH_COUNT_(__VA_ARGS__) == th_##name##_sources,              \

@@ -297,7 +297,8 @@ void th_rows_compute(const th_rows *rows, const th_call *c, bool backward, const
 
 static const void *parameters_of(const th_call *c)
 {
-    return (const char *)c->attributes + ((const th_rows_operation *)c->op->kernel)->parameters;
+    const size_t offset = ((const th_rows_operation *)c->op->kernel)->parameters_offset;
+    return offset > 0 ? (const char *)c->attributes + offset : NULL;
 }
 
 void th_rows_forward(const th_call *c)

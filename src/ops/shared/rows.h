@@ -56,7 +56,7 @@ typedef struct th_rows_operation {
     size_t forward, backward;            /* ROWS_KERNEL(name) */
     int64_t forward_cost, backward_cost; /* of one element, in plain passes over it */
     bool reduces;                        /* y is one number a row; else it has x's shape */
-    size_t parameters;                   /* where in the attributes the kernels' parameters lie */
+    size_t parameters_offset;            /* of the kernels' parameters in the attributes; 0: none, they are NULL */
 } th_rows_operation;
 
 /* A kernel's entry in the table, which is another one for each element type and instruction set. */
