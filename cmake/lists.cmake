@@ -1,5 +1,6 @@
 # Lists that are made from the sources, so that they need no entry anywhere else: a kernel is a function defined as
-# `void TH_KERNEL(name)(...)` or `MAP_KERNEL(name, ...)` in src/kernels/vector, an operation a descriptor defined as `const th_op th_op_name = {` in
+# `void TH_KERNEL(name)(...)` in src/kernels/vector, or as `MAP_KERNEL(name, sources, numbers)` or `MAP_LOOP(...)`,
+# which a second list keeps with these numbers; an operation is a descriptor defined as `const th_op th_op_name = {` in
 # src/ops. They are read when CMake runs, which it does again by itself when one of these files changes.
 
 set(TAPEHEAD_LISTS ${tapehead_BINARY_DIR}/lists)

@@ -1,11 +1,12 @@
 /* The table of vector kernels: one per element type and instruction set, all with the same entries: the functions that
- * are defined as `void TH_KERNEL(name)(...)` or `MAP_KERNEL(name, ...)` in src/kernels/vector, from which the build
- * makes kernels.def. Operations never branch on an element type or an instruction set: they call
+ * are defined as `void TH_KERNEL(name)(...)`, `MAP_KERNEL(name, ...)` or `MAP_LOOP(name, ...)` in src/kernels/vector,
+ * from which the build makes kernels.def. Operations never branch on an element type or an instruction set: they call
  * th_kernels_for(machine, dtype)->name(...). */
 #ifndef TH_KERNELS_KERNELS_H
 #define TH_KERNELS_KERNELS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* What kernels work on, besides arrays; each is described in the header named. */
@@ -20,8 +21,8 @@ typedef struct th_key_range th_key_range;           /* visible.h */
 typedef struct th_visible_row th_visible_row;
 
 /* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as
- * another operand but not overlap it otherwise. parameters is a kernel's own struct, or NULL. A map always overwrites.
- */
+ * another operand but not overlap it otherwise. parameters are its numbers, doubles, or what the
+ * comment above it says. A map always overwrites. */
 typedef void th_map_kernel(int64_t n, void *const *operands, const void *parameters);
 
 typedef struct th_kernels {
@@ -29,6 +30,17 @@ typedef struct th_kernels {
 #include "kernels.def"
 #undef KERNEL
 } th_kernels;
+
+/* 0, and does not compile when the condition does not hold: for constant expressions. */
+#define TH_HOLDS(condition, sentence)                                                                                  \
+    (0 * sizeof(struct {                                                                                               \
+         _Static_assert(condition, sentence);                                                                          \
+         char c;                                                                                                       \
+     }))
+
+/* Where in a th_kernels, whichever one, the kernel of that name and type stands. */
+#define TH_KERNEL_PLACE(name, type, otherwise)                                                                         \
+    (offsetof(th_kernels, name) + TH_HOLDS(_Generic(((th_kernels *)0)->name, type * : 1, default : 0), otherwise))
 
 /* A zero of the floating type with elements of so many bytes, for kernels that spread one number. */
 static inline const void *th_zero(int64_t element)

@@ -6,10 +6,8 @@ const th_op th_op_abs = {
     .name = "abs",
     .value = "y = |x|",
     .gradient = "dx = dy * sign(x)",
-    .shape = th_shape_elementwise,
-    UNARY(abs, (abs_backward, DY, X)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, AWAY_FROM(0.05, 0))},
+    TH_UNARY(abs, (abs_backward, TH_DY, TH_X)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_AWAY_FROM(0.05, 0))},
 };
 
 th_tensor *(th_abs)(th_tensor *x)

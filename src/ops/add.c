@@ -5,10 +5,8 @@ const th_op th_op_add = {
     .name = "add",
     .value = "y = a + b",
     .gradient = "da = dy; db = dy",
-    .shape = th_shape_elementwise,
-    BINARY(add, (copy, DY), (copy, DY)),
-    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
-    .samples = (const th_sample[]){BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(-1, 1))},
+    TH_BINARY(add, (copy, TH_DY), (copy, TH_DY)),
+    .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_add)(th_tensor *a, th_tensor *b)

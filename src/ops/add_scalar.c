@@ -5,11 +5,8 @@ const th_op th_op_add_scalar = {
     .name = "add_scalar",
     .value = "y = x + number",
     .gradient = "dx = dy",
-    .attributes_size = sizeof(double), /* number */
-    .shape = th_shape_elementwise,
-    UNARY(add_scalar, (copy, DY)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(&(double){2.5}, BETWEEN(-1, 1))},
+    TH_UNARY(add_scalar, (copy, TH_DY)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(&(double){2.5}, TH_BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_add_scalar)(th_tensor *x, double number)

@@ -13,22 +13,13 @@ static th_status argmax_shape(th_call *c)
     return status;
 }
 
-static const th_rows_operation argmax_rows = {
-    .forward = ROWS_KERNEL(row_argmax),
-    .forward_cost = 2,
-    .reduces = true,
-};
-
 const th_op th_op_argmax = {
     .name = "argmax",
     .value = "y = the first j with x_j = max x",
     .n_inputs = 1,
     .attributes_size = sizeof(th_axis),
     .shape = argmax_shape,
-    .forward = th_rows_forward,
-    .kernel = &argmax_rows,
-    .plan_size = sizeof(th_rows),
-    .plan = th_rows_plan,
+    TH_ROWS_FORWARD(.forward = TH_ROWS_KERNEL(row_argmax), .forward_cost = 2, .reduces = true),
     .not_differentiable = "its values are indices",
     .samples = th_axis_samples,
 };

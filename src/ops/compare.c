@@ -19,10 +19,10 @@ static const th_sample compare_samples[] = {
      {{.shape = {2, {3, 4}}, .kind = TH_SAMPLE_INDEX, .high = 3},
       {.shape = {1, {4}}, .kind = TH_SAMPLE_INDEX, .high = 3}},
      0},
-    BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(-1, 1)),
+    TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1)),
 };
 
-#define COMPARISON(maps) TYPED_MAPS(2, maps), .shape = compare_shape, .samples = compare_samples
+#define COMPARISON(maps) TH_TYPED_MAPS(2, maps), .shape = compare_shape, .samples = compare_samples
 
 const th_op th_op_equal = {.name = "equal", .value = "y = a == b", COMPARISON(th_compare_equal)};
 const th_op th_op_not_equal = {.name = "not_equal", .value = "y = a != b", COMPARISON(th_compare_not_equal)};

@@ -6,10 +6,8 @@ const th_op th_op_cos = {
     .name = "cos",
     .value = "y = cos(x)",
     .gradient = "dx = -dy * sin(x)",
-    .shape = th_shape_elementwise,
-    UNARY(cos, (cos_backward, DY, X)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-6, 6))},
+    TH_UNARY(cos, (cos_backward, TH_DY, TH_X)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-6, 6))},
 };
 
 th_tensor *(th_cos)(th_tensor *x)

@@ -7,13 +7,11 @@ const th_op th_op_div = {
     .name = "div",
     .value = "y = a / b",
     .gradient = "da = dy / b; db = -dy * y / b",
-    .shape = th_shape_elementwise,
-    BINARY(div, (div, DY, B), (div_backward, DY, Y, B)),
-    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
+    TH_BINARY(div, (div, TH_DY, TH_B), (div_backward, TH_DY, TH_Y, TH_B)),
     .samples =
         (const th_sample[]){
-            {"negative divisor", NULL, 2, {{.shape = {1, {5}}}, {.shape = {1, {5}}, BETWEEN(-2, -0.5)}}, 0},
-            BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(0.5, 2))},
+            {"negative divisor", NULL, 2, {{.shape = {1, {5}}}, {.shape = {1, {5}}, TH_BETWEEN(-2, -0.5)}}, 0},
+            TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(0.5, 2))},
 };
 
 th_tensor *(th_div)(th_tensor *a, th_tensor *b)

@@ -6,10 +6,8 @@ const th_op th_op_exp = {
     .name = "exp",
     .value = "y = exp(x)",
     .gradient = "dx = dy * y",
-    .shape = th_shape_elementwise,
-    UNARY(exp, (mul, DY, Y)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-2, 2))},
+    TH_UNARY(exp, (mul, TH_DY, TH_Y)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-2, 2))},
 };
 
 th_tensor *(th_exp)(th_tensor *x)

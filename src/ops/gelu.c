@@ -7,10 +7,8 @@ const th_op th_op_gelu = {
     .name = "gelu",
     .value = "y = x * Φ(x)",
     .gradient = "dx = dy * (Φ(x) + x * φ(x))",
-    .shape = th_shape_elementwise,
-    UNARY(gelu, (gelu_backward, DY, X)),
-    .flags = ELEMENTWISE | TH_OP_RECOMPUTE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-3, 3))},
+    TH_UNARY_OF(th_shape_elementwise, TH_OP_RECOMPUTE, gelu, (gelu_backward, TH_DY, TH_X)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-3, 3))},
 };
 
 th_tensor *(th_gelu)(th_tensor *x)

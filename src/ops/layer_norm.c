@@ -43,8 +43,8 @@ const th_op th_op_layer_norm = {
     .gradient = "dx = r (g - mean(g) - h mean(g h)), g = dy * weight, h = (x - mean(x)) r; dweight = sum dy * h; dbias "
                 "= sum dy",
     .shape = layer_norm_shape,
-    NORM(.forward = ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = ROWS_KERNEL(layer_norm_backward),
-         .backward_cost = 6),
+    TH_NORM(.forward = TH_ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(layer_norm_backward),
+            .backward_cost = 6),
     .samples = layer_norm_samples,
 };
 

@@ -6,10 +6,8 @@ const th_op th_op_log = {
     .name = "log",
     .value = "y = log(x)",
     .gradient = "dx = dy / x",
-    .shape = th_shape_elementwise,
-    UNARY(log, (div, DY, X)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(0.2, 4))},
+    TH_UNARY(log, (div, TH_DY, TH_X)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 
 th_tensor *(th_log)(th_tensor *x)

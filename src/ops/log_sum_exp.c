@@ -14,8 +14,8 @@ const th_op th_op_log_sum_exp = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_INPUT(0) | TH_OUTPUT(0),
     .shape = th_reduction_shape,
-    ROWS(.forward = ROWS_KERNEL(log_sum_exp), .forward_cost = 8, .backward = ROWS_KERNEL(log_sum_exp_backward),
-         .backward_cost = 8, .reduces = true),
+    TH_ROWS(.forward = TH_ROWS_KERNEL(log_sum_exp), .forward_cost = 8, .backward = TH_ROWS_KERNEL(log_sum_exp_backward),
+            .backward_cost = 8, .reduces = true),
     .samples = th_reduction_samples,
 };
 

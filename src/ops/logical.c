@@ -14,22 +14,22 @@ static th_status logical_shape(th_call *c)
 
 #define LOGICAL .kind = TH_SAMPLE_BOOL
 
-static const th_sample unary_samples[] = {UNARY_SAMPLES(NULL, LOGICAL)};
-static const th_sample binary_samples[] = {BINARY_SAMPLES(LOGICAL, LOGICAL)};
+static const th_sample unary_samples[] = {TH_UNARY_SAMPLES(NULL, LOGICAL)};
+static const th_sample binary_samples[] = {TH_BINARY_SAMPLES(LOGICAL, LOGICAL)};
 
 const th_op th_op_logical_and = {.name = "logical_and",
                                  .value = "y = a and b",
-                                 TYPED_MAPS(2, th_logical_and_maps),
+                                 TH_TYPED_MAPS(2, th_logical_and_maps),
                                  .shape = logical_shape,
                                  .samples = binary_samples};
 const th_op th_op_logical_or = {.name = "logical_or",
                                 .value = "y = a or b",
-                                TYPED_MAPS(2, th_logical_or_maps),
+                                TH_TYPED_MAPS(2, th_logical_or_maps),
                                 .shape = logical_shape,
                                 .samples = binary_samples};
 const th_op th_op_logical_not = {.name = "logical_not",
                                  .value = "y = not a",
-                                 TYPED_MAPS(1, th_logical_not_maps),
+                                 TH_TYPED_MAPS(1, th_logical_not_maps),
                                  .shape = logical_shape,
                                  .samples = unary_samples};
 

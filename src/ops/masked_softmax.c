@@ -186,7 +186,7 @@ const th_op th_op_masked_softmax = {
     .backward = masked_softmax_backward,
     .plan = masked_softmax_plan,
     .plan_size = sizeof(masked_softmax_rows),
-    .kernel = &(const th_rows_operation){.backward = ROWS_KERNEL(masked_softmax_backward), .backward_cost = 3},
+    .kernel = &(const th_rows_operation){.backward = TH_ROWS_KERNEL(masked_softmax_backward), .backward_cost = 3},
     .samples = masked_softmax_samples,
 };
 

@@ -21,8 +21,8 @@ const th_op th_op_max = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_INPUT(0) | TH_OUTPUT(0),
     .shape = max_shape,
-    ROWS(.forward = ROWS_KERNEL(row_max), .forward_cost = 1, .backward = ROWS_KERNEL(row_max_backward),
-         .backward_cost = 2, .reduces = true),
+    TH_ROWS(.forward = TH_ROWS_KERNEL(row_max), .forward_cost = 1, .backward = TH_ROWS_KERNEL(row_max_backward),
+            .backward_cost = 2, .reduces = true),
     .samples = th_reduction_samples,
 };
 

@@ -7,10 +7,8 @@ const th_op th_op_maximum = {
     .name = "maximum",
     .value = "y = max(a, b)",
     .gradient = "da = dy where a > b, dy / 2 where a = b, else 0; db likewise",
-    .shape = th_shape_elementwise,
-    BINARY(maximum, (maximum_backward, DY, A, B), (maximum_backward, DY, B, A)),
-    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
-    .samples = (const th_sample[]){BINARY_SAMPLES(AWAY_FROM(0.5, 0), BETWEEN(-0.4, 0.4))},
+    TH_BINARY(maximum, (maximum_backward, TH_DY, TH_A, TH_B), (maximum_backward, TH_DY, TH_B, TH_A)),
+    .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_AWAY_FROM(0.5, 0), TH_BETWEEN(-0.4, 0.4))},
 };
 
 th_tensor *(th_maximum)(th_tensor *a, th_tensor *b)

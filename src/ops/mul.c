@@ -6,10 +6,8 @@ const th_op th_op_mul = {
     .name = "mul",
     .value = "y = a * b",
     .gradient = "da = dy * b; db = dy * a",
-    .shape = th_shape_elementwise,
-    BINARY(mul, (mul, DY, B), (mul, DY, A)),
-    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
-    .samples = (const th_sample[]){BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(-1, 1))},
+    TH_BINARY(mul, (mul, TH_DY, TH_B), (mul, TH_DY, TH_A)),
+    .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_mul)(th_tensor *a, th_tensor *b)

@@ -6,10 +6,8 @@ const th_op th_op_neg = {
     .name = "neg",
     .value = "y = -x",
     .gradient = "dx = -dy",
-    .shape = th_shape_elementwise,
-    UNARY(neg, (neg, DY)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-1, 1))},
+    TH_UNARY(neg, (neg, TH_DY)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_neg)(th_tensor *x)

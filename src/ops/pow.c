@@ -7,10 +7,8 @@ const th_op th_op_pow = {
     .name = "pow",
     .value = "y = a^b",
     .gradient = "da = dy * b * a^(b - 1); db = dy * y * log(a)",
-    .shape = th_shape_elementwise,
-    BINARY(pow, (pow_backward_base, DY, A, B), (pow_backward_exponent, DY, A, B, Y)),
-    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
-    .samples = (const th_sample[]){BINARY_SAMPLES(BETWEEN(0.3, 2), BETWEEN(-2, 2))},
+    TH_BINARY(pow, (pow_backward_base, TH_DY, TH_A, TH_B), (pow_backward_exponent, TH_DY, TH_A, TH_B, TH_Y)),
+    .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(0.3, 2), TH_BETWEEN(-2, 2))},
 };
 
 th_tensor *(th_pow)(th_tensor *a, th_tensor *b)

@@ -7,16 +7,13 @@ const th_op th_op_pow_scalar = {
     .name = "pow_scalar",
     .value = "y = x^exponent",
     .gradient = "dx = dy * exponent * x^(exponent - 1)",
-    .attributes_size = sizeof(double), /* exponent */
-    .shape = th_shape_elementwise,
-    UNARY(pow_scalar, (pow_scalar_backward, DY, X)),
-    .flags = ELEMENTWISE,
+    TH_UNARY(pow_scalar, (pow_scalar_backward, TH_DY, TH_X)),
     .samples =
-        (const th_sample[]){{"reciprocal root", &(double){-0.5}, 1, {{.shape = {3, {2, 3, 7}}, BETWEEN(0.3, 2)}}, 0},
+        (const th_sample[]){{"reciprocal root", &(double){-0.5}, 1, {{.shape = {3, {2, 3, 7}}, TH_BETWEEN(0.3, 2)}}, 0},
                             {"square", &(double){2}, 1, {{.shape = {2, {3, 5}}}}, 0},
                             {"cube of either sign", &(double){3}, 1, {{.shape = {1, {6}}}}, 0},
                             {"zero", &(double){0}, 1, {{.shape = {1, {6}}}}, 0},
-                            UNARY_SAMPLES(&(double){1.7}, BETWEEN(0.3, 2))},
+                            TH_UNARY_SAMPLES(&(double){1.7}, TH_BETWEEN(0.3, 2))},
 };
 
 th_tensor *(th_pow_scalar)(th_tensor *x, double exponent)

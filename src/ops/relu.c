@@ -6,10 +6,8 @@ const th_op th_op_relu = {
     .name = "relu",
     .value = "y = max(x, 0)",
     .gradient = "dx = dy where y > 0, else 0",
-    .shape = th_shape_elementwise,
-    UNARY(relu, (relu_backward, DY, Y)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, AWAY_FROM(0.05, 0))},
+    TH_UNARY(relu, (relu_backward, TH_DY, TH_Y)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_AWAY_FROM(0.05, 0))},
 };
 
 th_tensor *(th_relu)(th_tensor *x)

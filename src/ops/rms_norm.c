@@ -32,8 +32,8 @@ const th_op th_op_rms_norm = {
     .value = "y = x / sqrt(mean(x²) + eps) * weight",
     .gradient = "dx = r (g - h mean(g h)), g = dy * weight, h = x r; dweight = sum dy * h",
     .shape = rms_norm_shape,
-    NORM(.forward = ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = ROWS_KERNEL(rms_norm_backward),
-         .backward_cost = 6),
+    TH_NORM(.forward = TH_ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(rms_norm_backward),
+            .backward_cost = 6),
     .samples = rms_norm_samples,
 };
 

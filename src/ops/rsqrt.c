@@ -6,10 +6,8 @@ const th_op th_op_rsqrt = {
     .name = "rsqrt",
     .value = "y = 1 / sqrt(x)",
     .gradient = "dx = -dy * y³ / 2",
-    .shape = th_shape_elementwise,
-    UNARY(rsqrt, (rsqrt_backward, DY, Y)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(0.2, 4))},
+    TH_UNARY(rsqrt, (rsqrt_backward, TH_DY, TH_Y)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 
 th_tensor *(th_rsqrt)(th_tensor *x)

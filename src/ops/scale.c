@@ -6,12 +6,9 @@ const th_op th_op_scale = {
     .name = "scale",
     .value = "y = x * factor",
     .gradient = "dx = dy * factor",
-    .attributes_size = sizeof(double), /* factor */
-    .shape = th_shape_elementwise,
-    UNARY(scale, (scale, DY)),
-    .flags = ELEMENTWISE,
+    TH_UNARY(scale, (scale, TH_DY)),
     .samples = (const th_sample[]){{"negative", &(double){-0.3}, 1, {{.shape = {3, {2, 3, 7}}}}, 0},
-                                   UNARY_SAMPLES(&(double){2.5}, BETWEEN(-1, 1))},
+                                   TH_UNARY_SAMPLES(&(double){2.5}, TH_BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_scale)(th_tensor *x, double factor)

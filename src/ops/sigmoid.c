@@ -7,10 +7,8 @@ const th_op th_op_sigmoid = {
     .name = "sigmoid",
     .value = "y = 1 / (1 + exp(-x))",
     .gradient = "dx = dy * y * (1 - y)",
-    .shape = th_shape_elementwise,
-    UNARY(sigmoid, (sigmoid_backward, DY, Y)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-4, 4))},
+    TH_UNARY(sigmoid, (sigmoid_backward, TH_DY, TH_Y)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-4, 4))},
 };
 
 th_tensor *(th_sigmoid)(th_tensor *x)

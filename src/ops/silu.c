@@ -7,10 +7,8 @@ const th_op th_op_silu = {
     .name = "silu",
     .value = "y = x * sigmoid(x)",
     .gradient = "dx = dy * (s + x * s * (1 - s)), s = sigmoid(x)",
-    .shape = th_shape_elementwise,
-    UNARY(silu, (silu_backward, DY, X)),
-    .flags = ELEMENTWISE | TH_OP_RECOMPUTE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-4, 4))},
+    TH_UNARY_OF(th_shape_elementwise, TH_OP_RECOMPUTE, silu, (silu_backward, TH_DY, TH_X)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-4, 4))},
 };
 
 th_tensor *(th_silu)(th_tensor *x)

@@ -6,10 +6,8 @@ const th_op th_op_sin = {
     .name = "sin",
     .value = "y = sin(x)",
     .gradient = "dx = dy * cos(x)",
-    .shape = th_shape_elementwise,
-    UNARY(sin, (sin_backward, DY, X)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-6, 6))},
+    TH_UNARY(sin, (sin_backward, TH_DY, TH_X)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-6, 6))},
 };
 
 th_tensor *(th_sin)(th_tensor *x)

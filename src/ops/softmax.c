@@ -15,8 +15,8 @@ const th_op th_op_softmax = {
     .flags = TH_OP_IN_PLACE,
     .saves = TH_OUTPUT(0),
     .shape = th_axis_shape,
-    ROWS(.forward = ROWS_KERNEL(softmax), .forward_cost = 8, .backward = ROWS_KERNEL(softmax_backward),
-         .backward_cost = 3),
+    TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), .forward_cost = 8, .backward = TH_ROWS_KERNEL(softmax_backward),
+            .backward_cost = 3),
     .samples = th_axis_samples,
 };
 

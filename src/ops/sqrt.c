@@ -6,10 +6,8 @@ const th_op th_op_sqrt = {
     .name = "sqrt",
     .value = "y = sqrt(x)",
     .gradient = "dx = dy / (2 y)",
-    .shape = th_shape_elementwise,
-    UNARY(sqrt, (sqrt_backward, DY, Y)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(0.2, 4))},
+    TH_UNARY(sqrt, (sqrt_backward, TH_DY, TH_Y)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 
 th_tensor *(th_sqrt)(th_tensor *x)

@@ -6,10 +6,8 @@ const th_op th_op_sub = {
     .name = "sub",
     .value = "y = a - b",
     .gradient = "da = dy; db = -dy",
-    .shape = th_shape_elementwise,
-    BINARY(sub, (copy, DY), (neg, DY)),
-    .flags = ELEMENTWISE | TH_OP_BROADCASTS,
-    .samples = (const th_sample[]){BINARY_SAMPLES(BETWEEN(-1, 1), BETWEEN(-1, 1))},
+    TH_BINARY(sub, (copy, TH_DY), (neg, TH_DY)),
+    .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 
 th_tensor *(th_sub)(th_tensor *a, th_tensor *b)

@@ -6,10 +6,8 @@ const th_op th_op_tanh = {
     .name = "tanh",
     .value = "y = tanh(x)",
     .gradient = "dx = dy * (1 - y²)",
-    .shape = th_shape_elementwise,
-    UNARY(tanh, (tanh_backward, DY, Y)),
-    .flags = ELEMENTWISE,
-    .samples = (const th_sample[]){UNARY_SAMPLES(NULL, BETWEEN(-2, 2))},
+    TH_UNARY(tanh, (tanh_backward, TH_DY, TH_Y)),
+    .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-2, 2))},
 };
 
 th_tensor *(th_tanh)(th_tensor *x)

@@ -14,8 +14,9 @@ const th_op th_op_variance = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_INPUT(0),
     .shape = th_reduction_shape,
-    ROWS(.forward = ROWS_KERNEL(row_variance), .forward_cost = 2, .backward = ROWS_KERNEL(row_variance_backward),
-         .backward_cost = 2, .reduces = true, .parameters = offsetof(th_reduction, correction)),
+    TH_ROWS(.forward = TH_ROWS_KERNEL(row_variance), .forward_cost = 2,
+            .backward = TH_ROWS_KERNEL(row_variance_backward), .backward_cost = 2, .reduces = true,
+            .parameters_offset = offsetof(th_reduction, correction)),
     .samples = th_reduction_samples,
 };
 

@@ -98,7 +98,7 @@ MAP_KERNEL(abs_backward, 2, 0)
 
 /* The two that read a condition move elements only: plain loops, which compilers turn into vectors.
  * y = condition ? a : b */
-void TH_KERNEL(where)(int64_t n, void *const *operands, const void *parameters)
+MAP_LOOP(where, 3, 0)
 {
     (void)parameters;
     real *y = operands[0];
@@ -109,7 +109,7 @@ void TH_KERNEL(where)(int64_t n, void *const *operands, const void *parameters)
 }
 
 /* y = condition ? 0 : x; the other half is hide (hidden.c). */
-void TH_KERNEL(keep_unless)(int64_t n, void *const *operands, const void *parameters)
+MAP_LOOP(keep_unless, 2, 0)
 {
     (void)parameters;
     real *y = operands[0];

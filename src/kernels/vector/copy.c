@@ -1,7 +1,7 @@
 /* Moving elements: y = x. */
-#include "kernels/vector/vector.h"
+#include "kernels/vector/map.h"
 
-void TH_KERNEL(copy)(int64_t n, void *const *operands, const void *parameters)
+MAP_LOOP(copy, 1, 0)
 {
     (void)parameters;
     if (n > 0 && operands[0] != operands[1])

@@ -1,9 +1,9 @@
 /* What keeps hidden numbers, NaN and infinity among them, from reaching a matrix product: 0 * NaN is NaN, so that a
  * factor of 0 is not enough. */
-#include "kernels/vector/vector.h"
+#include "kernels/vector/map.h"
 
 /* y = keep ? x : 0 */
-void TH_KERNEL(hide)(int64_t n, void *const *operands, const void *parameters)
+MAP_LOOP(hide, 2, 0)
 {
     (void)parameters;
     real *y = operands[0];

@@ -27,6 +27,10 @@ typedef vec map_function(const vec v[TH_MAP_VALUES]);
     }                                                                                                                  \
     TH_INLINE vec map_##name(const vec *v)
 
+/* Defines the kernel of a map that is no single function of registers. What it does to n elements of its operands
+ * follows as a block. */
+#define MAP_LOOP(name, sources, numbers) void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)
+
 /* operands[0] = f(operands[1], ..., operands[sources], number[0], ..., number[numbers - 1]) */
 TH_INLINE void th_map(int64_t n, void *const *operands, int sources, int numbers, const double *number, map_function *f)
 {

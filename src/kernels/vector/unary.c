@@ -88,7 +88,7 @@ TH_INLINE vec square_backward(const vec *v)
 }
 
 /* y = x^number */
-void TH_KERNEL(pow_scalar)(int64_t n, void *const *operands, const void *parameters)
+MAP_LOOP(pow_scalar, 1, 1)
 {
     if (*(const double *)parameters == 2)
         th_map(n, operands, 1, 0, NULL, square);
@@ -96,7 +96,7 @@ void TH_KERNEL(pow_scalar)(int64_t n, void *const *operands, const void *paramet
         th_map(n, operands, 1, 1, parameters, map_pow);
 }
 
-void TH_KERNEL(pow_scalar_backward)(int64_t n, void *const *operands, const void *parameters)
+MAP_LOOP(pow_scalar_backward, 2, 1)
 {
     if (*(const double *)parameters == 2)
         th_map(n, operands, 2, 0, NULL, square_backward);

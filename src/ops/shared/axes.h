@@ -3,11 +3,13 @@
 #ifndef TH_OPS_SHARED_AXES_H
 #define TH_OPS_SHARED_AXES_H
 
+#include <stddef.h>
+
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
-/* Attributes of both kinds begin with the set of axes: bit i is set when axis i is one of them. The shape rule completes
- * it. */
+/* The attributes of both kinds begin with the set of axes, which the shape rule completes: bit i is set when axis i is
+ * one of them. */
 static inline uint32_t th_along(const th_call *call)
 {
     return *(const uint32_t *)call->attributes;
@@ -19,6 +21,7 @@ typedef struct th_axis {
     uint32_t along;
     int axis; /* counted from the end when negative */
 } th_axis;
+_Static_assert(offsetof(th_axis, along) == 0, "th_along reads it there");
 
 /* Input 0 is floating, and the axis exists. */
 th_status th_axis_check(th_call *call);
@@ -34,6 +37,7 @@ typedef struct th_reduction {
     double correction; /* variance only */
     th_shape axes;     /* as the caller gave them; no dimensions: all axes */
 } th_reduction;
+_Static_assert(offsetof(th_reduction, along) == 0, "th_along reads it there");
 
 th_tensor *th_reduction_apply(const th_op *op, th_tensor *x, th_shape axes, const th_reduce_options *options);
 /* The shape rule: input 0 is floating, the axes exist and none is given twice; declares output 0. */

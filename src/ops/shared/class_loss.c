@@ -109,9 +109,8 @@ th_class_loss th_class_loss_of(const th_call *call, const th_array *logits, cons
 {
     th_class_loss l = {.options = call->attributes};
     th_rows_init(&l.rows, logits, 1u << (logits->ndim - 1));
-    th_rows_add(&l.rows, logits, TH_ROWS_READ);
-    if (dlogits)
-        th_rows_add(&l.rows, dlogits, add ? TH_ROWS_ADD : TH_ROWS_WRITE);
+    th_rows_set(&l.rows, TH_ROW_X, logits, TH_ROWS_READ);
+    th_rows_set(&l.rows, TH_ROW_DX, dlogits, add ? TH_ROWS_ADD : TH_ROWS_WRITE);
     th_rows_finish(&l.rows);
     return l;
 }
@@ -141,7 +140,8 @@ static void forward_body(const th_rows_block *b)
 {
     const loss_run *run = b->parameters;
     run->kernels->cross_entropy(b->count, b->length, run->given->options->label_smoothing, run->target + b->first,
-                                b->operand[0], b->stride[0], run->loss + b->first, kept_of(run, b->first));
+                                b->operand[TH_ROW_X], b->stride[TH_ROW_X], run->loss + b->first,
+                                kept_of(run, b->first));
 }
 
 static void backward_body(const th_rows_block *b)
@@ -149,8 +149,9 @@ static void backward_body(const th_rows_block *b)
     const loss_run *run = b->parameters;
     const double smoothing = run->given->options->label_smoothing;
     run->kernels->cross_entropy_backward(b->count, b->length, run->factor, smoothing / (double)b->length,
-                                         run->factor * (1 - smoothing), run->target + b->first, b->operand[0],
-                                         b->stride[0], kept_of(run, b->first), b->operand[1], b->stride[1], run->add);
+                                         run->factor * (1 - smoothing), run->target + b->first, b->operand[TH_ROW_X],
+                                         b->stride[TH_ROW_X], kept_of(run, b->first), b->operand[TH_ROW_DX],
+                                         b->stride[TH_ROW_DX], run->add);
 }
 
 enum { COST = 8 }; /* of an element, most of it an exponential */
@@ -159,7 +160,7 @@ static void run_rows(const th_call *call, loss_run *run, th_rows_kernel *kernel)
 {
     const th_class_loss *l = run->given;
     run->kernels = th_call_kernels(call);
-    run->kept_row = 2 * l->rows.operand[0].element;
+    run->kept_row = 2 * l->rows.operand[TH_ROW_X].element;
     th_rows_run(call->ctx, &l->rows, COST, th_call_scratch(call, l->scratch), kernel, run);
 }
 

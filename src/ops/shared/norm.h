@@ -21,7 +21,7 @@ typedef struct th_norm_rows {
 } th_norm_rows;
 
 /* In the descriptor of a norm: all that makes it one, the fields of a th_rows_operation given. */
-#define NORM(...)                                                                                                      \
+#define TH_NORM(...)                                                                                                   \
     .n_inputs = 3, .optional = TH_INPUT(TH_NORM_WEIGHT) | TH_INPUT(TH_NORM_BIAS), .n_outputs = 2,                      \
     .attributes_size = sizeof(th_norm_attributes), .flags = TH_OP_RECOMPUTE,                                           \
     .saves = TH_INPUT(TH_NORM_X) | TH_OUTPUT(1), .saves_for = {[TH_NORM_X] = TH_INPUT(TH_NORM_WEIGHT)},                \

@@ -31,19 +31,19 @@ void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
         rows->length = 0;
 }
 
-void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access)
+void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_access access)
 {
-    struct th_rows_operand *operand = &rows->operand[rows->operands++];
-    if (!array)
+    if (!array || !array->given)
         return;
-    *operand = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = access};
+    struct th_rows_operand *to = &rows->operand[operand];
+    *to = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = access};
     rows->add |= access == TH_ROWS_ADD;
     int outer = 0, inner = 0;
     for (int i = 0; i < array->ndim; i++) {
         if (rows->along >> i & 1)
-            operand->inner[inner++] = array->stride[i];
+            to->inner[inner++] = array->stride[i];
         else
-            operand->outer[outer++] = array->stride[i];
+            to->outer[outer++] = array->stride[i];
     }
 }
 
@@ -55,14 +55,14 @@ static int merge_axes(th_rows *rows, int dims, int64_t *size, bool inner)
         if (size[i] == 1)
             continue;
         bool one = merged > 0;
-        for (int j = 0; j < rows->operands && one; j++) {
+        for (int j = 0; j < TH_ROWS_OPERANDS && one; j++) {
             const int64_t *stride = inner ? rows->operand[j].inner : rows->operand[j].outer;
             one = (inner && rows->operand[j].value) || stride[merged - 1] == stride[i] * size[i];
         }
         if (!one)
             merged++;
         size[merged - 1] = one ? size[merged - 1] * size[i] : size[i];
-        for (int j = 0; j < rows->operands; j++) {
+        for (int j = 0; j < TH_ROWS_OPERANDS; j++) {
             int64_t *stride = inner ? rows->operand[j].inner : rows->operand[j].outer;
             stride[merged - 1] = stride[i];
         }
@@ -92,7 +92,7 @@ void th_rows_finish(th_rows *rows)
     rows->outer_dims = merge_axes(rows, rows->outer_dims, rows->outer, false);
     rows->inner_dims = merge_axes(rows, rows->inner_dims, rows->inner, true);
     rows->block = 0;
-    for (int i = 0; i < rows->operands; i++) {
+    for (int i = 0; i < TH_ROWS_OPERANDS; i++) {
         struct th_rows_operand *operand = &rows->operand[i];
         operand->direct = operand->element == 0 || operand->value || contiguous_rows(rows, operand);
         if (operand->direct)
@@ -182,7 +182,7 @@ static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scr
         if (rows->group > 0 && rows->group - row % rows->group < block.count)
             block.count = rows->group - row % rows->group;
         char *memory[TH_ROWS_OPERANDS] = {0};
-        for (int i = 0; i < rows->operands; i++) {
+        for (int i = 0; i < TH_ROWS_OPERANDS; i++) {
             const struct th_rows_operand *operand = &rows->operand[i];
             if (operand->element == 0)
                 continue;
@@ -198,7 +198,7 @@ static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scr
             block.stride[i] = rows->length;
         }
         kernel(&block);
-        for (int i = 0; i < rows->operands; i++) {
+        for (int i = 0; i < TH_ROWS_OPERANDS; i++) {
             const struct th_rows_operand *operand = &rows->operand[i];
             if (!operand->direct && operand->access != TH_ROWS_READ)
                 move_rows(rows, operand, false, block.count, memory[i], last >= 0 ? operand->outer[last] : 0,
@@ -237,45 +237,39 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
 
 /* -- operations on rows -- */
 
-static const th_array *if_given(const th_array *array, bool wanted)
-{
-    return wanted && array->given ? array : NULL;
-}
-
-/* The next operand, with one number per row: of that shape with the axes `along` left out or of size 1. Or with a few,
+/* An operand with one number per row: of that shape with the axes `along` left out or of size 1. Or with a few,
  * contiguous, in the place of those axes. Always handed over where it is. */
-static void add_values(th_rows *rows, const th_array *array)
+static void set_values(th_rows *rows, int operand, const th_array *array, th_rows_access access)
 {
-    struct th_rows_operand *operand = &rows->operand[rows->operands++];
-    if (!array)
+    if (!array->given)
         return;
-    *operand = (struct th_rows_operand){
-        .data = array->data, .element = th_dtype_size(array->dtype), .access = TH_ROWS_WRITE, .value = true};
+    struct th_rows_operand *to = &rows->operand[operand];
+    *to = (struct th_rows_operand){
+        .data = array->data, .element = th_dtype_size(array->dtype), .access = access, .value = true};
     const bool kept = array->ndim == rows->ndim;
     int outer = 0;
     for (int i = 0; i < array->ndim; i++)
         if (!kept || !(rows->along >> i & 1))
-            operand->outer[outer++] = array->stride[i];
+            to->outer[outer++] = array->stride[i];
 }
 
 void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t along)
 {
     const uint32_t saves = c->op->saves;
-    const th_array *x = if_given(&c->input[0], !backward || saves & TH_INPUT(0)),
-                   *y = if_given(&c->output[0], !backward || saves & TH_OUTPUT(0)),
-                   *dy = if_given(&c->output_gradient[0], backward), *dx = if_given(&c->input_gradient[0], backward),
-                   *kept = c->n_outputs > 1 ? if_given(&c->output[1], true) : NULL;
+    const th_rows_access result = backward ? TH_ROWS_READ : TH_ROWS_WRITE;
+    const bool reduces = ((const th_rows_operation *)c->op->kernel)->reduces;
+    void (*const set)(th_rows *, int, const th_array *, th_rows_access) = reduces ? set_values : th_rows_set;
     th_rows_init(rows, &c->input[0], along);
-    th_rows_add(rows, x, TH_ROWS_READ);
-    if (((const th_rows_operation *)c->op->kernel)->reduces) {
-        add_values(rows, y);
-        add_values(rows, dy);
-    } else {
-        th_rows_add(rows, y, backward ? TH_ROWS_READ : TH_ROWS_WRITE);
-        th_rows_add(rows, dy, TH_ROWS_READ);
+    if (!backward || saves & TH_INPUT(0))
+        th_rows_set(rows, TH_ROW_X, &c->input[0], TH_ROWS_READ);
+    if (!backward || saves & TH_OUTPUT(0))
+        set(rows, TH_ROW_Y, &c->output[0], result);
+    if (backward) {
+        set(rows, TH_ROW_DY, &c->output_gradient[0], TH_ROWS_READ);
+        th_rows_set(rows, TH_ROW_DX, &c->input_gradient[0], c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
     }
-    th_rows_add(rows, dx, c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    add_values(rows, kept);
+    if (c->n_outputs > 1)
+        set_values(rows, TH_ROW_KEPT, &c->output[1], result);
     th_rows_finish(rows);
 }
 
@@ -297,7 +291,8 @@ void th_rows_compute(const th_rows *rows, const th_call *c, bool backward, const
 
 static const void *parameters_of(const th_call *c)
 {
-    return (const char *)c->attributes + ((const th_rows_operation *)c->op->kernel)->parameters;
+    const size_t offset = ((const th_rows_operation *)c->op->kernel)->parameters_offset;
+    return offset > 0 ? (const char *)c->attributes + offset : NULL;
 }
 
 void th_rows_forward(const th_call *c)

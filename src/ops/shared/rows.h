@@ -1,5 +1,5 @@
-/* Rows: what the operations along axes (softmax, reductions, norms) loop over, and those operations but for what is
- * their own.
+/* Rows: what the operations along axes (softmax, reductions, norms) loop over. An operation declares its row kernels;
+ * its forward, backward and plan are those below.
  *
  * A row is the set of elements that differ in the axes `along` only, in row-major order. A row kernel
  * (kernels/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
@@ -33,7 +33,6 @@ typedef struct th_rows {
     int64_t block; /* rows at a time when some operand passes through scratch memory */
     int64_t group; /* so many rows go through one thread in order, and no block has rows of two groups; 0: any number */
     bool add;      /* to the operand that is TH_ROWS_ADD */
-    int operands;
     struct th_rows_operand {
         char *data;
         size_t element; /* bytes; 0: there is no such operand */
@@ -41,10 +40,10 @@ typedef struct th_rows {
         bool value;                                     /* a number or a few per row */
         bool direct;                                    /* handed over where it is */
         int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS]; /* strides in elements */
-        size_t buffer; /* where its rows are in a worker's scratch memory, when not direct */
-    } operand[TH_ROWS_OPERANDS];
-    size_t scratch; /* bytes per worker */
-    size_t place;   /* of the scratch memory in a call's */
+        size_t buffer;           /* where its rows are in a worker's scratch memory, when not direct */
+    } operand[TH_ROWS_OPERANDS]; /* by TH_ROW_X, ... (kernels/rows.h) */
+    size_t scratch;              /* bytes per worker */
+    size_t place;                /* where th_plan_scratch put them */
 } th_rows;
 
 /* -- operations on rows -- */
@@ -53,18 +52,20 @@ typedef struct th_rows {
  * backward reads x and y, where the operation saves them, and dy, and writes dx. Output 1, if there is one, is a few
  * numbers of each row that are kept for backward. The axes are those of the attributes (axes.h). */
 typedef struct th_rows_operation {
-    size_t forward, backward;            /* ROWS_KERNEL(name) */
+    size_t forward, backward;            /* TH_ROWS_KERNEL(name) */
     int64_t forward_cost, backward_cost; /* of one element, in plain passes over it */
     bool reduces;                        /* y is one number a row; else it has x's shape */
-    size_t parameters;                   /* where in the attributes the kernels' parameters lie */
+    size_t parameters_offset;            /* of the kernels' parameters in the attributes; 0: none, they are NULL */
 } th_rows_operation;
 
 /* A kernel's entry in the table, which is another one for each element type and instruction set. */
-#define ROWS_KERNEL(name) _Generic(((th_kernels *)0)->name, th_rows_kernel * : offsetof(th_kernels, name))
+#define TH_ROWS_KERNEL(name) TH_KERNEL_PLACE(name, th_rows_kernel, #name " is not a kernel of rows")
 
-/* In the descriptor of an operation: all that makes it one on rows, ROWS(.forward = ROWS_KERNEL(softmax), ...). */
-#define ROWS(...)                                                                                                      \
-    .forward = th_rows_forward, .backward = th_rows_backward, .plan = th_rows_plan, .plan_size = sizeof(th_rows),      \
+/* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
+#define TH_ROWS(...) .backward = th_rows_backward, TH_ROWS_FORWARD(__VA_ARGS__)
+/* The same without a gradient. */
+#define TH_ROWS_FORWARD(...)                                                                                           \
+    .forward = th_rows_forward, .plan = th_rows_plan, .plan_size = sizeof(th_rows),                                    \
     .kernel = &(const th_rows_operation)                                                                               \
     {                                                                                                                  \
         __VA_ARGS__                                                                                                    \
@@ -83,8 +84,9 @@ void th_rows_compute(const th_rows *rows, const th_call *call, bool backward, co
 
 /* Rows of arrays of this shape along the axes of the bit set `along`. */
 void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along);
-/* The next operand, of that same shape, any strides; NULL: there is none. */
-void th_rows_add(th_rows *rows, const th_array *array, th_rows_access access);
+/* Operand TH_ROW_X, ..., of that same shape, any strides. There is none where this is not called, or the array is NULL
+ * or not given. */
+void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_access access);
 /* After the last operand: merges axes and lays out the scratch memory. */
 void th_rows_finish(th_rows *rows);
 
