@@ -46,11 +46,8 @@ static void choose(th_pass *pass, th_body *root)
     th_place *before = root->gradient;
     if (before->kind == TH_PLACE_OF_PASS) /* named twice, or two views of it */
         return;
-    /* what a forward has written goes: this pass does not use it, and the next one computes as this one did */
     if (before->kind == TH_PLACE_OF_RESULT && !th_place_kept(before))
-        th_gradient_give_back(before);
-    else
-        th_gradient_unclaim(root);
+        th_gradient_give_back(before); /* what a forward has written: this pass does not use it */
     th_chosen *chosen = &pass->chosen[pass->n_chosen++];
     *chosen = (th_chosen){th_place_new(root, TH_PLACE_OF_PASS, before->node), before};
     root->gradient = &chosen->place;
@@ -106,6 +103,8 @@ static void put_back(th_pass *pass)
     for (int i = 0; i < pass->n_chosen; i++) {
         th_chosen *chosen = &pass->chosen[i];
         chosen->place.root->gradient = chosen->before;
+        if (chosen->place.state != TH_PLACE_EMPTY)
+            th_gradient_unclaim(chosen->place.root); /* the next pass computes what this one did, to the bit */
         th_gradient_keep_chosen(chosen->before, &chosen->place);
         th_gradient_give_back(&chosen->place);
     }
