@@ -1,4 +1,4 @@
-/* concat: tensors joined along one axis. This file: its shape rule, samples; the rest is shared/join.h. */
+/* concat: tensors joined along one axis. What it shares with stack is in shared/join.h. */
 #include "ops/shared/join.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"

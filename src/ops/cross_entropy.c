@@ -1,5 +1,5 @@
 /* cross_entropy: the mean over counted targets of -log softmax(logits)[target], from logits, with label smoothing.
- * This file: shape rule, value, gradient, samples. The formulas, and what a row costs: class_loss.h. */
+ * The formulas, and what a row costs: class_loss.h. */
 #include "ops/shared/class_loss.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"

@@ -109,7 +109,7 @@ static void plan_backward(const th_call *call, plan *p)
     }
     th_plan_reuse(call, 0);
     if (db->given)
-        p->sums = th_plan_scratch(call, (int64_t)th_sum_scratch(db, &call->output_gradient[0], call->add[BIAS]), 1);
+        p->sums = th_plan_scratch(call, 1, th_sum_scratch(db, &call->output_gradient[0], call->add[BIAS]));
 }
 
 static void dense_plan(const th_call *call, bool backward, void *memory)

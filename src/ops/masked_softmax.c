@@ -1,6 +1,6 @@
 /* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is
- * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. This file:
- * shape rule, value, gradient, samples. What a mask means is in mask.h. */
+ * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. What
+ * a mask means is in mask.h. */
 #include "kernels/sizes.h"
 #include "ops/shared/mask.h"
 #include "ops/shared/rows.h"
@@ -46,11 +46,10 @@ static void masked_softmax_plan(const th_call *c, bool backward, void *plan)
         of_rows.add = &(bool){false};
     }
     th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
-    p->rows.place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, &p->rows), 1);
+    p->rows.place = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, &p->rows));
     if (sums(c, backward)) {
         th_plan_reuse(c, p->rows.place);
-        p->sum =
-            th_plan_scratch(c, (int64_t)th_sum_scratch(&c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE]), 1);
+        p->sum = th_plan_scratch(c, 1, th_sum_scratch(&c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE]));
     }
 }
 

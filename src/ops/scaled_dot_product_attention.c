@@ -1,7 +1,5 @@
 /* scaled_dot_product_attention: softmax(q kᵀ scale + mask) v in one operation, in tiles, forward and backward; nothing
- * of size T x S is kept. This file: shape rule, value, gradient, the composition it equals, samples. It needs the public
- * interface, and what it computes with: the tiles of kernels/attention.h, on the machine of a context, and what a mask
- * means, mask.h. */
+ * of size T x S is kept. The tiles are computed in kernels/attention.h; what a mask means is in mask.h. */
 #include <math.h>
 #include <string.h>
 
@@ -208,7 +206,7 @@ static void attention_plan(const th_call *c, bool backward, void *memory)
         plan_gradients(c, a);
     const size_t bytes = backward ? th_attention_backward_workspace(&ctx->machine, dtype, a, ctx->threads)
                                   : th_attention_forward_workspace(&ctx->machine, dtype, a, ctx->threads);
-    p->workspace = th_plan_scratch(c, (int64_t)bytes, 1);
+    p->workspace = th_plan_scratch(c, 1, bytes);
 }
 
 static void attention_forward(const th_call *c)

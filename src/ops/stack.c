@@ -1,4 +1,4 @@
-/* stack: tensors of one shape as the members of a new axis. This file: its shape rule, samples; the rest is
+/* stack: tensors of one shape as the members of a new axis. What it shares with concat is in
  * shared/join.h. */
 #include "ops/shared/join.h"
 #include "ops/shared/letters.h"

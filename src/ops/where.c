@@ -1,5 +1,4 @@
-/* where: y = a where the condition holds, else b; all three broadcast.
- * This file: shape rule, maps, samples. */
+/* where: y = a where the condition holds, else b; all three broadcast. */
 #include "ops/shared/maps.h"
 
 enum { CONDITION, IF_TRUE, IF_FALSE };

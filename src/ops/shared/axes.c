@@ -134,7 +134,7 @@ th_array th_reduction_kept(const th_call *call, const th_array *reduced)
 size_t th_reduction_plan_sum(const th_call *call)
 {
     const th_array y = th_reduction_kept(call, &call->output[0]);
-    return th_plan_scratch(call, (int64_t)th_sum_scratch(&y, &call->input[0], false), 1);
+    return th_plan_scratch(call, 1, th_sum_scratch(&y, &call->input[0], false));
 }
 
 void th_reduction_sum(const th_call *call, size_t place)
