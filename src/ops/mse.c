@@ -88,7 +88,7 @@ static const th_sample mse_samples[] = {
     {"both broadcast", NULL, 2, {{.shape = {2, {5, 1}}}, {.shape = {1, {6}}}}, 0},
     {"constant target", NULL, 2, {{.shape = {2, {3, 4}}}, {.shape = {0, {0}}, .constant = true}}, 0},
     {"scalars", NULL, 2, {{.shape = {0, {0}}}, {.shape = {0, {0}}}}, 0},
-    {0},
+    {.name = NULL},
 };
 
 const th_op th_op_mse = {

@@ -39,7 +39,7 @@ const th_sample th_axis_samples[] = {
     {"one element", &last, 1, {{.shape = {2, {2, 1}}}}, 0},
     {"large numbers", &last, 1, {{.shape = {2, {2, 3}}, .low = 999, .high = 1001}}, 0},
     {"nothing", &last, 1, {{.shape = {2, {0, 3}}}}, 0},
-    {0},
+    {.name = NULL},
 };
 
 /* -- reductions over a set of axes -- */
@@ -162,5 +162,5 @@ const th_sample th_reduction_samples[] = {
     {"large numbers", &last_kept, 1, {{.shape = {2, {2, 3}}, .kind = TH_SAMPLE_DISTINCT, .low = 999, .high = 1001}}, 0},
     {"scalar", &all, 1, {{.shape = {0, {0}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {"no rows", &of_last, 1, {{.shape = {2, {0, 3}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {0},
+    {.name = NULL},
 };
