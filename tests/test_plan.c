@@ -158,6 +158,12 @@ static void negative_plan(const th_call *c, bool backward, void *plan)
     th_plan_scratch(c, -1, 1);
 }
 
+static void endless_element_plan(const th_call *c, bool backward, void *plan)
+{
+    (void)backward, (void)plan;
+    th_plan_scratch(c, 1, SIZE_MAX);
+}
+
 static void endless_sum_plan(const th_call *c, bool backward, void *plan)
 {
     (void)backward, (void)plan;
@@ -176,8 +182,8 @@ static void endless_step_plan(const th_call *c, bool backward, void *plan)
 
 START_TEST(what_overflows_is_an_error_of_memory)
 {
-    void (*const plan[])(const th_call *, bool, void *) = {endless_plan, negative_plan, endless_sum_plan,
-                                                           endless_step_plan};
+    void (*const plan[])(const th_call *, bool, void *) = {endless_plan, negative_plan, endless_element_plan,
+                                                           endless_sum_plan, endless_step_plan};
     for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
         th_op op = cube;
         op.plan = plan[i];

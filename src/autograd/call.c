@@ -100,7 +100,7 @@ size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
     th_frame *frame = (th_frame *)(uintptr_t)call;
     const size_t place = frame->scratch_end;
     size_t bytes;
-    if (count < 0 || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
+    if (count < 0 || element > INT64_MAX || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
         frame->scratch_end = SIZE_MAX; /* which no allocator grants */
     else
         frame->scratch_end = place + bytes;

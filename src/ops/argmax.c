@@ -1,5 +1,4 @@
-/* argmax: the index of the largest x along one axis: the first of equals; NaN wins. int64.
- * This file: what argmax declares to be an operation on rows (shared/rows.h). It has no gradient. */
+/* argmax: the index of the largest x along one axis: the first of equals; NaN wins. int64. No gradient. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 

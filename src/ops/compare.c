@@ -13,12 +13,9 @@ static th_status compare_shape(th_call *c)
 }
 
 static const th_sample compare_samples[] = {
-    {"indices",
-     NULL,
-     2,
-     {{.shape = {2, {3, 4}}, .kind = TH_SAMPLE_INDEX, .high = 3},
-      {.shape = {1, {4}}, .kind = TH_SAMPLE_INDEX, .high = 3}},
-     0},
+    {"indices", NULL, 2,
+     .input = {{.shape = {2, {3, 4}}, .kind = TH_SAMPLE_INDEX, .high = 3},
+               {.shape = {1, {4}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
     TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1)),
 };
 

@@ -1,4 +1,4 @@
-/* concat: tensors joined along one axis. This file: its shape rule, samples; the rest is shared/join.h. */
+/* concat: tensors joined along one axis. What it shares with stack is in shared/join.h. */
 #include "ops/shared/join.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
@@ -19,11 +19,8 @@ static th_status concat_shape(th_call *call)
 
 static const th_sample concat_samples[] = {
     {"rows", &(th_join_attributes){0}, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {3, 3}}}}, 0},
-    {"last axis, one empty",
-     &(th_join_attributes){-1},
-     3,
-     {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 0}}}, {.shape = {2, {2, 1}}}},
-     0},
+    {"last axis, one empty", &(th_join_attributes){-1}, 3,
+     .input = {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 0}}}, {.shape = {2, {2, 1}}}}},
     {"middle axis", &(th_join_attributes){1}, 2, {{.shape = {3, {2, 1, 2}}}, {.shape = {3, {2, 2, 2}}}}, 0},
     {"one alone", &(th_join_attributes){0}, 1, {{.shape = {1, {3}}}}, 0},
     {.name = NULL},

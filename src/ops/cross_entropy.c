@@ -1,5 +1,5 @@
 /* cross_entropy: the mean over counted targets of -log softmax(logits)[target], from logits, with label smoothing.
- * This file: shape rule, value, gradient, samples. The formulas, and what a row costs: class_loss.h. */
+ * The formulas, and what a row costs: class_loss.h. */
 #include "ops/shared/class_loss.h"
 #include "tensor/convert.h"
 
@@ -72,38 +72,19 @@ static const th_cross_entropy_options mean = {0}, ignoring = {.ignore = true, .i
                                           .normalizer = 7.5, .ignore = true, .ignore_index = 0, .label_smoothing = 0.1};
 
 static const th_sample cross_entropy_samples[] = {
-    {"mean", &mean, 2, {{.shape = {2, {4, 5}}}, {.shape = {1, {4}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 5}}, 0},
-    {"ignored targets",
-     &ignoring,
-     2,
-     {{.shape = {2, {8, 3}}}, {.shape = {1, {8}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
-    {"label smoothing",
-     &smoothed,
-     2,
-     {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}},
-     0},
-    {"normalizer",
-     &normalized,
-     2,
-     {{.shape = {2, {5, 3}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
-    {"one row",
-     &mean,
-     2,
-     {{.shape = {1, {19}}, .low = -3, .high = 3}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 19}},
-     0},
-    {"no counted target",
-     &ignoring,
-     2,
-     {{.shape = {2, {2, 3}}}, {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 2}},
-     0},
-    {"no rows",
-     &mean,
-     2,
-     {{.shape = {2, {0, 3}}}, {.shape = {1, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
-    {0},
+    {"mean", &mean, 2, {{.shape = {2, {4, 5}}}, {.shape = {1, {4}}, .kind = TH_SAMPLE_INDEX, .high = 5}}, 0},
+    {"ignored targets", &ignoring, 2,
+     .input = {{.shape = {2, {8, 3}}}, {.shape = {1, {8}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
+    {"label smoothing", &smoothed, 2,
+     .input = {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 4}}},
+    {"normalizer", &normalized, 2,
+     .input = {{.shape = {2, {5, 3}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
+    {"one row", &mean, 2,
+     .input = {{.shape = {1, {19}}, .low = -3, .high = 3}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .high = 19}}},
+    {"no counted target", &ignoring, 2,
+     .input = {{.shape = {2, {2, 3}}}, {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 2}}},
+    {"no rows", &mean, 2, .input = {{.shape = {2, {0, 3}}}, {.shape = {1, {0}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
+    {.name = NULL},
 };
 
 const th_op th_op_cross_entropy = {

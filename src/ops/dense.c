@@ -109,7 +109,7 @@ static void plan_backward(const th_call *call, plan *p)
     }
     th_plan_reuse(call, 0);
     if (db->given)
-        p->sums = th_plan_scratch(call, (int64_t)th_sum_scratch(db, &call->output_gradient[0], call->add[BIAS]), 1);
+        p->sums = th_plan_scratch(call, 1, th_sum_scratch(db, &call->output_gradient[0], call->add[BIAS]));
 }
 
 static void dense_plan(const th_call *call, bool backward, void *memory)
@@ -174,26 +174,14 @@ static const th_sample dense_samples[] = {
     {"one output", NULL, 4, {{.shape = {3, {2, 2, 2}}}, {.shape = {2, {1, 2}}}, {.shape = {1, {1}}}, TH_ABSENT}, 0},
     {"no inputs", NULL, 4, {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
     {"no rows", NULL, 4, {{.shape = {2, {0, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
-    {"residual",
-     NULL,
-     4,
-     {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, {.shape = {3, {2, 3, 3}}}},
-     0},
-    {"residual, no bias, square",
-     NULL,
-     4,
-     {{.shape = {2, {3, 3}}}, {.shape = {2, {3, 3}}}, TH_ABSENT, {.shape = {2, {3, 3}}}},
-     0},
-    {"residual, one output",
-     NULL,
-     4,
-     {{.shape = {2, {4, 3}}}, {.shape = {2, {1, 3}}}, {.shape = {1, {1}}}, {.shape = {2, {4, 1}}}},
-     0},
-    {"residual, no inputs",
-     NULL,
-     4,
-     {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, {.shape = {2, {2, 3}}}},
-     0},
+    {"residual", NULL, 4,
+     .input = {{.shape = {3, {2, 3, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {3}}}, {.shape = {3, {2, 3, 3}}}}},
+    {"residual, no bias, square", NULL, 4,
+     .input = {{.shape = {2, {3, 3}}}, {.shape = {2, {3, 3}}}, TH_ABSENT, {.shape = {2, {3, 3}}}}},
+    {"residual, one output", NULL, 4,
+     .input = {{.shape = {2, {4, 3}}}, {.shape = {2, {1, 3}}}, {.shape = {1, {1}}}, {.shape = {2, {4, 1}}}}},
+    {"residual, no inputs", NULL, 4,
+     .input = {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, {.shape = {2, {2, 3}}}}},
     {.name = NULL},
 };
 

@@ -194,19 +194,16 @@ static th_tensor *dense_cross_entropy_composed(const void *attributes, th_tensor
 static const th_cross_entropy_options mean = {0}, all = {.normalizer = 7.5, TH_IGNORE(0), .label_smoothing = 0.1},
                                       ignoring = {TH_IGNORE(1)};
 
-#define CLASSES(count) .kind = TH_SAMPLE_INDEX, .low = 0, .high = (count)
+#define CLASSES(count) .kind = TH_SAMPLE_INDEX, .high = (count)
 static const th_sample dense_cross_entropy_samples[] = {
     {"mean", &mean, 3, {{.shape = {2, {4, 3}}}, {.shape = {2, {5, 3}}}, {.shape = {1, {4}}, CLASSES(5)}}, 0},
     {"sequence", &mean, 3, {{.shape = {3, {2, 3, 3}}}, {.shape = {2, {3, 3}}}, {.shape = {2, {2, 3}}, CLASSES(3)}}, 0},
     {"all options", &all, 3, {{.shape = {2, {5, 2}}}, {.shape = {2, {3, 2}}}, {.shape = {1, {5}}, CLASSES(3)}}, 0},
     {"one row", &mean, 3, {{.shape = {1, {3}}}, {.shape = {2, {4, 3}}}, {.shape = {0, {0}}, CLASSES(4)}}, 0},
-    {"no counted target",
-     &ignoring,
-     3,
-     {{.shape = {2, {2, 3}}},
-      {.shape = {2, {3, 3}}},
-      {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 2}},
-     0},
+    {"no counted target", &ignoring, 3,
+     .input = {{.shape = {2, {2, 3}}},
+               {.shape = {2, {3, 3}}},
+               {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 2}}},
     {"no rows", &mean, 3, {{.shape = {2, {0, 3}}}, {.shape = {2, {3, 3}}}, {.shape = {1, {0}}, CLASSES(3)}}, 0},
     {.name = NULL},
 };

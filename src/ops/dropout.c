@@ -1,7 +1,6 @@
 /* dropout: y = 0 with probability p, else x / (1 - p) (Srivastava et al. 2014). Whether an element is kept is a
  * function of the call's random numbers and of its place (row, column) in the logical shape, so nothing is saved:
- * backward draws the same mask. th_dropout gives x itself in evaluation; the operation always draws. This file:
- * shape rule, value, gradient, samples. */
+ * backward draws the same mask. th_dropout gives x itself in evaluation; the operation always draws. */
 #include "kernels/philox.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"

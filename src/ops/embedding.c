@@ -95,18 +95,10 @@ static void embedding_backward(const th_call *call)
 }
 
 static const th_sample embedding_samples[] = {
-    {"sequence",
-     NULL,
-     2,
-     {{.shape = {2, {3, 4}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
-    {"batch",
-     NULL,
-     2,
-     {{.shape = {2, {4, 2}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}},
-     0},
-    {"wide", NULL, 2, {{.shape = {2, {2, 19}}}, {.shape = {1, {3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 2}}, 0},
-    {"one", NULL, 2, {{.shape = {2, {3, 2}}}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
+    {"sequence", NULL, 2, .input = {{.shape = {2, {3, 4}}}, {.shape = {1, {5}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
+    {"batch", NULL, 2, .input = {{.shape = {2, {4, 2}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 4}}},
+    {"wide", NULL, 2, {{.shape = {2, {2, 19}}}, {.shape = {1, {3}}, .kind = TH_SAMPLE_INDEX, .high = 2}}, 0},
+    {"one", NULL, 2, {{.shape = {2, {3, 2}}}, {.shape = {0, {0}}, .kind = TH_SAMPLE_INDEX, .high = 3}}, 0},
     {.name = NULL},
 };
 

@@ -130,21 +130,12 @@ static void gather_backward(const th_call *call)
 }
 
 static const th_sample gather_samples[] = {
-    {"columns",
-     &(gather_attributes){1},
-     2,
-     {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 4}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
-    {"fewer rows",
-     &(gather_attributes){-1},
-     2,
-     {{.shape = {2, {3, 3}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
-    {"middle axis",
-     &(gather_attributes){1},
-     2,
-     {{.shape = {3, {2, 3, 2}}}, {.shape = {3, {2, 2, 2}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}},
-     0},
+    {"columns", &(gather_attributes){1}, 2,
+     .input = {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 4}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
+    {"fewer rows", &(gather_attributes){-1}, 2,
+     .input = {{.shape = {2, {3, 3}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
+    {"middle axis", &(gather_attributes){1}, 2,
+     .input = {{.shape = {3, {2, 3, 2}}}, {.shape = {3, {2, 2, 2}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
     {.name = NULL},
 };
 

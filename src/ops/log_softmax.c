@@ -1,5 +1,4 @@
-/* log_softmax: y_i = x_i - log sum_j exp(x_j) along one axis, computed relative to the largest x.
- * This file: what log_softmax declares to be an operation on rows (shared/rows.h), and its gradient. */
+/* log_softmax: y_i = x_i - log sum_j exp(x_j) along one axis, computed relative to the largest x. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 

@@ -1,5 +1,5 @@
 /* log_sum_exp: y = log sum_j exp(x_j) over a set of axes, computed around the largest x_j; of nothing, or of -inf
- * alone: -inf. This file: what log_sum_exp declares to be an operation on rows (shared/rows.h), and its gradient. */
+ * alone: -inf. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 

@@ -1,6 +1,6 @@
 /* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is
- * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. This file:
- * shape rule, value, gradient, samples. What a mask means is in mask.h. */
+ * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. What
+ * a mask means is in mask.h. */
 #include "kernels/sizes.h"
 #include "ops/shared/mask.h"
 #include "ops/shared/rows.h"
@@ -47,11 +47,10 @@ static void masked_softmax_plan(const th_call *c, bool backward, void *plan)
         of_rows.add = &add;
     }
     th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
-    p->rows.place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, &p->rows), 1);
+    p->rows.place = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, &p->rows));
     if (sums(c, backward)) {
         th_plan_reuse(c, p->rows.place);
-        p->sum =
-            th_plan_scratch(c, (int64_t)th_sum_scratch(&c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE]), 1);
+        p->sum = th_plan_scratch(c, 1, th_sum_scratch(&c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE]));
     }
 }
 
@@ -118,58 +117,34 @@ static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_L
 static const th_sample masked_softmax_samples[] = {
     {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
-    {"bottom right, queries without keys",
-     &bottom_right,
-     INPUTS,
-     {{.shape = {2, {5, 3}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT},
-     0},
+    {"bottom right, queries without keys", &bottom_right, INPUTS,
+     .input = {{.shape = {2, {5, 3}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
     {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
-    {"lengths",
-     &no_rules,
-     INPUTS,
-     {{.shape = {3, {2, 3, 5}}},
-      {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5},
-      TH_ABSENT,
-      TH_ABSENT},
-     0},
-    {"lengths per query, heads between",
-     &no_rules,
-     INPUTS,
-     {{.shape = {4, {2, 2, 3, 4}}},
-      {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 5},
-      TH_ABSENT,
-      TH_ABSENT},
-     0},
-    {"keep",
-     &no_rules,
-     INPUTS,
-     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT},
-     0},
-    {"keep per key",
-     &no_rules,
-     INPUTS,
-     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT},
-     0},
+    {"lengths", &no_rules, INPUTS,
+     .input = {{.shape = {3, {2, 3, 5}}},
+               {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5},
+               TH_ABSENT,
+               TH_ABSENT}},
+    {"lengths per query, heads between", &no_rules, INPUTS,
+     .input = {{.shape = {4, {2, 2, 3, 4}}},
+               {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 5},
+               TH_ABSENT,
+               TH_ABSENT}},
+    {"keep", &no_rules, INPUTS,
+     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT}},
+    {"keep per key", &no_rules, INPUTS,
+     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT}},
     {"additive", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {3, {2, 3, 4}}}}, 0},
-    {"additive broadcast",
-     &no_rules,
-     INPUTS,
-     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {2, {1, 4}}}},
-     0},
-    {"additive, scores constant",
-     &top_left,
-     INPUTS,
-     {{.shape = {3, {2, 3, 4}}, .constant = true}, TH_ABSENT, TH_ABSENT, {.shape = {2, {3, 1}}}},
-     0},
-    {"everything",
-     &causal_window,
-     INPUTS,
-     {{.shape = {4, {2, 2, 3, 4}}},
-      {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
-      {.shape = {4, {2, 1, 3, 4}}, .kind = TH_SAMPLE_BOOL, .high = 0.8},
-      {.shape = {3, {2, 3, 4}}}},
-     0},
-    {0},
+    {"additive broadcast", &no_rules, INPUTS,
+     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {2, {1, 4}}}}},
+    {"additive, scores constant", &top_left, INPUTS,
+     .input = {{.shape = {3, {2, 3, 4}}, .constant = true}, TH_ABSENT, TH_ABSENT, {.shape = {2, {3, 1}}}}},
+    {"everything", &causal_window, INPUTS,
+     .input = {{.shape = {4, {2, 2, 3, 4}}},
+               {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
+               {.shape = {4, {2, 1, 3, 4}}, .kind = TH_SAMPLE_BOOL, .high = 0.8},
+               {.shape = {3, {2, 3, 4}}}}},
+    {.name = NULL},
 };
 
 const th_op th_op_masked_softmax = {

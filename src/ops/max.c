@@ -1,5 +1,4 @@
-/* max: y = the largest x over a set of axes; NaN wins.
- * This file: what max declares to be an operation on rows (shared/rows.h), and its gradient. */
+/* max: y = the largest x over a set of axes; NaN wins. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 

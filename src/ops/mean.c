@@ -1,5 +1,4 @@
-/* mean: y = (sum of x over a set of axes) / n.
- * This file: value and gradient; the rest is every reduction's (shared/axes.h). */
+/* mean: y = (sum of x over a set of axes) / n. */
 #include "ops/shared/axes.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"

@@ -1,5 +1,4 @@
-/* mse: loss = mean((a - b)²), a and b broadcast together.
- * This file: shape rule, value, gradient, samples. */
+/* mse: loss = mean((a - b)²), a and b broadcast together. */
 #include "tapehead/ops.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
@@ -24,7 +23,7 @@ typedef struct plan {
 static void plan_sum(const th_call *c, plan *p, const th_array *sum, bool add)
 {
     p->place = th_plan_scratch(c, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
-    p->after = th_plan_scratch(c, (int64_t)th_sum_scratch(sum, &p->full, add), 1);
+    p->after = th_plan_scratch(c, 1, th_sum_scratch(sum, &p->full, add));
     th_plan_reuse(c, p->place);
 }
 
@@ -89,7 +88,7 @@ static const th_sample mse_samples[] = {
     {"both broadcast", NULL, 2, {{.shape = {2, {5, 1}}}, {.shape = {1, {6}}}}, 0},
     {"constant target", NULL, 2, {{.shape = {2, {3, 4}}}, {.shape = {0, {0}}, .constant = true}}, 0},
     {"scalars", NULL, 2, {{.shape = {0, {0}}}, {.shape = {0, {0}}}}, 0},
-    {0},
+    {.name = NULL},
 };
 
 const th_op th_op_mse = {

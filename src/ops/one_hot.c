@@ -50,8 +50,8 @@ static void one_hot_forward(const th_call *call)
 }
 
 static const th_sample one_hot_samples[] = {
-    {"sequence", &(one_hot_attributes){4}, 1, {{.shape = {1, {3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 4}}, 0},
-    {"batch", &(one_hot_attributes){3}, 1, {{.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .low = 0, .high = 3}}, 0},
+    {"sequence", &(one_hot_attributes){4}, 1, {{.shape = {1, {3}}, .kind = TH_SAMPLE_INDEX, .high = 4}}, 0},
+    {"batch", &(one_hot_attributes){3}, 1, {{.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 3}}, 0},
     {.name = NULL},
 };
 

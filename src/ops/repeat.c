@@ -86,7 +86,7 @@ static void repeat_plan(const th_call *call, bool backward, void *memory)
     *p = backward ? tiling_of(&call->input_gradient[0], &call->output_gradient[0])
                   : tiling_of(&call->input[0], &call->output[0]);
     if (backward)
-        p->sums = th_plan_scratch(call, (int64_t)th_sum_scratch(&p->x, &p->y, true), 1);
+        p->sums = th_plan_scratch(call, 1, th_sum_scratch(&p->x, &p->y, true));
 }
 
 typedef void tile_task(const th_call *call, const th_array *x, const th_array *y, bool add);

@@ -1,5 +1,4 @@
-/* softmax: y_i = exp(x_i) / sum_j exp(x_j) along one axis, computed relative to the largest x.
- * This file: what softmax declares to be an operation on rows (shared/rows.h), and its gradient. */
+/* softmax: y_i = exp(x_i) / sum_j exp(x_j) along one axis, computed relative to the largest x. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 

@@ -1,4 +1,4 @@
-/* stack: tensors of one shape as the members of a new axis. This file: its shape rule, samples; the rest is
+/* stack: tensors of one shape as the members of a new axis. What it shares with concat is in
  * shared/join.h. */
 #include "ops/shared/join.h"
 #include "ops/shared/letters.h"
@@ -27,11 +27,8 @@ static th_status stack_shape(th_call *call)
 
 static const th_sample stack_samples[] = {
     {"first axis", &(th_join_attributes){0}, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 3}}}}, 0},
-    {"middle axis",
-     &(th_join_attributes){1},
-     3,
-     {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}},
-     0},
+    {"middle axis", &(th_join_attributes){1}, 3,
+     .input = {{.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}, {.shape = {2, {2, 2}}}}},
     {"last axis", &(th_join_attributes){-1}, 2, {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 3}}}}, 0},
     {"scalars", &(th_join_attributes){0}, 3, {{.shape = {0, {0}}}, {.shape = {0, {0}}}, {.shape = {0, {0}}}}, 0},
     {.name = NULL},

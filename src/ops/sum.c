@@ -1,5 +1,4 @@
-/* sum: y = sum of x over a set of axes.
- * This file: value and gradient; the rest is every reduction's (shared/axes.h). */
+/* sum: y = sum of x over a set of axes. */
 #include "ops/shared/axes.h"
 #include "tensor/elementwise.h"
 

@@ -1,5 +1,4 @@
-/* variance: y = sum_j (x_j - m)² / (n - correction) over a set of axes, m the mean.
- * This file: what variance declares to be an operation on rows (shared/rows.h), and its gradient. */
+/* variance: y = sum_j (x_j - m)² / (n - correction) over a set of axes, m the mean. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 

@@ -1,5 +1,4 @@
-/* where: y = a where the condition holds, else b; all three broadcast.
- * This file: shape rule, maps, samples. */
+/* where: y = a where the condition holds, else b; all three broadcast. */
 #include "ops/shared/maps.h"
 
 enum { CONDITION, IF_TRUE, IF_FALSE };
@@ -22,11 +21,8 @@ static const th_sample where_samples[] = {
     {"same shapes", NULL, 3, {{.shape = {2, {3, 4}}, BOOL}, {.shape = {2, {3, 4}}}, {.shape = {2, {3, 4}}}}, 0},
     {"condition broadcast", NULL, 3, {{.shape = {1, {4}}, BOOL}, {.shape = {2, {3, 4}}}, {.shape = {2, {3, 4}}}}, 0},
     {"values broadcast", NULL, 3, {{.shape = {2, {3, 4}}, BOOL}, {.shape = {0, {0}}}, {.shape = {2, {3, 1}}}}, 0},
-    {"one value constant",
-     NULL,
-     3,
-     {{.shape = {2, {3, 4}}, BOOL}, {.shape = {2, {3, 4}}}, {.shape = {0, {0}}, .constant = true}},
-     0},
+    {"one value constant", NULL, 3,
+     .input = {{.shape = {2, {3, 4}}, BOOL}, {.shape = {2, {3, 4}}}, {.shape = {0, {0}}, .constant = true}}},
     {.name = NULL},
 };
 

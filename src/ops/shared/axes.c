@@ -39,7 +39,7 @@ const th_sample th_axis_samples[] = {
     {"one element", &last, 1, {{.shape = {2, {2, 1}}}}, 0},
     {"large numbers", &last, 1, {{.shape = {2, {2, 3}}, .low = 999, .high = 1001}}, 0},
     {"nothing", &last, 1, {{.shape = {2, {0, 3}}}}, 0},
-    {0},
+    {.name = NULL},
 };
 
 /* -- reductions over a set of axes -- */
@@ -134,7 +134,7 @@ th_array th_reduction_kept(const th_call *call, const th_array *reduced)
 size_t th_reduction_plan_sum(const th_call *call)
 {
     const th_array y = th_reduction_kept(call, &call->output[0]);
-    return th_plan_scratch(call, (int64_t)th_sum_scratch(&y, &call->input[0], false), 1);
+    return th_plan_scratch(call, 1, th_sum_scratch(&y, &call->input[0], false));
 }
 
 void th_reduction_sum(const th_call *call, size_t place)
@@ -162,5 +162,5 @@ const th_sample th_reduction_samples[] = {
     {"large numbers", &last_kept, 1, {{.shape = {2, {2, 3}}, .kind = TH_SAMPLE_DISTINCT, .low = 999, .high = 1001}}, 0},
     {"scalar", &all, 1, {{.shape = {0, {0}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {"no rows", &of_last, 1, {{.shape = {2, {0, 3}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {0},
+    {.name = NULL},
 };

@@ -117,7 +117,7 @@ th_class_loss th_class_loss_of(const th_call *call, const th_array *logits, cons
 
 void th_class_loss_reserve(const th_call *call, th_class_loss *l)
 {
-    l->scratch = th_plan_scratch(call, (int64_t)th_rows_scratch(call->ctx, &l->rows), 1);
+    l->scratch = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &l->rows));
 }
 
 typedef struct loss_run {

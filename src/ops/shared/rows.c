@@ -277,7 +277,7 @@ void th_rows_plan(const th_call *c, bool backward, void *plan)
 {
     th_rows *rows = plan;
     th_rows_of_call(rows, c, backward, th_along(c));
-    rows->place = th_plan_scratch(c, (int64_t)th_rows_scratch(c->ctx, rows), 1);
+    rows->place = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, rows));
 }
 
 void th_rows_compute(const th_rows *rows, const th_call *c, bool backward, const void *parameters)

@@ -65,7 +65,7 @@ void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradien
         const th_product *const either[] = {&block, &copied};
         for (int i = 0; i < 2; i++) {
             th_plan_reuse(call, gradient->product.workspace);
-            th_plan_scratch(call, (int64_t)th_product_workspace(&ctx->machine, dtype, either[i], ctx->threads), 1);
+            th_plan_scratch(call, 1, th_product_workspace(&ctx->machine, dtype, either[i], ctx->threads));
         }
     }
 }
