@@ -2,13 +2,13 @@
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 
-static th_status argmax_shape(th_call *c)
+static th_status argmax_shape(th_call *call)
 {
-    th_status status = th_axis_check(c);
+    th_status status = th_axis_check(call);
     if (!status)
-        status = th_reduction_has_largest(c);
+        status = th_reduction_has_largest(call);
     if (!status)
-        th_reduction_output(c, false, TH_INT64);
+        th_reduction_output(call, false, TH_INT64);
     return status;
 }
 

@@ -7,13 +7,13 @@ typedef struct clamp_attributes {
     double low, high;
 } clamp_attributes;
 
-static th_status clamp_shape(th_call *c)
+static th_status clamp_shape(th_call *call)
 {
-    const clamp_attributes *attributes = c->attributes;
+    const clamp_attributes *attributes = call->attributes;
     if (!(attributes->low <= attributes->high))
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "low = %g is above high = %g, or one of them is NaN", attributes->low,
-                            attributes->high);
-    return th_shape_elementwise(c);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "low = %g is above high = %g, or one of them is NaN",
+                            attributes->low, attributes->high);
+    return th_shape_elementwise(call);
 }
 
 static const clamp_attributes one_side = {-INFINITY, 0.2}, both_sides = {-0.4, 0.6};

@@ -3,13 +3,13 @@
 #include "kernels/compare.h"
 #include "ops/shared/maps.h"
 
-static th_status compare_shape(th_call *c)
+static th_status compare_shape(th_call *call)
 {
-    const th_array *a = &c->input[0], *b = &c->input[1];
+    const th_array *a = &call->input[0], *b = &call->input[1];
     if (a->dtype != b->dtype)
-        return th_call_fail(c, TH_ERROR_TYPE, "types are mixed: a is %s, b is %s (th_cast converts)",
+        return th_call_fail(call, TH_ERROR_TYPE, "types are mixed: a is %s, b is %s (th_cast converts)",
                             th_dtype_name(a->dtype), th_dtype_name(b->dtype));
-    return th_shape_broadcast(c, TH_BOOL);
+    return th_shape_broadcast(call, TH_BOOL);
 }
 
 static const th_sample compare_samples[] = {

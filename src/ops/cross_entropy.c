@@ -6,17 +6,17 @@
 enum { LOGITS, TARGETS };
 enum { LOSS, KEPT };
 
-static th_status cross_entropy_shape(th_call *c)
+static th_status cross_entropy_shape(th_call *call)
 {
-    const th_array *logits = &c->input[LOGITS], *targets = &c->input[TARGETS];
-    if (th_call_floating(c, LOGITS) || th_call_index_type(c, TARGETS))
+    const th_array *logits = &call->input[LOGITS], *targets = &call->input[TARGETS];
+    if (th_call_floating(call, LOGITS) || th_call_index_type(call, TARGETS))
         return TH_ERROR_TYPE;
     if (!th_class_loss_fits(logits, targets))
-        return th_call_fail(c, TH_ERROR_SHAPE, "logits are (N, V) and targets (N), but logits are %s, targets %s",
+        return th_call_fail(call, TH_ERROR_SHAPE, "logits are (N, V) and targets (N), but logits are %s, targets %s",
                             TH_TEXT(logits), TH_TEXT(targets));
     if (logits->size[logits->ndim - 1] == 0)
-        return th_call_fail(c, TH_ERROR_SHAPE, "logits %s have no classes", TH_TEXT(logits));
-    return th_class_loss_outputs(c, logits, c->attributes);
+        return th_call_fail(call, TH_ERROR_SHAPE, "logits %s have no classes", TH_TEXT(logits));
+    return th_class_loss_outputs(call, logits, call->attributes);
 }
 
 typedef struct plan {
@@ -24,46 +24,47 @@ typedef struct plan {
     th_class_loss rows;
 } plan;
 
-static void cross_entropy_plan(const th_call *c, bool backward, void *memory)
+static void cross_entropy_plan(const th_call *call, bool backward, void *memory)
 {
     plan *p = memory;
-    const int64_t count = th_array_numel(&c->input[TARGETS]);
-    p->target = th_plan_scratch(c, count, sizeof(int64_t));
+    const int64_t count = th_array_numel(&call->input[TARGETS]);
+    p->target = th_plan_scratch(call, count, sizeof(int64_t));
     if (!backward)
-        p->loss = th_plan_scratch(c, count, sizeof(double));
-    p->rows = th_class_loss_of(c, &c->input[LOGITS], backward ? &c->input_gradient[LOGITS] : NULL, c->add[LOGITS]);
-    th_class_loss_reserve(c, &p->rows);
+        p->loss = th_plan_scratch(call, count, sizeof(double));
+    p->rows = th_class_loss_of(call, &call->input[LOGITS], backward ? &call->input_gradient[LOGITS] : NULL,
+                               call->add[LOGITS]);
+    th_class_loss_reserve(call, &p->rows);
 }
 
-static int64_t read_targets(const th_call *c, int64_t *target)
+static int64_t read_targets(const th_call *call, int64_t *target)
 {
-    const th_array *logits = &c->input[LOGITS];
-    return th_class_loss_targets(c, TARGETS, logits->size[logits->ndim - 1], c->attributes, target);
+    const th_array *logits = &call->input[LOGITS];
+    return th_class_loss_targets(call, TARGETS, logits->size[logits->ndim - 1], call->attributes, target);
 }
 
-static void cross_entropy_forward(const th_call *c)
+static void cross_entropy_forward(const th_call *call)
 {
-    const plan *p = c->plan;
-    int64_t *target = th_call_scratch(c, p->target);
-    double *loss = th_call_scratch(c, p->loss);
-    const int64_t counted = read_targets(c, target);
+    const plan *p = call->plan;
+    int64_t *target = th_call_scratch(call, p->target);
+    double *loss = th_call_scratch(call, p->loss);
+    const int64_t counted = read_targets(call, target);
     if (counted < 0)
         return;
-    th_class_loss_forward(c, &p->rows, target, c->output[KEPT].data, loss);
-    th_class_loss_put(c, th_array_numel(&c->input[TARGETS]), loss, counted);
+    th_class_loss_forward(call, &p->rows, target, call->output[KEPT].data, loss);
+    th_class_loss_put(call, th_array_numel(&call->input[TARGETS]), loss, counted);
 }
 
 /* One pass per row with the two numbers kept. */
-static void cross_entropy_backward(const th_call *c)
+static void cross_entropy_backward(const th_call *call)
 {
-    const plan *p = c->plan;
-    int64_t *target = th_call_scratch(c, p->target);
-    const int64_t counted = read_targets(c, target);
+    const plan *p = call->plan;
+    int64_t *target = th_call_scratch(call, p->target);
+    const int64_t counted = read_targets(call, target);
     if (counted < 0)
         return;
-    const double dloss = th_number_load(c->output_gradient[LOSS].dtype, c->output_gradient[LOSS].data);
-    th_class_loss_backward(c, &p->rows, target, c->output[KEPT].data, th_class_loss_mean(c->attributes, counted, dloss),
-                           c->add[LOGITS]);
+    const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
+    th_class_loss_backward(call, &p->rows, target, call->output[KEPT].data,
+                           th_class_loss_mean(call->attributes, counted, dloss), call->add[LOGITS]);
 }
 
 static const th_cross_entropy_options mean = {0}, ignoring = {.ignore = true, .ignore_index = 1},

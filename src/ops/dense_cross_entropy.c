@@ -14,27 +14,28 @@ enum {
     CHUNK_LOGITS = 2 << 20 /* of a chunk about, but at least TH_PRODUCT_BLOCK rows: dW is read and written once each */
 };
 
-static th_status dense_cross_entropy_shape(th_call *c)
+static th_status dense_cross_entropy_shape(th_call *call)
 {
-    const th_array *x = &c->input[X], *weight = &c->input[WEIGHT], *targets = &c->input[TARGETS];
-    if (th_call_floating(c, X) || th_call_floating(c, WEIGHT) || th_call_same_type(c) || th_call_index_type(c, TARGETS))
+    const th_array *x = &call->input[X], *weight = &call->input[WEIGHT], *targets = &call->input[TARGETS];
+    if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || th_call_same_type(call) ||
+        th_call_index_type(call, TARGETS))
         return TH_ERROR_TYPE;
     if (weight->ndim != 2 || x->ndim == 0 || x->size[x->ndim - 1] != weight->size[1])
-        return th_call_fail(c, TH_ERROR_SHAPE, "x is (N, E) and the weight (V, E), but x is %s, the weight %s",
+        return th_call_fail(call, TH_ERROR_SHAPE, "x is (N, E) and the weight (V, E), but x is %s, the weight %s",
                             TH_TEXT(x), TH_TEXT(weight));
     if (!th_class_loss_fits(x, targets))
-        return th_call_fail(c, TH_ERROR_SHAPE, "x is (N, E) and targets (N), but x is %s, targets %s", TH_TEXT(x),
+        return th_call_fail(call, TH_ERROR_SHAPE, "x is (N, E) and targets (N), but x is %s, targets %s", TH_TEXT(x),
                             TH_TEXT(targets));
     if (weight->size[0] == 0)
-        return th_call_fail(c, TH_ERROR_SHAPE, "the weight %s has no classes", TH_TEXT(weight));
-    return th_class_loss_outputs(c, x, c->attributes);
+        return th_call_fail(call, TH_ERROR_SHAPE, "the weight %s has no classes", TH_TEXT(weight));
+    return th_class_loss_outputs(call, x, call->attributes);
 }
 
 /* Whole blocks of dW's sum, so that chunks add up to the bits of one product. */
-static int64_t chunk_rows(const th_call *c)
+static int64_t chunk_rows(const th_call *call)
 {
-    const int64_t blocks = CHUNK_LOGITS / c->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
-    const int64_t rows = (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK, all = th_array_numel(&c->input[TARGETS]);
+    const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
+    const int64_t rows = (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK, all = th_array_numel(&call->input[TARGETS]);
     return rows < all ? rows : all;
 }
 
@@ -59,42 +60,42 @@ static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
 }
 
 /* Its steps use the same memory one after the other, and so does the next chunk. */
-static chunk plan_chunk(const th_call *c, int64_t rows)
+static chunk plan_chunk(const th_call *call, int64_t rows)
 {
-    const th_array *weight = &c->input[WEIGHT], wt = th_array_transposed(weight);
+    const th_array *weight = &call->input[WEIGHT], wt = th_array_transposed(weight);
     const th_array x = matrix(weight->dtype, rows, weight->size[1]), logits = matrix(weight->dtype, rows, wt.size[1]);
     chunk k = {.rows = rows, .logits = th_product_call_of(&x, &wt, &logits)};
-    th_product_call_reserve(c, &k.logits);
-    th_plan_reuse(c, k.logits.workspace);
-    if (c->input_gradient[X].given) {
+    th_product_call_reserve(call, &k.logits);
+    th_plan_reuse(call, k.logits.workspace);
+    if (call->input_gradient[X].given) {
         k.dx = th_product_call_of(&logits, weight, &x);
-        th_product_call_reserve(c, &k.dx);
-        th_plan_reuse(c, k.logits.workspace);
+        th_product_call_reserve(call, &k.dx);
+        th_plan_reuse(call, k.logits.workspace);
     }
-    if (c->input_gradient[WEIGHT].given) {
-        k.dw = th_weight_gradient_of(&logits, &x, &c->input_gradient[WEIGHT]);
-        th_weight_gradient_reserve(c, &k.dw);
-        th_plan_reuse(c, k.logits.workspace);
+    if (call->input_gradient[WEIGHT].given) {
+        k.dw = th_weight_gradient_of(&logits, &x, &call->input_gradient[WEIGHT]);
+        th_weight_gradient_reserve(call, &k.dw);
+        th_plan_reuse(call, k.logits.workspace);
     }
     return k;
 }
 
-static void dense_cross_entropy_plan(const th_call *c, bool backward, void *memory)
+static void dense_cross_entropy_plan(const th_call *call, bool backward, void *memory)
 {
     plan *p = memory;
-    if (backward && c->early)
+    if (backward && call->early)
         return;
-    const int64_t count = th_array_numel(&c->input[TARGETS]), rows = chunk_rows(c);
+    const int64_t count = th_array_numel(&call->input[TARGETS]), rows = chunk_rows(call);
     int64_t logits = -1; /* when that many overflow */
-    const bool fits = th_checked_multiply(rows, c->input[WEIGHT].size[0], &logits);
-    p->target = th_plan_scratch(c, count, sizeof(int64_t));
-    p->loss = th_plan_scratch(c, backward ? 0 : count, sizeof(double));
-    p->logits = th_plan_scratch(c, logits, th_dtype_size(c->input[X].dtype));
+    const bool fits = th_checked_multiply(rows, call->input[WEIGHT].size[0], &logits);
+    p->target = th_plan_scratch(call, count, sizeof(int64_t));
+    p->loss = th_plan_scratch(call, backward ? 0 : count, sizeof(double));
+    p->logits = th_plan_scratch(call, logits, th_dtype_size(call->input[X].dtype));
     if (!fits)
         return;
-    p->whole = plan_chunk(c, rows);
+    p->whole = plan_chunk(call, rows);
     if (rows > 0 && count % rows)
-        p->last = plan_chunk(c, count % rows);
+        p->last = plan_chunk(call, count % rows);
 }
 
 /* Row `first` of a contiguous (N, columns); NULL of what is not given. */
@@ -106,83 +107,83 @@ static void *row_at(const th_array *array, int64_t first)
 }
 
 /* The chunk whose first row this is. */
-static chunk chunk_at(const th_call *c, int64_t first)
+static chunk chunk_at(const th_call *call, int64_t first)
 {
-    const plan *p = c->plan;
-    const int64_t left = th_array_numel(&c->input[TARGETS]) - first;
+    const plan *p = call->plan;
+    const int64_t left = th_array_numel(&call->input[TARGETS]) - first;
     chunk k = left < p->whole.rows ? p->last : p->whole;
-    k.logits.product.a = k.dw.product.product.b = row_at(&c->input[X], first);
-    k.logits.product.c = th_call_scratch(c, p->logits);
+    k.logits.product.a = k.dw.product.product.b = row_at(&call->input[X], first);
+    k.logits.product.c = th_call_scratch(call, p->logits);
     k.dx.product.a = k.dw.product.product.a = k.logits.product.c;
-    k.dx.product.c = row_at(&c->input_gradient[X], first);
+    k.dx.product.c = row_at(&call->input_gradient[X], first);
     return k;
 }
 
 /* All chunks in order, an empty one where there are no rows: it clears dW. Their losses, unless `loss` is NULL;
  * gradients: dlogits in place of the logits, and what they add to dx and dW. */
-static void run_chunks(const th_call *c, const int64_t *target, double *loss, bool gradients, double factor)
+static void run_chunks(const th_call *call, const int64_t *target, double *loss, bool gradients, double factor)
 {
-    const int64_t count = th_array_numel(&c->input[TARGETS]);
+    const int64_t count = th_array_numel(&call->input[TARGETS]);
     int64_t first = 0;
     do {
-        const chunk k = chunk_at(c, first);
-        th_array logits = matrix(c->input[X].dtype, k.rows, k.logits.product.n);
+        const chunk k = chunk_at(call, first);
+        th_array logits = matrix(call->input[X].dtype, k.rows, k.logits.product.n);
         logits.data = k.logits.product.c;
-        void *kept = row_at(&c->output[KEPT], first);
-        th_product_call_run(c, &k.logits, false);
+        void *kept = row_at(&call->output[KEPT], first);
+        th_product_call_run(call, &k.logits, false);
         if (loss) {
-            const th_class_loss value = th_class_loss_of(c, &logits, NULL, false);
-            th_class_loss_forward(c, &value, target + first, kept, loss + first);
+            const th_class_loss value = th_class_loss_of(call, &logits, NULL, false);
+            th_class_loss_forward(call, &value, target + first, kept, loss + first);
         }
         if (gradients) {
-            const th_class_loss gradient = th_class_loss_of(c, &logits, &logits, false);
-            th_class_loss_backward(c, &gradient, target + first, kept, factor, false);
-            if (c->input_gradient[X].given)
-                th_product_call_run(c, &k.dx, c->add[X]);
-            if (c->input_gradient[WEIGHT].given)
-                th_weight_gradient_run(c, &k.dw, c->add[WEIGHT] || first > 0);
+            const th_class_loss gradient = th_class_loss_of(call, &logits, &logits, false);
+            th_class_loss_backward(call, &gradient, target + first, kept, factor, false);
+            if (call->input_gradient[X].given)
+                th_product_call_run(call, &k.dx, call->add[X]);
+            if (call->input_gradient[WEIGHT].given)
+                th_weight_gradient_run(call, &k.dw, call->add[WEIGHT] || first > 0);
         }
         first += k.rows;
     } while (first < count);
 }
 
-static void dense_cross_entropy_forward(const th_call *c)
+static void dense_cross_entropy_forward(const th_call *call)
 {
-    const plan *p = c->plan;
-    int64_t *target = th_call_scratch(c, p->target);
-    double *loss = th_call_scratch(c, p->loss);
-    const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, target);
+    const plan *p = call->plan;
+    int64_t *target = th_call_scratch(call, p->target);
+    double *loss = th_call_scratch(call, p->loss);
+    const int64_t counted = th_class_loss_targets(call, TARGETS, call->input[WEIGHT].size[0], call->attributes, target);
     if (counted < 0)
         return;
-    run_chunks(c, target, loss, c->early, th_class_loss_mean(c->attributes, counted, 1));
-    th_class_loss_put(c, th_array_numel(&c->input[TARGETS]), loss, counted);
+    run_chunks(call, target, loss, call->early, th_class_loss_mean(call->attributes, counted, 1));
+    th_class_loss_put(call, th_array_numel(&call->input[TARGETS]), loss, counted);
 }
 
 /* With z = x Wᵀ and the gradient dz of the loss (class_loss.h):
  *   dL/dx_ne = sum_v dL/dz_nv w_ve      dx = dz W
  *   dL/dw_ve = sum_n dL/dz_nv x_ne      dW = dzᵀ x, over the n that count
  * Forward has them for dL/dloss = 1 if it could; otherwise the logits of each chunk are recomputed. */
-static void dense_cross_entropy_backward(const th_call *c)
+static void dense_cross_entropy_backward(const th_call *call)
 {
-    const plan *p = c->plan;
-    const double dloss = th_number_load(c->output_gradient[LOSS].dtype, c->output_gradient[LOSS].data);
-    if (c->early) {
+    const plan *p = call->plan;
+    const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
+    if (call->early) {
         for (int i = X; i <= WEIGHT; i++)
-            if (c->input_gradient[i].given && dloss != 1)
-                TH_MAP(c, scale, &dloss, &c->input_gradient[i], false, &c->input_gradient[i]);
+            if (call->input_gradient[i].given && dloss != 1)
+                TH_MAP(call, scale, &dloss, &call->input_gradient[i], false, &call->input_gradient[i]);
         return;
     }
-    int64_t *target = th_call_scratch(c, p->target);
-    const int64_t counted = th_class_loss_targets(c, TARGETS, c->input[WEIGHT].size[0], c->attributes, target);
+    int64_t *target = th_call_scratch(call, p->target);
+    const int64_t counted = th_class_loss_targets(call, TARGETS, call->input[WEIGHT].size[0], call->attributes, target);
     if (counted >= 0)
-        run_chunks(c, target, NULL, true, th_class_loss_mean(c->attributes, counted, dloss));
+        run_chunks(call, target, NULL, true, th_class_loss_mean(call->attributes, counted, dloss));
 }
 
 /* Of the logits, and of early gradients. */
-static int64_t dense_cross_entropy_multiply_adds(const th_call *c)
+static int64_t dense_cross_entropy_multiply_adds(const th_call *call)
 {
-    const th_array logits = {.ndim = 2, .size = {th_array_numel(&c->input[TARGETS]), c->input[WEIGHT].size[0]}};
-    return th_multiply_adds(&logits, c->input[WEIGHT].size[1]);
+    const th_array logits = {.ndim = 2, .size = {th_array_numel(&call->input[TARGETS]), call->input[WEIGHT].size[0]}};
+    return th_multiply_adds(&logits, call->input[WEIGHT].size[1]);
 }
 
 static th_tensor *dense_cross_entropy_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)

@@ -10,17 +10,17 @@ typedef struct dropout_attributes {
     double p;
 } dropout_attributes;
 
-static th_status dropout_shape(th_call *c)
+static th_status dropout_shape(th_call *call)
 {
-    const dropout_attributes *attributes = c->attributes;
-    const th_array *x = &c->input[0];
+    const dropout_attributes *attributes = call->attributes;
+    const th_array *x = &call->input[0];
     if (!(attributes->p >= 0 && attributes->p < 1))
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "p = %g is outside [0, 1)", attributes->p);
-    const th_status status = th_call_floating(c, 0);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "p = %g is outside [0, 1)", attributes->p);
+    const th_status status = th_call_floating(call, 0);
     if (status)
         return status;
-    th_call_output(c, 0, x->dtype, x->ndim, x->size, x->axes);
-    th_call_draw(c);
+    th_call_output(call, 0, x->dtype, x->ndim, x->size, x->axes);
+    th_call_draw(call);
     return TH_OK;
 }
 
@@ -42,12 +42,12 @@ static void mask_rows(void *shared, int64_t first, int64_t end, int worker)
 }
 
 /* to = from * the call's mask; both contiguous, of x's shape. */
-static void mask(const th_call *c, const th_array *from, const th_array *to)
+static void mask(const th_call *call, const th_array *from, const th_array *to)
 {
-    const dropout_attributes *attributes = c->attributes;
+    const dropout_attributes *attributes = call->attributes;
     const th_philox random = {
-        .key = {c->random.key[0], c->random.key[1]}, .call = c->random.call, .step = c->random.step};
-    masking m = {.kernels = th_call_kernels(c),
+        .key = {call->random.key[0], call->random.key[1]}, .call = call->random.call, .step = call->random.step};
+    masking m = {.kernels = th_call_kernels(call),
                  .dropout = th_dropout_mask_make(random, attributes->p),
                  .columns = from->ndim > 0 ? from->size[from->ndim - 1] : 1,
                  .from = from->data,
@@ -55,18 +55,18 @@ static void mask(const th_call *c, const th_array *from, const th_array *to)
     if (m.columns == 0)
         return;
     m.row_bytes = (size_t)m.columns * th_dtype_size(from->dtype);
-    th_for_rows(c->ctx, th_array_numel(from) / m.columns, 2 * m.columns, mask_rows, &m);
+    th_for_rows(call->ctx, th_array_numel(from) / m.columns, 2 * m.columns, mask_rows, &m);
 }
 
-static void dropout_forward(const th_call *c)
+static void dropout_forward(const th_call *call)
 {
-    mask(c, &c->input[0], &c->output[0]);
+    mask(call, &call->input[0], &call->output[0]);
 }
 
 /* y_i = x_i m_i with m_i = 0 or 1 / (1 - p):  dL/dx_i = dL/dy_i m_i */
-static void dropout_backward(const th_call *c)
+static void dropout_backward(const th_call *call)
 {
-    mask(c, &c->output_gradient[0], &c->input_gradient[0]);
+    mask(call, &call->output_gradient[0], &call->input_gradient[0]);
 }
 
 static const th_sample dropout_samples[] = {

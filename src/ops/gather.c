@@ -9,7 +9,7 @@
 #include "tensor/tensor.h"
 
 typedef struct gather_attributes {
-    int32_t axis;
+    int axis;
 } gather_attributes;
 
 static th_status gather_shape(th_call *call)

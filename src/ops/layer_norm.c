@@ -1,11 +1,11 @@
 /* layer_norm: y = (x - m) r weight + bias over the last axis, m the mean, r = 1 / sqrt(variance + eps) (Ba et al.
- * 2016). This file: what layer_norm declares to be a norm (shared/norm.h), its gradient, samples. */
+ * 2016), one of the norms (shared/norm.h). */
 #include "ops/shared/norm.h"
 
 /* Output 1 keeps m and r. */
-static th_status layer_norm_shape(th_call *c)
+static th_status layer_norm_shape(th_call *call)
 {
-    return th_norm_shape(c, 2);
+    return th_norm_shape(call, 2);
 }
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
@@ -28,7 +28,7 @@ static const th_sample layer_norm_samples[] = {
      0},
     {"many rows", &large_eps, 3, {{.shape = {2, {12, 3}}}, {.shape = {1, {3}}}, {.shape = {1, {3}}}}, 0},
     {"no rows", &usual, 3, {{.shape = {2, {0, 3}}}, {.shape = {1, {3}}}, {.shape = {1, {3}}}}, 0},
-    {0},
+    {.name = NULL},
 };
 
 /* With h = (x - m) r, g = dL/dy weight, n elements in a row:

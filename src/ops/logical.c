@@ -2,14 +2,14 @@
 #include "kernels/compare.h"
 #include "ops/shared/maps.h"
 
-static th_status logical_shape(th_call *c)
+static th_status logical_shape(th_call *call)
 {
-    for (int i = 0; i < c->n_inputs; i++) {
-        const th_status status = th_call_bool(c, i);
+    for (int i = 0; i < call->n_inputs; i++) {
+        const th_status status = th_call_bool(call, i);
         if (status)
             return status;
     }
-    return th_shape_broadcast(c, TH_BOOL);
+    return th_shape_broadcast(call, TH_BOOL);
 }
 
 #define LOGICAL .kind = TH_SAMPLE_BOOL

@@ -8,14 +8,14 @@
 
 enum { SCORES, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };
 
-static th_status masked_softmax_shape(th_call *c)
+static th_status masked_softmax_shape(th_call *call)
 {
-    const th_array *scores = &c->input[SCORES];
-    th_status status = th_call_floating(c, SCORES);
+    const th_array *scores = &call->input[SCORES];
+    th_status status = th_call_floating(call, SCORES);
     if (!status)
-        status = th_mask_check(c, c->attributes, MASK, scores->dtype, scores->ndim, scores->size);
+        status = th_mask_check(call, call->attributes, MASK, scores->dtype, scores->ndim, scores->size);
     if (!status)
-        th_call_output(c, 0, scores->dtype, scores->ndim, scores->size, scores->axes);
+        th_call_output(call, 0, scores->dtype, scores->ndim, scores->size, scores->axes);
     return status;
 }
 
@@ -23,34 +23,35 @@ static th_status masked_softmax_shape(th_call *c)
 
 /* What is planned for a call: its rows, and, where backward has to sum, the places of what it sums and of the sum's
  * scratch memory. */
-typedef struct masked_softmax_rows {
+typedef struct plan {
     th_rows rows;
     size_t gradient, sum;
-} masked_softmax_rows;
+} plan;
 
 /* Additive wants the scores' gradient summed over the axes along which it is broadcast: it is then computed in scratch
  * memory. */
-static bool sums(const th_call *c, bool backward)
+static bool sums(const th_call *call, bool backward)
 {
-    return backward && c->input_gradient[ADDITIVE].given;
+    return backward && call->input_gradient[ADDITIVE].given;
 }
 
-static void masked_softmax_plan(const th_call *c, bool backward, void *plan)
+static void masked_softmax_plan(const th_call *call, bool backward, void *memory)
 {
-    masked_softmax_rows *p = plan;
-    th_call of_rows = *c;
-    th_array gradient = c->output[0];
+    plan *p = memory;
+    th_call of_rows = *call;
+    th_array gradient = call->output[0];
     bool add = false;
-    if (sums(c, backward)) {
-        p->gradient = th_plan_scratch(c, th_array_numel(&gradient), th_dtype_size(gradient.dtype));
+    if (sums(call, backward)) {
+        p->gradient = th_plan_scratch(call, th_array_numel(&gradient), th_dtype_size(gradient.dtype));
         of_rows.input_gradient = &gradient;
         of_rows.add = &add;
     }
     th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
-    p->rows.place = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, &p->rows));
-    if (sums(c, backward)) {
-        th_plan_reuse(c, p->rows.place);
-        p->sum = th_plan_scratch(c, 1, th_sum_scratch(&c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE]));
+    p->rows.place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
+    if (sums(call, backward)) {
+        th_plan_reuse(call, p->rows.place);
+        p->sum =
+            th_plan_scratch(call, 1, th_sum_scratch(&call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE]));
     }
 }
 
@@ -75,15 +76,16 @@ static void forward_body(const th_rows_block *b)
     }
 }
 
-static void masked_softmax_forward(const th_call *c)
+static void masked_softmax_forward(const th_call *call)
 {
-    const th_array *scores = &c->input[SCORES];
-    const masked_softmax_rows *plan = c->plan;
-    if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK + TH_MASK_VALID_LENS], scores->size[scores->ndim - 1]))
+    const th_array *scores = &call->input[SCORES];
+    const plan *p = call->plan;
+    if (th_mask_check_lens(call->ctx, call->op->name, &call->input[MASK + TH_MASK_VALID_LENS],
+                           scores->size[scores->ndim - 1]))
         return;
-    forward_work work = {.kernels = th_call_kernels(c), .element = (int64_t)th_dtype_size(scores->dtype)};
-    th_mask_view_init(&work.mask, c->attributes, &c->input[MASK], scores->ndim, scores->size);
-    th_rows_run(c->ctx, &plan->rows, 8, th_call_scratch(c, plan->rows.place), forward_body, &work);
+    forward_work work = {.kernels = th_call_kernels(call), .element = (int64_t)th_dtype_size(scores->dtype)};
+    th_mask_view_init(&work.mask, call->attributes, &call->input[MASK], scores->ndim, scores->size);
+    th_rows_run(call->ctx, &p->rows, 8, th_call_scratch(call, p->rows.place), forward_body, &work);
 }
 
 /* -- gradient -- */
@@ -92,19 +94,20 @@ static void masked_softmax_forward(const th_call *c)
  * dL/dz_s = y_s (dL/dy_s - sum_j dL/dy_j y_j),   dL/dscore = dL/dz,   dL/dadditive = dL/dz summed over what additive
  * was broadcast along. A hidden key has y_s = 0, which is all that is needed to leave it out: its dL/dy_s is not read,
  * and its gradient is exactly 0 (as that of a visible key is whose weight is 0). */
-static void masked_softmax_backward(const th_call *c)
+static void masked_softmax_backward(const th_call *call)
 {
-    const masked_softmax_rows *plan = c->plan;
-    th_rows rows = plan->rows;
-    th_array gradient = c->output[0];
-    if (sums(c, true))
-        rows.operand[TH_ROW_DX].data = gradient.data = th_call_scratch(c, plan->gradient);
-    th_rows_compute(&rows, c, true, NULL);
-    if (!sums(c, true))
+    const plan *p = call->plan;
+    th_rows rows = p->rows;
+    th_array gradient = call->output[0];
+    if (sums(call, true))
+        rows.operand[TH_ROW_DX].data = gradient.data = th_call_scratch(call, p->gradient);
+    th_rows_compute(&rows, call, true, NULL);
+    if (!sums(call, true))
         return;
-    th_sum_within(c->ctx, &c->input_gradient[ADDITIVE], &gradient, c->add[ADDITIVE], th_call_scratch(c, plan->sum));
-    if (c->input_gradient[SCORES].given)
-        th_copy_array(c->ctx, &c->input_gradient[SCORES], &gradient, c->add[SCORES]);
+    th_sum_within(call->ctx, &call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE],
+                  th_call_scratch(call, p->sum));
+    if (call->input_gradient[SCORES].given)
+        th_copy_array(call->ctx, &call->input_gradient[SCORES], &gradient, call->add[SCORES]);
 }
 
 /* -- samples -- */
@@ -160,7 +163,7 @@ const th_op th_op_masked_softmax = {
     .forward = masked_softmax_forward,
     .backward = masked_softmax_backward,
     .plan = masked_softmax_plan,
-    .plan_size = sizeof(masked_softmax_rows),
+    .plan_size = sizeof(plan),
     .kernel = &(const th_rows_operation){.backward = TH_ROWS_KERNEL(masked_softmax_backward), .backward_cost = 3},
     .samples = masked_softmax_samples,
 };

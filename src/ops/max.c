@@ -2,10 +2,10 @@
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 
-static th_status max_shape(th_call *c)
+static th_status max_shape(th_call *call)
 {
-    const th_status status = th_reduction_shape(c);
-    return status ? status : th_reduction_has_largest(c);
+    const th_status status = th_reduction_shape(call);
+    return status ? status : th_reduction_has_largest(call);
 }
 
 /* dy/dx_j = 1/k for each of the k elements with x_j = y (a subgradient that treats ties alike), else 0:

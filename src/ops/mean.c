@@ -4,32 +4,32 @@
 #include "tensor/tensor.h"
 
 /* Where the scratch memory lies: of the sum, and in backward of dL/dy / n. */
-static void mean_plan(const th_call *c, bool backward, void *plan)
+static void mean_plan(const th_call *call, bool backward, void *plan)
 {
-    const th_array *dy = &c->output_gradient[0];
+    const th_array *dy = &call->output_gradient[0];
     *(size_t *)plan =
-        backward ? th_plan_scratch(c, th_array_numel(dy), th_dtype_size(dy->dtype)) : th_reduction_plan_sum(c);
+        backward ? th_plan_scratch(call, th_array_numel(dy), th_dtype_size(dy->dtype)) : th_reduction_plan_sum(call);
 }
 
 /* Of nothing: 0 / 0, NaN. */
-static void mean_forward(const th_call *c)
+static void mean_forward(const th_call *call)
 {
-    const double count = (double)th_reduction_count(c);
-    th_reduction_sum(c, *(const size_t *)c->plan);
-    TH_MAP(c, divide_by, &count, &c->output[0], false, &c->output[0]);
+    const double count = (double)th_reduction_count(call);
+    th_reduction_sum(call, *(const size_t *)call->plan);
+    TH_MAP(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
 /* y = sum_j x_j / n: dy/dx_j = 1/n, so dL/dx_j = dL/dy / n. The quotient is computed once per result (into scratch
  * memory) and broadcast. */
-static void mean_backward(const th_call *c)
+static void mean_backward(const th_call *call)
 {
-    const double count = (double)th_reduction_count(c);
-    const th_array dy = th_reduction_kept(c, &c->output_gradient[0]);
+    const double count = (double)th_reduction_count(call);
+    const th_array dy = th_reduction_kept(call, &call->output_gradient[0]);
     th_array share = dy;
-    share.data = th_call_scratch(c, *(const size_t *)c->plan);
+    share.data = th_call_scratch(call, *(const size_t *)call->plan);
     th_contiguous_strides(share.ndim, share.size, share.stride);
-    TH_MAP(c, divide_by, &count, &share, false, &dy);
-    th_copy_array(c->ctx, &c->input_gradient[0], &share, c->add[0]);
+    TH_MAP(call, divide_by, &count, &share, false, &dy);
+    th_copy_array(call->ctx, &call->input_gradient[0], &share, call->add[0]);
 }
 
 const th_op th_op_mean = {

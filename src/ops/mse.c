@@ -5,11 +5,11 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static th_status mse_shape(th_call *c)
+static th_status mse_shape(th_call *call)
 {
-    const th_status status = th_shape_elementwise(c); /* as a - b */
+    const th_status status = th_shape_elementwise(call); /* as a - b */
     if (!status)
-        th_call_output(c, 0, c->input[0].dtype, 0, NULL, NULL);
+        th_call_output(call, 0, call->input[0].dtype, 0, NULL, NULL);
     return status;
 }
 
@@ -20,64 +20,64 @@ typedef struct plan {
     size_t place, after; /* of the differences and of partial sums */
 } plan;
 
-static void plan_sum(const th_call *c, plan *p, const th_array *sum, bool add)
+static void plan_sum(const th_call *call, plan *p, const th_array *sum, bool add)
 {
-    p->place = th_plan_scratch(c, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
-    p->after = th_plan_scratch(c, 1, th_sum_scratch(sum, &p->full, add));
-    th_plan_reuse(c, p->place);
+    p->place = th_plan_scratch(call, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
+    p->after = th_plan_scratch(call, 1, th_sum_scratch(sum, &p->full, add));
+    th_plan_reuse(call, p->place);
 }
 
-static void mse_plan(const th_call *c, bool backward, void *memory)
+static void mse_plan(const th_call *call, bool backward, void *memory)
 {
     plan *p = memory;
-    const th_array *a = &c->input[0], *b = &c->input[1];
+    const th_array *a = &call->input[0], *b = &call->input[1];
     p->full = (th_array){.given = true, .dtype = a->dtype};
     th_broadcast_sizes(a->ndim, a->size, b->ndim, b->size, &p->full.ndim, p->full.size);
     th_contiguous_strides(p->full.ndim, p->full.size, p->full.stride);
     if (!backward)
-        plan_sum(c, p, &c->output[0], false);
+        plan_sum(call, p, &call->output[0], false);
     for (int i = 0; i < 2 && backward; i++) {
-        const th_array *gradient = &c->input_gradient[i];
+        const th_array *gradient = &call->input_gradient[i];
         p->sums[i] =
             gradient->given && (gradient->ndim != p->full.ndim || th_array_numel(gradient) != th_array_numel(&p->full));
         if (p->sums[i])
-            plan_sum(c, p, gradient, c->add[i]);
+            plan_sum(call, p, gradient, call->add[i]);
     }
 }
 
-static th_array differences(const th_call *c, const plan *p)
+static th_array differences(const th_call *call, const plan *p)
 {
     th_array full = p->full;
-    full.data = th_call_scratch(c, p->place);
+    full.data = th_call_scratch(call, p->place);
     return full;
 }
 
 /* Of nothing: 0 / 0, NaN. */
-static void mse_forward(const th_call *c)
+static void mse_forward(const th_call *call)
 {
-    const plan *p = c->plan;
-    const th_array squares = differences(c, p);
+    const plan *p = call->plan;
+    const th_array squares = differences(call, p);
     const double count = (double)th_array_numel(&squares);
-    TH_MAP(c, squared_difference, NULL, &squares, false, &c->input[0], &c->input[1]);
-    th_sum_within(c->ctx, &c->output[0], &squares, false, th_call_scratch(c, p->after));
-    TH_MAP(c, divide_by, &count, &c->output[0], false, &c->output[0]);
+    TH_MAP(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
+    th_sum_within(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->after));
+    TH_MAP(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
 /* dL/da_i = dL/dloss 2 (a_i - b_i) / n,   dL/db_i = -dL/da_i, each summed over what the operand was broadcast along. */
-static void mse_backward(const th_call *c)
+static void mse_backward(const th_call *call)
 {
-    const plan *p = c->plan;
-    const double scale =
-        2 * th_number_load(c->output_gradient[0].dtype, c->output_gradient[0].data) / (double)th_array_numel(&p->full);
+    const plan *p = call->plan;
+    const double scale = 2 * th_number_load(call->output_gradient[0].dtype, call->output_gradient[0].data) /
+                         (double)th_array_numel(&p->full);
     for (int i = 0; i < 2; i++) {
-        const th_array *gradient = &c->input_gradient[i];
+        const th_array *gradient = &call->input_gradient[i];
         const double factor = i == 0 ? scale : -scale;
         if (p->sums[i]) {
-            const th_array full = differences(c, p);
-            TH_MAP(c, scaled_difference, &factor, &full, false, &c->input[0], &c->input[1]);
-            th_sum_within(c->ctx, gradient, &full, c->add[i], th_call_scratch(c, p->after));
+            const th_array full = differences(call, p);
+            TH_MAP(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
+            th_sum_within(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->after));
         } else if (gradient->given) {
-            TH_MAP(c, scaled_difference, &factor, gradient, c->add[i], &c->input[0], &c->input[1]);
+            TH_MAP(call, scaled_difference, &factor, gradient, call->add[i], &call->input[0], &call->input[1]);
         }
     }
 }

@@ -1,14 +1,14 @@
 /* rms_norm: y = x r weight over the last axis, r = 1 / sqrt(mean(x²) + eps) (Zhang & Sennrich 2019).
- * This file: what rms_norm declares to be a norm (shared/norm.h), its gradient, samples. */
+ * One of the norms (shared/norm.h). */
 #include "ops/shared/norm.h"
 
 /* Output 1 keeps r. */
-static th_status rms_norm_shape(th_call *c)
+static th_status rms_norm_shape(th_call *call)
 {
-    if (c->input[TH_NORM_BIAS].given)
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "there is no bias in this norm, but one was given: %s",
-                            TH_TEXT(&c->input[TH_NORM_BIAS]));
-    return th_norm_shape(c, 1);
+    if (call->input[TH_NORM_BIAS].given)
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "there is no bias in this norm, but one was given: %s",
+                            TH_TEXT(&call->input[TH_NORM_BIAS]));
+    return th_norm_shape(call, 1);
 }
 
 static const th_norm_attributes usual = {1e-5}, large_eps = {0.1};
@@ -19,7 +19,7 @@ static const th_sample rms_norm_samples[] = {
     {"no weight", &large_eps, 3, {{.shape = {3, {2, 2, 4}}}, TH_ABSENT, TH_ABSENT}, 0},
     {"constant x", &usual, 3, {{.shape = {2, {3, 4}}, .constant = true}, {.shape = {1, {4}}}, TH_ABSENT}, 0},
     {"many rows", &large_eps, 3, {{.shape = {2, {12, 3}}}, {.shape = {1, {3}}}, TH_ABSENT}, 0},
-    {0},
+    {.name = NULL},
 };
 
 /* With h = x r, g = dL/dy weight, n elements in a row:

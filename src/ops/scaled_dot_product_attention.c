@@ -37,72 +37,72 @@ static double scale_of(const attention_attributes *attributes, int64_t width)
     return attributes->scale != 0 ? attributes->scale : width > 0 ? 1 / sqrt((double)width) : 1;
 }
 
-static th_status check_leading(th_call *c)
+static th_status check_leading(th_call *call)
 {
-    const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
+    const th_array *q = &call->input[Q], *k = &call->input[K], *v = &call->input[V];
     const int heads = q->ndim - 3;
     for (int d = 0; d < q->ndim - 2; d++) {
         const bool divides = d == heads && k->size[d] > 0 && q->size[d] % k->size[d] == 0;
         if (k->size[d] != v->size[d] || (k->size[d] != q->size[d] && !divides))
-            return th_call_fail(c, TH_ERROR_SHAPE, "leading dimensions differ: q is %s, k is %s, v is %s", TH_TEXT(q),
-                                TH_TEXT(k), TH_TEXT(v));
+            return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions differ: q is %s, k is %s, v is %s",
+                                TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
     }
     return TH_OK;
 }
 
-static th_status check_operands(th_call *c)
+static th_status check_operands(th_call *call)
 {
-    const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
+    const th_array *q = &call->input[Q], *k = &call->input[K], *v = &call->input[V];
     for (int i = Q; i <= V; i++)
-        if (th_call_floating(c, i) != TH_OK)
+        if (th_call_floating(call, i) != TH_OK)
             return TH_ERROR_TYPE;
-    if (th_call_same_type(c) != TH_OK)
+    if (th_call_same_type(call) != TH_OK)
         return TH_ERROR_TYPE;
     if (q->ndim < 2 || k->ndim != q->ndim || v->ndim != q->ndim)
-        return th_call_fail(c, TH_ERROR_SHAPE,
+        return th_call_fail(call, TH_ERROR_SHAPE,
                             "q, k and v need one number of dimensions, 2 at least: q is %s, k is %s, v is %s",
                             TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
     const int last = q->ndim - 1;
     if (q->size[last] != k->size[last])
-        return th_call_fail(c, TH_ERROR_SHAPE, "widths of queries and keys differ: q is %s, k is %s", TH_TEXT(q),
+        return th_call_fail(call, TH_ERROR_SHAPE, "widths of queries and keys differ: q is %s, k is %s", TH_TEXT(q),
                             TH_TEXT(k));
     if (k->size[last - 1] != v->size[last - 1])
-        return th_call_fail(c, TH_ERROR_SHAPE, "numbers of keys and values differ: k is %s, v is %s", TH_TEXT(k),
+        return th_call_fail(call, TH_ERROR_SHAPE, "numbers of keys and values differ: k is %s, v is %s", TH_TEXT(k),
                             TH_TEXT(v));
-    return check_leading(c);
+    return check_leading(call);
 }
 
-static th_status attention_shape(th_call *c)
+static th_status attention_shape(th_call *call)
 {
-    attention_attributes *attributes = th_call_attributes(c);
-    const th_array *q = &c->input[Q];
-    const th_status operands = check_operands(c);
+    attention_attributes *attributes = th_call_attributes(call);
+    const th_array *q = &call->input[Q];
+    const th_status operands = check_operands(call);
     if (operands != TH_OK)
         return operands;
     if (!(attributes->dropout >= 0 && attributes->dropout < 1))
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "dropout = %g is outside [0, 1)", attributes->dropout);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "dropout = %g is outside [0, 1)", attributes->dropout);
     if (!isfinite(attributes->scale))
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "scale = %g is not finite", attributes->scale);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "scale = %g is not finite", attributes->scale);
     int64_t scores[TH_MAX_DIMS], size[TH_MAX_DIMS];
-    scores_shape(q, &c->input[K], scores);
-    const th_status mask = th_mask_check(c, &attributes->rules, MASK, q->dtype, q->ndim, scores);
+    scores_shape(q, &call->input[K], scores);
+    const th_status mask = th_mask_check(call, &attributes->rules, MASK, q->dtype, q->ndim, scores);
     if (mask != TH_OK)
         return mask;
     attributes->scale = scale_of(attributes, q->size[q->ndim - 1]);
     memcpy(size, q->size, sizeof size);
-    th_call_output(c, LOG_SUM_EXP, q->dtype, q->ndim - 1, size, NULL);
-    size[q->ndim - 1] = c->input[V].size[q->ndim - 1];
-    th_call_output(c, O, q->dtype, q->ndim, size, q->axes);
+    th_call_output(call, LOG_SUM_EXP, q->dtype, q->ndim - 1, size, NULL);
+    size[q->ndim - 1] = call->input[V].size[q->ndim - 1];
+    th_call_output(call, O, q->dtype, q->ndim, size, q->axes);
     if (q->ndim >= 4) { /* (.., H, T, Dv) lies in memory as (.., T, H, Dv): merging the heads is a view */
         int order[TH_MAX_DIMS];
         for (int d = 0; d < q->ndim; d++)
             order[d] = d;
         order[q->ndim - 3] = q->ndim - 2;
         order[q->ndim - 2] = q->ndim - 3;
-        th_call_output_order(c, O, order);
+        th_call_output_order(call, O, order);
     }
-    if (c->training && attributes->dropout > 0)
-        th_call_draw(c);
+    if (call->training && attributes->dropout > 0)
+        th_call_draw(call);
     return TH_OK;
 }
 
@@ -136,29 +136,29 @@ static th_attention_array operand(const th_attention *a, const th_array *array, 
 }
 
 /* The mask's tensors broadcast to the scores: they have q's heads, with strides of 0 where they repeat. */
-static void plan_mask(const th_call *c, th_attention *a)
+static void plan_mask(const th_call *call, th_attention *a)
 {
-    const attention_attributes *attributes = c->attributes;
-    const int ndim = c->input[Q].ndim;
+    const attention_attributes *attributes = call->attributes;
+    const int ndim = call->input[Q].ndim;
     int64_t scores[TH_MAX_DIMS];
-    scores_shape(&c->input[Q], &c->input[K], scores);
+    scores_shape(&call->input[Q], &call->input[K], scores);
     th_mask_view view;
-    th_mask_view_init(&view, &attributes->rules, &c->input[MASK], ndim, scores);
+    th_mask_view_init(&view, &attributes->rules, &call->input[MASK], ndim, scores);
     a->band = view.band;
     a->valid_lens = operand(a, &view.valid_lens, 2, true);
     a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
     a->keep = operand(a, &view.keep, 2, true);
     a->additive = operand(a, &view.additive, 2, true);
     th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
-    gradients[TH_MASK_ADDITIVE] = c->input_gradient[ADDITIVE];
+    gradients[TH_MASK_ADDITIVE] = call->input_gradient[ADDITIVE];
     th_mask_view_init(&view, &attributes->rules, gradients, ndim, scores);
     a->additive_gradient = operand(a, &view.additive, 2, true);
 }
 
-static void plan_operands(const th_call *c, th_attention *a)
+static void plan_operands(const th_call *call, th_attention *a)
 {
-    const attention_attributes *attributes = c->attributes;
-    const th_array *q = &c->input[Q], *k = &c->input[K], *v = &c->input[V];
+    const attention_attributes *attributes = call->attributes;
+    const th_array *q = &call->input[Q], *k = &call->input[K], *v = &call->input[V];
     const int last = q->ndim - 1, leading = q->ndim - 2;
     const int64_t group = group_size(q->ndim, q->size, k->size);
     *a = (th_attention){.dims = leading,
@@ -176,45 +176,46 @@ static void plan_operands(const th_call *c, th_attention *a)
     a->q = operand(a, q, 2, true);
     a->k = operand(a, k, 2, false);
     a->v = operand(a, v, 2, false);
-    a->o = operand(a, &c->output[O], 2, true);
-    a->log_sum_exp = operand(a, &c->output[LOG_SUM_EXP], 1, true);
-    a->drops = c->training && attributes->dropout > 0;
+    a->o = operand(a, &call->output[O], 2, true);
+    a->log_sum_exp = operand(a, &call->output[LOG_SUM_EXP], 1, true);
+    a->drops = call->training && attributes->dropout > 0;
     if (a->drops)
         a->dropout = th_dropout_mask_make(
-            (th_philox){{c->random.key[0], c->random.key[1]}, c->random.call, c->random.step}, attributes->dropout);
+            (th_philox){{call->random.key[0], call->random.key[1]}, call->random.call, call->random.step},
+            attributes->dropout);
 }
 
-static void plan_gradients(const th_call *c, th_attention *a)
+static void plan_gradients(const th_call *call, th_attention *a)
 {
-    a->o_gradient = operand(a, &c->output_gradient[O], 2, true);
-    a->log_sum_exp_gradient = operand(a, &c->output_gradient[LOG_SUM_EXP], 1, true);
-    a->q_gradient = operand(a, &c->input_gradient[Q], 2, true);
-    a->k_gradient = operand(a, &c->input_gradient[K], 2, false);
-    a->v_gradient = operand(a, &c->input_gradient[V], 2, false);
-    a->wants_q = c->input_gradient[Q].given;
+    a->o_gradient = operand(a, &call->output_gradient[O], 2, true);
+    a->log_sum_exp_gradient = operand(a, &call->output_gradient[LOG_SUM_EXP], 1, true);
+    a->q_gradient = operand(a, &call->input_gradient[Q], 2, true);
+    a->k_gradient = operand(a, &call->input_gradient[K], 2, false);
+    a->v_gradient = operand(a, &call->input_gradient[V], 2, false);
+    a->wants_q = call->input_gradient[Q].given;
 }
 
-static void attention_plan(const th_call *c, bool backward, void *memory)
+static void attention_plan(const th_call *call, bool backward, void *memory)
 {
     plan *p = memory;
     th_attention *a = &p->attention;
-    const th_context *ctx = c->ctx;
-    const th_dtype dtype = c->input[Q].dtype;
-    plan_operands(c, a);
-    plan_mask(c, a);
+    const th_context *ctx = call->ctx;
+    const th_dtype dtype = call->input[Q].dtype;
+    plan_operands(call, a);
+    plan_mask(call, a);
     if (backward)
-        plan_gradients(c, a);
+        plan_gradients(call, a);
     const size_t bytes = backward ? th_attention_backward_workspace(&ctx->machine, dtype, a, ctx->threads)
                                   : th_attention_forward_workspace(&ctx->machine, dtype, a, ctx->threads);
-    p->workspace = th_plan_scratch(c, 1, bytes);
+    p->workspace = th_plan_scratch(call, 1, bytes);
 }
 
-static void attention_forward(const th_call *c)
+static void attention_forward(const th_call *call)
 {
-    const plan *p = c->plan;
-    if (th_mask_check_lens(c->ctx, c->op->name, &c->input[MASK], p->attention.keys) == TH_OK)
-        th_attention_forward(&c->ctx->machine, c->input[Q].dtype, &p->attention, c->ctx->threads,
-                             th_call_scratch(c, p->workspace));
+    const plan *p = call->plan;
+    if (th_mask_check_lens(call->ctx, call->op->name, &call->input[MASK], p->attention.keys) == TH_OK)
+        th_attention_forward(&call->ctx->machine, call->input[Q].dtype, &p->attention, call->ctx->threads,
+                             th_call_scratch(call, p->workspace));
 }
 
 /* With S = q kᵀ scale + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
@@ -222,22 +223,23 @@ static void attention_forward(const th_call *c)
  *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (a row of P dP summed is that of O dO summed)
  *     dQ = dS K scale,   dK = dSᵀ Q scale,   dmask = dS.
  * P is recomputed as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
-static void attention_backward(const th_call *c)
+static void attention_backward(const th_call *call)
 {
-    const plan *p = c->plan;
+    const plan *p = call->plan;
     th_attention a = p->attention;
-    a.add_q = c->add[Q];
-    a.add_k = c->add[K];
-    a.add_v = c->add[V];
-    a.add_additive = c->add[ADDITIVE];
-    th_attention_backward(&c->ctx->machine, c->input[Q].dtype, &a, c->ctx->threads, th_call_scratch(c, p->workspace));
+    a.add_q = call->add[Q];
+    a.add_k = call->add[K];
+    a.add_v = call->add[V];
+    a.add_additive = call->add[ADDITIVE];
+    th_attention_backward(&call->ctx->machine, call->input[Q].dtype, &a, call->ctx->threads,
+                          th_call_scratch(call, p->workspace));
 }
 
-static int64_t attention_multiply_adds(const th_call *c)
+static int64_t attention_multiply_adds(const th_call *call)
 {
     int64_t scores[TH_MAX_DIMS], pairs = 1;
-    const th_array *q = &c->input[Q], *v = &c->input[V];
-    scores_shape(q, &c->input[K], scores);
+    const th_array *q = &call->input[Q], *v = &call->input[V];
+    scores_shape(q, &call->input[K], scores);
     for (int d = 0; d < q->ndim; d++)
         pairs *= scores[d];
     return pairs * (q->size[q->ndim - 1] + v->size[v->ndim - 1]);

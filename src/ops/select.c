@@ -4,7 +4,7 @@
 #include "tensor/shape.h"
 
 typedef struct select_attributes {
-    int32_t axis;
+    int axis;
     int64_t index; /* negative: from the end */
 } select_attributes;
 

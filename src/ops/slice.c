@@ -5,7 +5,7 @@
 #include "tapehead/ops.h"
 
 typedef struct slice_attributes {
-    int32_t axis;
+    int axis;
     int64_t start, stop, step;
 } slice_attributes;
 

@@ -4,7 +4,7 @@
 #include "tensor/shape.h"
 
 typedef struct squeeze_attributes {
-    int32_t axis;
+    int axis;
 } squeeze_attributes;
 
 static th_status squeeze_shape(th_call *call)

@@ -3,22 +3,22 @@
 #include "tensor/elementwise.h"
 
 /* Where the scratch memory of the forward lies. */
-static void sum_plan(const th_call *c, bool backward, void *plan)
+static void sum_plan(const th_call *call, bool backward, void *plan)
 {
     if (!backward)
-        *(size_t *)plan = th_reduction_plan_sum(c);
+        *(size_t *)plan = th_reduction_plan_sum(call);
 }
 
-static void sum_forward(const th_call *c)
+static void sum_forward(const th_call *call)
 {
-    th_reduction_sum(c, *(const size_t *)c->plan);
+    th_reduction_sum(call, *(const size_t *)call->plan);
 }
 
 /* y = sum_j x_j: dy/dx_j = 1, so dL/dx_j = dL/dy for every j: the output gradient broadcast along the reduced axes. */
-static void sum_backward(const th_call *c)
+static void sum_backward(const th_call *call)
 {
-    const th_array dy = th_reduction_kept(c, &c->output_gradient[0]);
-    th_copy_array(c->ctx, &c->input_gradient[0], &dy, c->add[0]);
+    const th_array dy = th_reduction_kept(call, &call->output_gradient[0]);
+    th_copy_array(call->ctx, &call->input_gradient[0], &dy, call->add[0]);
 }
 
 const th_op th_op_sum = {

@@ -4,7 +4,7 @@
 #include "tapehead/ops.h"
 
 typedef struct unsqueeze_attributes {
-    int32_t axis; /* of the result */
+    int axis; /* of the result */
 } unsqueeze_attributes;
 
 static th_status unsqueeze_shape(th_call *call)

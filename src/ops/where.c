@@ -3,16 +3,16 @@
 
 enum { CONDITION, IF_TRUE, IF_FALSE };
 
-static th_status where_shape(th_call *c)
+static th_status where_shape(th_call *call)
 {
-    th_status status = th_call_bool(c, CONDITION);
+    th_status status = th_call_bool(call, CONDITION);
     if (!status)
-        status = th_call_floating(c, IF_TRUE);
+        status = th_call_floating(call, IF_TRUE);
     if (!status)
-        status = th_call_floating(c, IF_FALSE);
+        status = th_call_floating(call, IF_FALSE);
     if (!status)
-        status = th_call_same_type(c);
-    return status ? status : th_shape_broadcast(c, c->input[IF_TRUE].dtype);
+        status = th_call_same_type(call);
+    return status ? status : th_shape_broadcast(call, call->input[IF_TRUE].dtype);
 }
 
 #define BOOL .kind = TH_SAMPLE_BOOL

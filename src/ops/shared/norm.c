@@ -16,44 +16,44 @@ th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *o
     return th_apply(op, &(th_norm_attributes){given.eps}, x, given.weight, given.bias);
 }
 
-static th_status check_vector(th_call *c, int i, const char *name)
+static th_status check_vector(th_call *call, int i, const char *name)
 {
-    const th_array *x = &c->input[TH_NORM_X], *v = &c->input[i];
+    const th_array *x = &call->input[TH_NORM_X], *v = &call->input[i];
     if (!v->given)
         return TH_OK;
     if (v->ndim != 1 || v->size[0] != x->size[x->ndim - 1])
-        return th_call_fail(c, TH_ERROR_SHAPE, "%s is %s, but the last axis of x %s has %lld elements", name,
+        return th_call_fail(call, TH_ERROR_SHAPE, "%s is %s, but the last axis of x %s has %lld elements", name,
                             TH_TEXT(v), TH_TEXT(x), (long long)x->size[x->ndim - 1]);
     return TH_OK;
 }
 
-th_status th_norm_shape(th_call *c, int kept)
+th_status th_norm_shape(th_call *call, int kept)
 {
-    const th_array *x = &c->input[TH_NORM_X];
-    for (int i = 0; i < c->n_inputs; i++) {
-        const th_status status = th_call_floating(c, i);
+    const th_array *x = &call->input[TH_NORM_X];
+    for (int i = 0; i < call->n_inputs; i++) {
+        const th_status status = th_call_floating(call, i);
         if (status)
             return status;
     }
     if (x->ndim == 0)
-        return th_call_fail(c, TH_ERROR_SHAPE, "x has no axis to normalise along");
-    th_status status = th_call_same_type(c);
+        return th_call_fail(call, TH_ERROR_SHAPE, "x has no axis to normalise along");
+    th_status status = th_call_same_type(call);
     if (!status)
-        status = check_vector(c, TH_NORM_WEIGHT, "weight");
+        status = check_vector(call, TH_NORM_WEIGHT, "weight");
     if (!status)
-        status = check_vector(c, TH_NORM_BIAS, "bias");
+        status = check_vector(call, TH_NORM_BIAS, "bias");
     if (status)
         return status;
-    th_norm_attributes *attributes = th_call_attributes(c);
+    th_norm_attributes *attributes = th_call_attributes(call);
     if (!(attributes->eps >= 0) || !isfinite(attributes->eps))
-        return th_call_fail(c, TH_ERROR_ARGUMENT, "eps is %g, but it must be a positive number", attributes->eps);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "eps is %g, but it must be a positive number", attributes->eps);
     if (attributes->eps == 0)
         attributes->eps = 1e-5;
-    th_call_output(c, 0, x->dtype, x->ndim, x->size, x->axes);
+    th_call_output(call, 0, x->dtype, x->ndim, x->size, x->axes);
     int64_t size[TH_MAX_DIMS];
     memcpy(size, x->size, sizeof size);
     size[x->ndim - 1] = kept;
-    th_call_output(c, 1, x->dtype, x->ndim, size, NULL);
+    th_call_output(call, 1, x->dtype, x->ndim, size, NULL);
     return TH_OK;
 }
 
@@ -65,83 +65,84 @@ static bool needs_copy(const th_array *v)
 }
 
 /* What the groups of rows have added up for the gradient of a vector. */
-static th_array partial_sums(const th_call *c, int input, const th_rows *rows, void *data)
+static th_array partial_sums(const th_call *call, int input, const th_rows *rows, void *data)
 {
     const int64_t groups = rows->rows / rows->group + (rows->rows % rows->group > 0);
     return (th_array){.given = true,
                       .data = data,
-                      .dtype = c->input_gradient[input].dtype,
+                      .dtype = call->input_gradient[input].dtype,
                       .ndim = 2,
                       .size = {groups, rows->length},
                       .stride = {rows->length, 1}};
 }
 
-void th_norm_plan(const th_call *c, bool backward, void *plan)
+void th_norm_plan(const th_call *call, bool backward, void *plan)
 {
     th_norm_rows *p = plan;
-    const th_array *x = &c->input[TH_NORM_X];
+    const th_array *x = &call->input[TH_NORM_X];
     const size_t element = th_dtype_size(x->dtype);
-    th_rows_of_call(&p->rows, c, backward, 1u << (x->ndim - 1));
+    th_rows_of_call(&p->rows, call, backward, 1u << (x->ndim - 1));
     const int64_t length = p->rows.length > 0 ? p->rows.length : 1;
     if (backward)
         p->rows.group = GROUP_ELEMENTS / length > GROUP_ROWS ? GROUP_ELEMENTS / length : GROUP_ROWS;
-    size_t last = th_rows_scratch(c->ctx, &p->rows); /* of the rows first, then of the sums over groups */
+    size_t last = th_rows_scratch(call->ctx, &p->rows); /* of the rows first, then of the sums over groups */
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
-        if (needs_copy(&c->input[i]))
-            p->copy[i] = th_plan_scratch(c, c->input[i].size[0], element);
-        if (!backward || !c->input_gradient[i].given)
+        if (needs_copy(&call->input[i]))
+            p->copy[i] = th_plan_scratch(call, call->input[i].size[0], element);
+        if (!backward || !call->input_gradient[i].given)
             continue;
-        const th_array partial = partial_sums(c, i, &p->rows, NULL);
-        const size_t sums = th_sum_scratch(&c->input_gradient[i], &partial, c->add[i]);
-        p->sums[i] = th_plan_scratch(c, th_array_numel(&partial), element);
+        const th_array partial = partial_sums(call, i, &p->rows, NULL);
+        const size_t sums = th_sum_scratch(&call->input_gradient[i], &partial, call->add[i]);
+        p->sums[i] = th_plan_scratch(call, th_array_numel(&partial), element);
         last = sums > last ? sums : last;
     }
-    p->rows.place = th_plan_scratch(c, (int64_t)last, 1);
+    p->rows.place = th_plan_scratch(call, 1, last);
 }
 
 /* Weight or bias as the kernels read it, contiguous; NULL when it is not there (in backward: not saved, because nothing
  * that is asked for reads it). */
-static const void *contiguous_vector(const th_call *c, int i)
+static const void *contiguous_vector(const th_call *call, int i)
 {
-    const th_norm_rows *plan = c->plan;
-    const th_array *v = &c->input[i];
+    const th_norm_rows *plan = call->plan;
+    const th_array *v = &call->input[i];
     if (!v->given || !v->data || !needs_copy(v))
         return v->given ? v->data : NULL;
     th_array copy = *v;
     copy.stride[0] = 1;
-    copy.data = th_call_scratch(c, plan->copy[i]);
-    th_copy_array(c->ctx, &copy, v, false);
+    copy.data = th_call_scratch(call, plan->copy[i]);
+    th_copy_array(call->ctx, &copy, v, false);
     return copy.data;
 }
 
 /* -- forward and backward -- */
 
-void th_norm_forward(const th_call *c)
+void th_norm_forward(const th_call *call)
 {
-    const th_norm_attributes *attributes = c->attributes;
-    const th_norm_rows *plan = c->plan;
-    th_rows_compute(&plan->rows, c, false,
+    const th_norm_attributes *attributes = call->attributes;
+    const th_norm_rows *plan = call->plan;
+    th_rows_compute(&plan->rows, call, false,
                     &(th_norm_parameters){.eps = attributes->eps,
-                                          .weight = contiguous_vector(c, TH_NORM_WEIGHT),
-                                          .bias = contiguous_vector(c, TH_NORM_BIAS)});
+                                          .weight = contiguous_vector(call, TH_NORM_WEIGHT),
+                                          .bias = contiguous_vector(call, TH_NORM_BIAS)});
 }
 
-void th_norm_backward(const th_call *c)
+void th_norm_backward(const th_call *call)
 {
-    const th_norm_rows *plan = c->plan;
+    const th_norm_rows *plan = call->plan;
     void *sums[TH_NORM_BIAS + 1] = {NULL};
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++)
-        if (c->input_gradient[i].given)
-            sums[i] = th_call_scratch(c, plan->sums[i]);
-    th_rows_compute(&plan->rows, c, true,
-                    &(th_norm_parameters){.weight = contiguous_vector(c, TH_NORM_WEIGHT),
+        if (call->input_gradient[i].given)
+            sums[i] = th_call_scratch(call, plan->sums[i]);
+    th_rows_compute(&plan->rows, call, true,
+                    &(th_norm_parameters){.weight = contiguous_vector(call, TH_NORM_WEIGHT),
                                           .dweight = sums[TH_NORM_WEIGHT],
                                           .dbias = sums[TH_NORM_BIAS],
                                           .group = plan->rows.group});
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
-        if (!c->input_gradient[i].given)
+        if (!call->input_gradient[i].given)
             continue;
-        const th_array partial = partial_sums(c, i, &plan->rows, sums[i]);
-        th_sum_within(c->ctx, &c->input_gradient[i], &partial, c->add[i], th_call_scratch(c, plan->rows.place));
+        const th_array partial = partial_sums(call, i, &plan->rows, sums[i]);
+        th_sum_within(call->ctx, &call->input_gradient[i], &partial, call->add[i],
+                      th_call_scratch(call, plan->rows.place));
     }
 }

@@ -149,8 +149,8 @@ th_product_call th_product_call_of(const th_array *a, const th_array *b, const t
 void th_product_call_reserve(const th_call *call, th_product_call *product)
 {
     const th_context *ctx = call->ctx;
-    product->workspace = th_plan_scratch(
-        call, (int64_t)th_product_workspace(&ctx->machine, product->dtype, &product->product, ctx->threads), 1);
+    product->workspace =
+        th_plan_scratch(call, 1, th_product_workspace(&ctx->machine, product->dtype, &product->product, ctx->threads));
 }
 
 /* -- running -- */

@@ -253,54 +253,54 @@ static void set_values(th_rows *rows, int operand, const th_array *array, th_row
             to->outer[outer++] = array->stride[i];
 }
 
-void th_rows_of_call(th_rows *rows, const th_call *c, bool backward, uint32_t along)
+void th_rows_of_call(th_rows *rows, const th_call *call, bool backward, uint32_t along)
 {
-    const uint32_t saves = c->op->saves;
+    const uint32_t saves = call->op->saves;
     const th_rows_access result = backward ? TH_ROWS_READ : TH_ROWS_WRITE;
-    const bool reduces = ((const th_rows_operation *)c->op->kernel)->reduces;
+    const bool reduces = ((const th_rows_operation *)call->op->kernel)->reduces;
     void (*const set)(th_rows *, int, const th_array *, th_rows_access) = reduces ? set_values : th_rows_set;
-    th_rows_init(rows, &c->input[0], along);
+    th_rows_init(rows, &call->input[0], along);
     if (!backward || saves & TH_INPUT(0))
-        th_rows_set(rows, TH_ROW_X, &c->input[0], TH_ROWS_READ);
+        th_rows_set(rows, TH_ROW_X, &call->input[0], TH_ROWS_READ);
     if (!backward || saves & TH_OUTPUT(0))
-        set(rows, TH_ROW_Y, &c->output[0], result);
+        set(rows, TH_ROW_Y, &call->output[0], result);
     if (backward) {
-        set(rows, TH_ROW_DY, &c->output_gradient[0], TH_ROWS_READ);
-        th_rows_set(rows, TH_ROW_DX, &c->input_gradient[0], c->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
+        set(rows, TH_ROW_DY, &call->output_gradient[0], TH_ROWS_READ);
+        th_rows_set(rows, TH_ROW_DX, &call->input_gradient[0], call->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
     }
-    if (c->n_outputs > 1)
-        set_values(rows, TH_ROW_KEPT, &c->output[1], result);
+    if (call->n_outputs > 1)
+        set_values(rows, TH_ROW_KEPT, &call->output[1], result);
     th_rows_finish(rows);
 }
 
-void th_rows_plan(const th_call *c, bool backward, void *plan)
+void th_rows_plan(const th_call *call, bool backward, void *plan)
 {
     th_rows *rows = plan;
-    th_rows_of_call(rows, c, backward, th_along(c));
-    rows->place = th_plan_scratch(c, 1, th_rows_scratch(c->ctx, rows));
+    th_rows_of_call(rows, call, backward, th_along(call));
+    rows->place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, rows));
 }
 
-void th_rows_compute(const th_rows *rows, const th_call *c, bool backward, const void *parameters)
+void th_rows_compute(const th_rows *rows, const th_call *call, bool backward, const void *parameters)
 {
-    const th_rows_operation *operation = c->op->kernel;
+    const th_rows_operation *operation = call->op->kernel;
     const size_t entry = backward ? operation->backward : operation->forward;
-    th_rows_kernel *const *kernel = (const void *)((const char *)th_call_kernels(c) + entry);
-    th_rows_run(c->ctx, rows, backward ? operation->backward_cost : operation->forward_cost,
-                th_call_scratch(c, rows->place), *kernel, parameters);
+    th_rows_kernel *const *kernel = (const void *)((const char *)th_call_kernels(call) + entry);
+    th_rows_run(call->ctx, rows, backward ? operation->backward_cost : operation->forward_cost,
+                th_call_scratch(call, rows->place), *kernel, parameters);
 }
 
-static const void *parameters_of(const th_call *c)
+static const void *parameters_of(const th_call *call)
 {
-    const size_t offset = ((const th_rows_operation *)c->op->kernel)->parameters_offset;
-    return offset > 0 ? (const char *)c->attributes + offset : NULL;
+    const size_t offset = ((const th_rows_operation *)call->op->kernel)->parameters_offset;
+    return offset > 0 ? (const char *)call->attributes + offset : NULL;
 }
 
-void th_rows_forward(const th_call *c)
+void th_rows_forward(const th_call *call)
 {
-    th_rows_compute(c->plan, c, false, parameters_of(c));
+    th_rows_compute(call->plan, call, false, parameters_of(call));
 }
 
-void th_rows_backward(const th_call *c)
+void th_rows_backward(const th_call *call)
 {
-    th_rows_compute(c->plan, c, true, parameters_of(c));
+    th_rows_compute(call->plan, call, true, parameters_of(call));
 }
