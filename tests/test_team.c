@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <omp.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,13 +218,17 @@ END_TEST
 #define UNDER_SANITIZER
 #endif
 #ifndef UNDER_SANITIZER
+static sem_t all_are_made;
+
 static void *work_alone(void *done)
 {
+    sem_wait(&all_are_made);
     th_parallel(16, 1000, count, done);
     return NULL;
 }
 
-/* With room for the stacks of a few threads only. (OpenMP's library would end the process.) */
+/* With room for the stacks of a few threads only, of which several callers want teams at once. (OpenMP's library would end
+ * the process.) */
 START_TEST(test_a_team_of_as_many_as_there_can_be)
 {
     struct rlimit stack;
@@ -238,9 +243,12 @@ START_TEST(test_a_team_of_as_many_as_there_can_be)
     atomic_int done = 0;
     pthread_t thread[3];
     int made = 0;
+    sem_init(&all_are_made, 0, 0);
     while (made < 3 && pthread_create(&thread[made], NULL, work_alone, &done) == 0)
         made++;
     ck_assert_int_gt(made, 0);
+    for (int i = 0; i < made; i++)
+        sem_post(&all_are_made);
     for (int i = 0; i < made; i++)
         pthread_join(thread[i], NULL);
     ck_assert_int_eq(atomic_load(&done), made * 1000);

@@ -240,8 +240,8 @@ static void *wait_for_post(void *semaphore)
 }
 
 /* OpenMP's library ends the process when it cannot make a thread (a limit of the system's, no memory for its stack). So
- * they are made here first, which may fail, and one more, for what else the library needs; one team at a time, or two
- * would find room for either and not for both. */
+ * they are made here first, which may fail, and one more, for what else the library needs; one team at a time, with its
+ * host, or two would find room for either and not for both. */
 static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 
 /* How many threads, this one included, there can be of so many. */
@@ -268,9 +268,8 @@ static void *host(void *argument)
 {
     team *const t = argument;
     const int limit = omp_get_thread_limit();
-    pthread_mutex_lock(&beginning);
     const int threads = threads_there_can_be(t->asked < limit ? t->asked : limit);
-#pragma omp parallel num_threads(threads) default(none) firstprivate(t) shared(beginning)
+#pragma omp parallel num_threads(threads) default(none) firstprivate(t)
     {
         const int worker = omp_get_thread_num();
         in_team = true;
@@ -278,7 +277,6 @@ static void *host(void *argument)
             help(t, worker);
         } else {
             t->size = omp_get_num_threads();
-            pthread_mutex_unlock(&beginning);
             sem_post(&t->started);
             wait_for_post(&t->ended);
         }
@@ -343,11 +341,15 @@ static team *begin(int threads)
     memset(t->bed, 0, (size_t)threads * sizeof(bed));
     sem_init(&t->started, 0, 0);
     sem_init(&t->ended, 0, 0);
-    if (!keyed || pthread_create(&t->host, NULL, host, t) != 0) {
+    pthread_mutex_lock(&beginning);
+    const bool begun = keyed && pthread_create(&t->host, NULL, host, t) == 0;
+    if (begun)
+        wait_for_post(&t->started);
+    pthread_mutex_unlock(&beginning);
+    if (!begun) {
         free(t);
         return NULL;
     }
-    wait_for_post(&t->started);
     atomic_store(&processors, th_processors_of_process());
     return t;
 }
