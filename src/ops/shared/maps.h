@@ -53,14 +53,14 @@ void th_typed_maps_forward(const th_call *call);
  * .identity_gradients, of y = map(x) with the gradient dx, and of y = map(a, b), broadcast, with da and db. */
 #define TH_UNARY(map, dx) TH_UNARY_OF(th_shape_elementwise, 0, map, dx)
 #define TH_BINARY(map, da, db)                                                                    \
-    TH_MAPS(2, {{TH_MAP_OF(map, TH_A, TH_B)}, {{TH_MAP_OF da}, {TH_MAP_OF db}}}),                          \
+    TH_MAPS(2, {{TH_MAP_OF(map, TH_A, TH_B)}, {{TH_MAP_OF da}, {TH_MAP_OF db}}}),                 \
     .attributes_size = TH_MAP_ATTRIBUTES(map, da, db),                                            \
     .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_BROADCASTS, .shape = th_shape_elementwise, \
     .saves_for = {TH_MAP_SAVES da, TH_MAP_SAVES db},                                              \
     .identity_gradients = TH_MAP_IS_COPY da << TH_A | TH_MAP_IS_COPY db << TH_B
 /* The same with a shape rule of its own, which ends in th_shape_elementwise, and more flags. */
 #define TH_UNARY_OF(shape_rule, more_flags, map, dx)                                              \
-    TH_MAPS(1, {{TH_MAP_OF(map, TH_X)}, {{TH_MAP_OF dx}}}),                                             \
+    TH_MAPS(1, {{TH_MAP_OF(map, TH_X)}, {{TH_MAP_OF dx}}}),                                       \
     .attributes_size = TH_MAP_ATTRIBUTES(map, dx, dx),                                            \
     .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | (more_flags), .shape = (shape_rule),             \
     .saves_for = {TH_MAP_SAVES dx}, .identity_gradients = TH_MAP_IS_COPY dx
@@ -71,7 +71,7 @@ void th_typed_maps_forward(const th_call *call);
 
 /* A th_map: {TH_MAP_OF(name, what it reads ...)}. What is no elementwise kernel, or reads another number of operands,
  * does not compile. */
-#define TH_MAP_OF(name, ...)                                                                         \
+#define TH_MAP_OF(name, ...)                                                                      \
     TH_MAP_PLACE(name),                                                                           \
     TH_COUNT_(__VA_ARGS__) + TH_HOLDS(TH_COUNT_(__VA_ARGS__) == th_##name##_sources,              \
                                       #name " reads another number of operands"),                 \
@@ -90,13 +90,13 @@ void th_typed_maps_forward(const th_call *call);
 
 /* The standard samples, over ranges: .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-1, 1))}. An
  * operation's own come before them, since they end the list. */
-#define TH_UNARY_SAMPLES(attributes, range)                                                          \
+#define TH_UNARY_SAMPLES(attributes, range)                                                       \
     {"matrix", (attributes), 1, {{.shape = {2, {3, 4}}, range}}, 0},                              \
     {"three dimensions", (attributes), 1, {{.shape = {3, {2, 3, 7}}, range}}, 0},                 \
     {"scalar", (attributes), 1, {{.shape = {0, {0}}, range}}, 0},                                 \
     {"nothing", (attributes), 1, {{.shape = {2, {0, 3}}, range}}, 0},                             \
     {.name = NULL}
-#define TH_BINARY_SAMPLES(a, b)                                                                      \
+#define TH_BINARY_SAMPLES(a, b)                                                                   \
     {"same shapes", NULL, 2, {{.shape = {2, {3, 4}}, a}, {.shape = {2, {3, 4}}, b}}, 0},          \
     {"row", NULL, 2, {{.shape = {2, {4, 3}}, a}, {.shape = {1, {3}}, b}}, 0},                     \
     {"column", NULL, 2, {{.shape = {2, {3, 1}}, a}, {.shape = {3, {2, 3, 5}}, b}}, 0},            \
