@@ -203,7 +203,7 @@ static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *
     const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
-    if (recording && th_early_offer(frame, n, inputs) != TH_OK)
+    if (recording && op->early && th_early_offer(frame, n, inputs) != TH_OK)
         return ctx->error;
     if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
         return ctx->error;

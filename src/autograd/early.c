@@ -41,10 +41,10 @@ th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
-    if (op->early && th_array_numel(&frame->output[0]) != 1)
+    if (th_array_numel(&frame->output[0]) != 1)
         return th_call_fail(&frame->call, TH_ERROR_SHAPE, "early gradients are those of one number, but output 0 is %s",
                             TH_TEXT(&frame->output[0]));
-    if (op->early == 0 || ctx->keep_values || !all_can_be_offered(op, n, inputs))
+    if (ctx->keep_values || !all_can_be_offered(op, n, inputs))
         return TH_OK;
     for (int i = 0; i < n; i++) {
         if (!is_wanted(op, i, inputs[i]))
@@ -66,7 +66,7 @@ void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_
 bool th_early_stands(const th_pass *pass, const th_node *node)
 {
     const th_op *op = node->op;
-    if (op->early == 0 || pass->chosen)
+    if (pass->chosen)
         return false;
     const int64_t index = th_place_node(th_node_output(node, 0)->tensor);
     for (int i = 0; i < node->n_inputs; i++)
@@ -78,7 +78,7 @@ bool th_early_stands(const th_pass *pass, const th_node *node)
 
 void th_early_forget(const th_node *node)
 {
-    for (int i = 0; i < node->n_inputs && node->op->early; i++)
+    for (int i = 0; i < node->n_inputs; i++)
         if (is_early(node->op, i) && th_node_input(node, i)->tensor)
             th_gradient_unclaim(th_node_input(node, i)->tensor);
 }

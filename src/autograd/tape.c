@@ -150,7 +150,8 @@ th_status th_recompute(th_context *ctx, th_storage *storage, const char *operati
 static void clear_node(th_context *ctx, th_node *node)
 {
     th_node_release(ctx, node);
-    th_early_forget(node);
+    if (node->op->early)
+        th_early_forget(node);
     if (node->recomputed)
         th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
     for (int i = 0; i < node->n_inputs; i++) {
