@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "kernels/sizes.h"
+#include "tensor/convert.h"
+
+const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lens", "keep", "additive"};
 
 th_mask_rules th_mask_rules_of(const th_mask *mask)
 {
@@ -54,6 +57,12 @@ static th_array lens_over(const th_array *lens, int ndim, const int64_t *size)
     if (lens->ndim > 1)
         result.stride[ndim - 2] = lens->stride[1];
     return result;
+}
+
+int64_t th_mask_length(const th_array *valid_lens, int64_t offset)
+{
+    const int64_t bytes = offset * (int64_t)th_dtype_size(valid_lens->dtype);
+    return th_integer_load(valid_lens->dtype, (const char *)valid_lens->data + bytes);
 }
 
 void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,

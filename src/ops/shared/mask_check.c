@@ -3,11 +3,8 @@
 #include <stdio.h>
 
 #include "ops/shared/mask.h"
-#include "tensor/convert.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
-
-const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lens", "keep", "additive"};
 
 static bool lens_fit(const th_array *lens, int ndim, const int64_t *scores)
 {
@@ -51,12 +48,6 @@ th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th
                         const int64_t *scores)
 {
     return check(call->ctx, call->op->name, rules, &call->input[first], dtype, ndim, scores);
-}
-
-int64_t th_mask_length(const th_array *valid_lens, int64_t offset)
-{
-    const int64_t bytes = offset * (int64_t)th_dtype_size(valid_lens->dtype);
-    return th_integer_load(valid_lens->dtype, (const char *)valid_lens->data + bytes);
 }
 
 void th_mask_lens_name(const th_array *lens, const int64_t *index, char *text, size_t size)
