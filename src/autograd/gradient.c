@@ -239,8 +239,7 @@ bool th_gradient_read(const th_body *output, th_array *array)
 {
     if (output == NULL || !th_place_begun(output->gradient))
         return false;
-    if (!th_place_complete(output->gradient))
-        th_gradient_complete(output->gradient);
+    th_gradient_complete(output->gradient);
     th_gradient_array(output, array);
     return true;
 }

@@ -64,7 +64,7 @@ static void cross_entropy_backward(const th_call *call)
         return;
     const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
     th_class_loss_backward(call, &p->rows, target, call->output[KEPT].data,
-                           th_class_loss_mean(call->attributes, counted, dloss), call->add[LOGITS]);
+                           th_class_loss_mean(call->attributes, counted, dloss));
 }
 
 static const th_cross_entropy_options mean = {0}, ignoring = {.ignore = true, .ignore_index = 1},

@@ -137,7 +137,7 @@ static void run_chunks(const th_call *call, const int64_t *target, double *loss,
         }
         if (gradients) {
             const th_class_loss gradient = th_class_loss_of(call, &logits, &logits, false);
-            th_class_loss_backward(call, &gradient, target + first, kept, factor, false);
+            th_class_loss_backward(call, &gradient, target + first, kept, factor);
             if (call->input_gradient[X].given)
                 th_product_call_run(call, &k.dx, call->add[X]);
             if (call->input_gradient[WEIGHT].given)

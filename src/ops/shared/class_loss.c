@@ -128,7 +128,6 @@ typedef struct loss_run {
     size_t kept_row; /* bytes */
     double *loss;    /* forward */
     double factor;   /* backward */
-    bool add;
 } loss_run;
 
 static char *kept_of(const loss_run *run, int64_t row)
@@ -151,7 +150,7 @@ static void backward_body(const th_rows_block *b)
     run->kernels->cross_entropy_backward(b->count, b->length, run->factor, smoothing / (double)b->length,
                                          run->factor * (1 - smoothing), run->target + b->first, b->operand[TH_ROW_X],
                                          b->stride[TH_ROW_X], kept_of(run, b->first), b->operand[TH_ROW_DX],
-                                         b->stride[TH_ROW_DX], run->add);
+                                         b->stride[TH_ROW_DX], b->add);
 }
 
 enum { COST = 8 }; /* of an element, most of it an exponential */
@@ -170,8 +169,7 @@ void th_class_loss_forward(const th_call *call, const th_class_loss *l, const in
 }
 
 void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
-                            double factor, bool add)
+                            double factor)
 {
-    run_rows(call, &(loss_run){.given = l, .target = target, .kept = kept, .factor = factor, .add = add},
-             backward_body);
+    run_rows(call, &(loss_run){.given = l, .target = target, .kept = kept, .factor = factor}, backward_body);
 }

@@ -44,8 +44,8 @@ void th_class_loss_reserve(const th_call *call, th_class_loss *l);
  * (N): of each row, not divided by n. */
 void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
                            double *loss);
-/* factor = dL/dloss / n. add: only where it was planned. */
+/* factor = dL/dloss / n. Adds to dlogits where th_class_loss_of was told so. */
 void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
-                            double factor, bool add);
+                            double factor);
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/sizes.h"
 #include "tensor/elementwise.h"
 
 /* The gradients of weight and bias are summed in groups of at least so many rows and elements, whose sums are then added
@@ -67,7 +68,7 @@ static bool needs_copy(const th_array *v)
 /* What the groups of rows have added up for the gradient of a vector. */
 static th_array partial_sums(const th_call *call, int input, const th_rows *rows, void *data)
 {
-    const int64_t groups = rows->rows / rows->group + (rows->rows % rows->group > 0);
+    const int64_t groups = th_parts(rows->rows, rows->group);
     return (th_array){.given = true,
                       .data = data,
                       .dtype = call->input_gradient[input].dtype,

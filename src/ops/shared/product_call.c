@@ -1,6 +1,7 @@
 /* Matrix products of arrays: see product_call.h. */
 #include "ops/shared/product_call.h"
 
+#include "kernels/sizes.h"
 #include "ops/shared/letters.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"
@@ -169,15 +170,11 @@ th_product th_product_call_term(const th_product_call *call, int64_t index, bool
     term.add = add || index > 0;
     if (index == 0)
         return term;
-    int64_t a = 0, b = 0;
-    for (int i = call->sums - 1; i >= 0; i--) {
-        a += index % call->sum[i] * call->a_sum[i];
-        b += index % call->sum[i] * call->b_sum[i];
-        index /= call->sum[i];
-    }
+    int64_t at[TH_PRODUCT_BATCH_DIMS];
+    th_index_at(call->sums, call->sum, index, at);
     const int64_t element = (int64_t)th_dtype_size(call->dtype);
-    term.a = (const char *)term.a + a * element;
-    term.b = (const char *)term.b + b * element;
+    term.a = (const char *)term.a + th_offset_of(call->sums, at, call->a_sum) * element;
+    term.b = (const char *)term.b + th_offset_of(call->sums, at, call->b_sum) * element;
     return term;
 }
 

@@ -231,7 +231,7 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
     int64_t unit_cost;
     if (!th_checked_multiply(rows->length, cost, &unit_cost) || !th_checked_multiply(unit_cost, run.unit, &unit_cost))
         unit_cost = INT64_MAX;
-    const int64_t units = rows->rows / run.unit + (rows->rows % run.unit > 0);
+    const int64_t units = th_parts(rows->rows, run.unit);
     th_for_rows(ctx, units, unit_cost > 0 ? unit_cost : 1, rows_task, &run);
 }
 
