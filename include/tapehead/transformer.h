@@ -54,6 +54,8 @@ typedef struct th_transformer_block_options {
     int64_t kv_heads;         /* heads of key and value, a divisor of heads; 0: heads */
     int64_t head_width;       /* of each head; 0: width / heads */
     double eps;               /* of the norms; 0: 1e-5 */
+    bool recompute;           /* the block's forward is a th_scope_begin_recomputed: of its values only the result is
+                                 kept for backward, which runs it again. The same bits, less memory, more time */
 } th_transformer_block_options;
 TH_API th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
                                            const th_transformer_block_options *options);

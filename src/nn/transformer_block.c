@@ -17,7 +17,7 @@ typedef struct transformer_block {
     th_module *norm[BRANCHES];    /* of the branches there are */
     int64_t width;
     th_activation activation;
-    bool post_norm;
+    bool post_norm, recompute;
     double dropout, mlp_dropout;
 } transformer_block;
 
@@ -99,6 +99,14 @@ static th_tensor *asked(th_tensor *const *weights)
     return weights ? *weights : NULL;
 }
 
+/* x and the weights that there are so far outlast the scope. */
+static th_tensor *end_scope(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+{
+    th_tensor *const results[] = {x, asked(given->weights), asked(given->memory_weights)};
+    th_scope_end_all(b->base.ctx, results, 3);
+    return x;
+}
+
 /* A branch with its norm before or after, as a scope: what it made is given up before the next one. */
 static th_tensor *run_branch(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                              const th_transform_options *given)
@@ -107,9 +115,7 @@ static th_tensor *run_branch(const transformer_block *b, branch_function *branch
     th_scope_begin(ctx, NULL);
     x = with_residual(b, branch, b->post_norm ? NULL : norm, x, given);
     x = normed(b->post_norm ? norm : NULL, x);
-    th_tensor *const results[] = {x, asked(given->weights), asked(given->memory_weights)};
-    th_scope_end_all(ctx, results, 3);
-    return x;
+    return end_scope(b, x, given);
 }
 
 static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
@@ -140,12 +146,16 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
         *given->memory_weights = NULL;
     if (check_operands(b, x, given) != TH_OK)
         return NULL;
+    if (b->recompute)
+        th_scope_begin_recomputed(b->base.ctx, NULL);
     th_module *const *norm = b->norm;
     x = run_branch(b, self_attention, *norm++, x, given);
     if (b->multihead_attn)
         x = run_branch(b, cross_attention, *norm++, x, given);
     if (b->linear1)
         x = run_branch(b, mlp, *norm, x, given);
+    if (b->recompute)
+        end_scope(b, x, given);
     if (x && th_ndim(x) == 3)
         (th_set_axes)(x, "BTE");
     return x;
@@ -243,6 +253,7 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
     b->width = width;
     b->activation = given.activation;
     b->post_norm = given.post_norm;
+    b->recompute = given.recompute;
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
     add_members(b, heads, &given);
