@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/atomic_file.h"
 #include "io/npy_header.h"
 #include "tapehead/files.h"
 #include "tensor/checked.h"
@@ -17,7 +18,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
 _Static_assert(sizeof(bool) == 1, "bool as in the file");
 
-enum { CHUNK = 64 * 1024, MAX_PATH = 4096 };
+enum { CHUNK = 64 * 1024 };
 
 static const char *const read_text = "npy_read", *const write_text = "npy_write";
 
@@ -253,55 +254,18 @@ th_status(th_npy_write_to)(th_tensor *handle, FILE *file)
     return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_refused(handle);
 }
 
-/* Writes to a file that is already open and closes it. */
-static th_status write_and_close(const npy_file *f, const th_body *t)
-{
-    const th_status status = write_array(f, t);
-    if (fclose(f->file) != 0 && status == TH_OK)
-        return fail(f, write_text, strerror(errno));
-    return status;
-}
-
-/* A new file beside path, whose name goes into temporary; NULL with errno set when there can be none. */
-static FILE *open_beside(const char *path, char *temporary)
-{
-    for (int attempt = 0; attempt < 100; attempt++) {
-        if (snprintf(temporary, MAX_PATH, "%s.%ld-%d.tmp", path, (long)getpid(), attempt) >= MAX_PATH) {
-            errno = ENAMETOOLONG;
-            return NULL;
-        }
-        const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
-        if (file)
-            return file;
-        if (descriptor >= 0) {
-            close(descriptor);
-            unlink(temporary);
-        }
-        if (errno != EEXIST)
-            return NULL;
-    }
-    return NULL;
-}
-
 th_status(th_npy_write)(th_tensor *handle, const char *path)
 {
     const th_body *t = check_operand(handle, path, "path");
     if (t == NULL)
         return th_refused(handle);
-    struct stat existing;
-    const bool special =
-        stat(path, &existing) == 0 && !S_ISREG(existing.st_mode); /* a device or a pipe is written to, not replaced */
-    char temporary[MAX_PATH];
-    const npy_file f = {t->ctx, path, special ? fopen(path, "wbe") : open_beside(path, temporary)};
-    if (f.file == NULL)
+    th_atomic_file file;
+    npy_file f = {t->ctx, path, NULL};
+    if (!th_atomic_begin(&file, path))
         return fail(&f, write_text, strerror(errno));
-    th_status status = write_and_close(&f, t);
-    if (special)
-        return status;
-    if (status == TH_OK && rename(temporary, path) != 0)
-        status = fail(&f, write_text, strerror(errno));
-    if (status != TH_OK)
-        unlink(temporary);
+    f.file = file.file;
+    const th_status status = write_array(&f, t);
+    if (!th_atomic_end(&file, status == TH_OK) && status == TH_OK)
+        return fail(&f, write_text, strerror(errno));
     return status;
 }
