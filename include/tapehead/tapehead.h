@@ -55,6 +55,10 @@
 #include "tapehead/layers.h"
 #include "tapehead/transformer.h"
 
+#include "tapehead/language_model.h"
+
+#include "tapehead/encoder_decoder.h"
+
 /* training */
 #include "tapehead/optimizer.h"
 
