@@ -10,7 +10,7 @@
 #ifndef TAPEHEAD_HUGGING_FACE_H
 #define TAPEHEAD_HUGGING_FACE_H
 
-#include "tapehead/transformer.h"
+#include "tapehead/language_model.h"
 
 TH_BEGIN_DECLS
 

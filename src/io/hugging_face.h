@@ -4,6 +4,7 @@
 #define TH_IO_HUGGING_FACE_H
 
 #include "tapehead/language_model.h"
+#include "tapehead/safetensors.h"
 
 typedef enum th_architecture { TH_GPT2, TH_LLAMA } th_architecture;
 
@@ -21,17 +22,18 @@ th_status th_hugging_face_read_config(th_context *ctx, const char *operation, co
                                       th_architecture *architecture, th_language_model_options *options);
 
 /* -- names of tensors (hugging_face_names.c) -- */
-/* A tensor of a file, which is a view of a parameter of ours: whole, transposed, or some of its rows. */
-typedef struct th_foreign_tensor {
-    char name[TH_FULL_NAME_SIZE]; /* with its prefix, "transformer.h.0.ln_1.weight" */
-    th_tensor *view;
-} th_foreign_tensor;
+/* All tensors of a model under the names that its architecture has for them, in the order of its parameters. Each is a
+ * view of a parameter: whole, transposed, or some of its rows; the views belong to the open scope. */
+typedef struct th_foreign_tensors {
+    th_named_tensor *tensor;
+    int64_t count;
+    size_t bytes; /* of the memory */
+} th_foreign_tensors;
 
-/* All tensors of a model of this architecture, in the order of its parameters; *count of them. The views belong to the
- * open scope; the list is the caller's (free). NULL with the error stored: a parameter that the architecture has no name
- * for, memory. */
-th_foreign_tensor *th_foreign_tensors(th_module *model, th_architecture architecture, const char *operation,
-                                      size_t *count);
+/* TH_ERROR_ARGUMENT for a parameter that the architecture has no name for. */
+th_status th_foreign_tensors_list(th_module *model, th_architecture architecture, const char *operation,
+                                  th_foreign_tensors *list);
+void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list);
 /* The part of their names that a file may leave out: "transformer." */
 const char *th_foreign_prefix(th_architecture architecture);
 

@@ -1,6 +1,6 @@
 /* How the tensors of GPT-2 and Llama are called by transformers, and which part of which parameter of ours each is. One
  * table for each architecture, read in both directions: the same views are written to a file and read from one. */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "io/hugging_face.h"
@@ -108,62 +108,63 @@ static th_tensor *view_of(th_tensor *parameter, part part, int64_t queries)
 
 /* -- all of them -- */
 
-typedef struct list {
-    th_foreign_tensor *tensor;
-    size_t count, capacity;
-} list;
-
-static th_foreign_tensor *append(th_context *ctx, list *l, const char *operation)
+/* Appends every part of a parameter; with no room for them (NULL), counts them only. */
+static void add_parameter(th_foreign_tensors *list, char (*names)[TH_FULL_NAME_SIZE], const name *table,
+                          const th_parameter_iterator *p, int64_t queries)
 {
-    if (l->count == l->capacity) {
-        const size_t capacity = l->capacity ? 2 * l->capacity : 64;
-        th_foreign_tensor *longer = realloc(l->tensor, capacity * sizeof *longer);
-        if (longer == NULL) {
-            th_fail(ctx, TH_ERROR_MEMORY, operation, "no memory for the names of %zu tensors", capacity);
-            return NULL;
-        }
-        l->tensor = longer;
-        l->capacity = capacity;
-    }
-    return &l->tensor[l->count++];
-}
-
-/* Every part of a parameter. */
-static th_status add_parameter(th_context *ctx, list *l, const name *names, const th_parameter_iterator *p,
-                               int64_t queries, const char *operation)
-{
-    const size_t before = l->count;
-    for (const name *n = names; n->ours; n++) {
+    for (const name *n = table; n->ours; n++) {
         const char *number;
         int digits;
         if (!matches(n->ours, p->name, &number, &digits))
             continue;
-        th_foreign_tensor *entry = append(ctx, l, operation);
-        if (entry == NULL)
-            return TH_ERROR_MEMORY;
-        put_number(n->theirs, number, digits, entry->name);
-        entry->view = view_of(p->tensor, n->part, queries);
+        if (names) {
+            put_number(n->theirs, number, digits, names[list->count]);
+            list->tensor[list->count] = (th_named_tensor){names[list->count], view_of(p->tensor, n->part, queries)};
+        }
+        list->count++;
     }
-    if (l->count == before)
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the model has a parameter %s, for which transformers has no name",
-                p->name);
+}
+
+/* Counts the tensors; a parameter without a name is an error. */
+static th_status count_tensors(th_module *model, const name *table, const char *operation, th_foreign_tensors *list)
+{
+    *list = (th_foreign_tensors){0};
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
+        const int64_t before = list->count;
+        add_parameter(list, NULL, table, &p, 0);
+        if (list->count == before)
+            return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
+                           "the model has a parameter %s, for which transformers has no name", p.name);
+    }
+    return TH_OK;
+}
+
+th_status th_foreign_tensors_list(th_module *model, th_architecture architecture, const char *operation,
+                                  th_foreign_tensors *list)
+{
+    th_context *ctx = model->ctx;
+    const name *table = architecture == TH_GPT2 ? gpt2 : llama;
+    const th_language_model_options *o = th_language_model_options_of(model);
+    const int64_t queries = o->heads * (o->block.head_width ? o->block.head_width : o->width / o->heads);
+    if (count_tensors(model, table, operation, list) != TH_OK)
+        return ctx->error;
+    list->bytes = (size_t)list->count * (sizeof(th_named_tensor) + TH_FULL_NAME_SIZE);
+    list->tensor = th_allocate(ctx, list->bytes);
+    if (list->tensor == NULL)
+        return th_fail_memory(ctx, operation, list->bytes);
+    char(*names)[TH_FULL_NAME_SIZE] = (char(*)[TH_FULL_NAME_SIZE])(list->tensor + list->count);
+    list->count = 0;
+    th_no_grad_begin(ctx);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        add_parameter(list, names, table, &p, queries);
+    th_no_grad_end(ctx);
+    if (th_failed(ctx))
+        th_foreign_tensors_free(ctx, list);
     return ctx->error;
 }
 
-th_foreign_tensor *th_foreign_tensors(th_module *model, th_architecture architecture, const char *operation,
-                                      size_t *count)
+void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list)
 {
-    th_context *ctx = model->ctx;
-    const th_language_model_options *o = th_language_model_options_of(model);
-    const int64_t queries = o->heads * (o->block.head_width ? o->block.head_width : o->width / o->heads);
-    list l = {0};
-    th_no_grad_begin(ctx);
-    for (th_parameter_iterator p = th_module_parameters(model); !th_failed(ctx) && th_parameter_next(&p);)
-        add_parameter(ctx, &l, architecture == TH_GPT2 ? gpt2 : llama, &p, queries, operation);
-    th_no_grad_end(ctx);
-    *count = l.count;
-    if (!th_failed(ctx))
-        return l.tensor;
-    free(l.tensor);
-    return NULL;
+    th_release(ctx, list->tensor, list->bytes);
+    *list = (th_foreign_tensors){0};
 }
