@@ -74,5 +74,6 @@
 #include "tapehead/hugging_face.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
+#include "tapehead/safetensors.h"
 
 #endif
