@@ -230,4 +230,47 @@ def compare(c):
         compare_files(c, folder)
 
 
-common.main(compare)
+# -- fixtures: small models as transformers saves them, and in float64 what they compute --
+
+SMALL = {
+    "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20, bos_token_id=0, eos_token_id=0),
+    "llama": dict(
+        vocab_size=13,
+        hidden_size=8,
+        intermediate_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=9,
+        rope_theta=500.0,
+        bos_token_id=0,
+        eos_token_id=0,
+    ),
+}
+
+
+def fixtures(folder):
+    from safetensors.torch import save_file
+
+    for name, config in SMALL.items():
+        for kind in (name, f"{name}_shards"):
+            model = make(config)
+            if kind != name:
+                model = model.to(torch.bfloat16)
+            model.save_pretrained(folder / kind, max_shard_size="2KB" if kind != name else "1GB")
+            model = model.double()
+            tokens = torch.arange(16).view(2, 8) * 5 % 13
+            targets = torch.arange(16).view(2, 8) * 7 % 13
+            with all_in("float64"):
+                logits = model(tokens).logits
+                loss = loss_of(logits, targets)
+                loss.backward()
+            values = {"tokens": tokens, "targets": targets, "logits": logits.detach(), "loss": loss.detach()}
+            if kind == name:
+                gradients = {key: parameter.grad for key, parameter in model.named_parameters()}
+                renamed = in_our_names(gradients, grouped=name == "llama")
+                values |= {f"gradient.{key}": value.contiguous() for key, value in renamed.items()}
+            save_file(values, folder / kind / "expected.safetensors")
+
+
+common.main(compare, fixtures)

@@ -206,7 +206,7 @@ static th_tensor *halves_of(th_tensor *t, int64_t head_width)
     const th_shape shape = th_shape_of(t);
     const int64_t heads = shape.size[0] / head_width, rest = shape.ndim == 2 ? shape.size[1] : 1;
     th_tensor *pairs = (th_reshape)(t, TH_SHAPE(heads, head_width / 2, 2, rest));
-    return (th_reshape)((th_transpose)(pairs, 1, 2), shape);
+    return (th_reshape)((th_swap_axes)(pairs, 1, 2), shape);
 }
 
 static void write_weights(th_module *model, const char *folder, th_architecture architecture,

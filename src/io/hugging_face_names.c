@@ -10,14 +10,14 @@
 
 /* Which part of our parameter. The projections of attention lie upon one another here: as many rows for the queries as
  * the model is wide there, and of the rest one half for the keys and one for the values. */
-typedef enum part { WHOLE, TRANSPOSED, QUERY, KEY, VALUE } part;
+typedef enum which { WHOLE, TRANSPOSED, QUERY, KEY, VALUE } which;
 
-typedef struct name {
+typedef struct renaming {
     const char *ours, *theirs; /* * is the number of a layer */
-    part part;
-} name;
+    which part;
+} renaming;
 
-static const name gpt2[] = {
+static const renaming gpt2[] = {
     {"embedding.weight", "transformer.wte.weight", WHOLE},
     {"position.weight", "transformer.wpe.weight", WHOLE},
     {"layers.*.norm1.weight", "transformer.h.*.ln_1.weight", WHOLE},
@@ -38,7 +38,7 @@ static const name gpt2[] = {
     {NULL, NULL, WHOLE},
 };
 
-static const name llama[] = {
+static const renaming llama[] = {
     {"embedding.weight", "model.embed_tokens.weight", WHOLE},
     {"layers.*.norm1.weight", "model.layers.*.input_layernorm.weight", WHOLE},
     {"layers.*.self_attn.in_proj_weight", "model.layers.*.self_attn.q_proj.weight", QUERY},
@@ -95,12 +95,12 @@ static void put_number(const char *theirs, const char *number, int digits, char 
         snprintf(name, TH_FULL_NAME_SIZE, "%s", theirs);
 }
 
-static th_tensor *view_of(th_tensor *parameter, part part, int64_t queries)
+static th_tensor *view_of(th_tensor *parameter, which part, int64_t queries)
 {
     if (part == WHOLE)
         return parameter;
     if (part == TRANSPOSED)
-        return (th_transpose)(parameter, 0, 1);
+        return (th_swap_axes)(parameter, 0, 1);
     const int64_t rows = th_size(parameter, 0), each = (rows - queries) / 2;
     const int64_t begin = part == QUERY ? 0 : queries + (part == KEY ? 0 : each);
     return (th_slice)(parameter, 0, begin, begin + (part == QUERY ? queries : each), 1);
@@ -109,10 +109,10 @@ static th_tensor *view_of(th_tensor *parameter, part part, int64_t queries)
 /* -- all of them -- */
 
 /* Appends every part of a parameter; with no room for them (NULL), counts them only. */
-static void add_parameter(th_foreign_tensors *list, char (*names)[TH_FULL_NAME_SIZE], const name *table,
+static void add_parameter(th_foreign_tensors *list, char (*names)[TH_FULL_NAME_SIZE], const renaming *table,
                           const th_parameter_iterator *p, int64_t queries)
 {
-    for (const name *n = table; n->ours; n++) {
+    for (const renaming *n = table; n->ours; n++) {
         const char *number;
         int digits;
         if (!matches(n->ours, p->name, &number, &digits))
@@ -126,7 +126,7 @@ static void add_parameter(th_foreign_tensors *list, char (*names)[TH_FULL_NAME_S
 }
 
 /* Counts the tensors; a parameter without a name is an error. */
-static th_status count_tensors(th_module *model, const name *table, const char *operation, th_foreign_tensors *list)
+static th_status count_tensors(th_module *model, const renaming *table, const char *operation, th_foreign_tensors *list)
 {
     *list = (th_foreign_tensors){0};
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
@@ -143,7 +143,7 @@ th_status th_foreign_tensors_list(th_module *model, th_architecture architecture
                                   th_foreign_tensors *list)
 {
     th_context *ctx = model->ctx;
-    const name *table = architecture == TH_GPT2 ? gpt2 : llama;
+    const renaming *table = architecture == TH_GPT2 ? gpt2 : llama;
     const th_language_model_options *o = th_language_model_options_of(model);
     const int64_t queries = o->heads * (o->block.head_width ? o->block.head_width : o->width / o->heads);
     if (count_tensors(model, table, operation, list) != TH_OK)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/shape.h"
 
