@@ -18,6 +18,8 @@ from transformers.models.llama import modeling_llama
 
 import common
 
+transformers.utils.logging.disable_progress_bar()
+
 GPT2 = dict(vocab_size=61, n_positions=24, n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0)
 LLAMA = dict(
     vocab_size=61,
