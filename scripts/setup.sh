@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [demo|test|bench|interop]: installs what is missing.
-#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake,
-#            jansson; OpenBLAS
+#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson,
+#            PCRE2; OpenBLAS
 #   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
 #   bench    to run the benchmark: the demo's, and what the programs need that it compares with
 #   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
