@@ -57,6 +57,7 @@
 
 /* training */
 #include "tapehead/optimizer.h"
+#include "tapehead/token_file.h"
 
 /* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"
