@@ -48,11 +48,12 @@ START_TEST(permutations)
         for (uint64_t number = 0; number < 3; number++) {
             const th_permutation p = th_permutation_make(7, number, counts[c]);
             memset(seen, 0, sizeof seen);
+            uint64_t wrong = 0;
             for (uint64_t i = 0; i < counts[c]; i++) {
                 const uint64_t x = th_permutation_at(&p, i);
-                ck_assert_uint_lt(x, counts[c]);
-                ck_assert_int_eq(seen[x]++, 0);
+                wrong += x >= counts[c] || seen[x]++ > 0;
             }
+            ck_assert_uint_eq(wrong, 0);
         }
     const th_permutation large = th_permutation_make(7, 0, UINT64_C(1) << 62);
     ck_assert_uint_ne(th_permutation_at(&large, 0), th_permutation_at(&large, 1));
