@@ -68,6 +68,7 @@
 
 /* files and pictures */
 #include "tapehead/files.h"
+#include "tapehead/log.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
 
