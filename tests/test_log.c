@@ -200,8 +200,8 @@ START_TEST(event_records)
                      "brain.Event:2",
                      17);
     record = next_record(bytes, size, &at, &length);
-    ck_assert_mem_eq(record + 9, "\x10\xac\x02\x2a\x36\x0a\x11\x0a\x0aloss/train\x15\x00\x00\x20\x40", 28);
-    ck_assert_mem_eq(record + 28 + 9,
+    ck_assert_mem_eq(record + 9, "\x10\xac\x02\x2a\x36\x0a\x11\x0a\x0aloss/train\x15\x00\x00\x20\x40", 24);
+    ck_assert_mem_eq(record + 9 + 24,
                      "\x0a\x21\x0a\x04text\x42\x0f\x08\x07\x12\x04\x12\x02\x08\x01\x42\x05To be"
                      "\x4a\x08\x0a\x06\x0a\x04text",
                      2 + 0x21);

@@ -55,6 +55,11 @@
 #include "tapehead/layers.h"
 #include "tapehead/transformer.h"
 
+#include "tapehead/language_model.h"
+
+#include "tapehead/encoder_decoder.h"
+#include "tapehead/generate.h"
+
 /* training */
 #include "tapehead/optimizer.h"
 #include "tapehead/token_file.h"
@@ -68,8 +73,10 @@
 
 /* files and pictures */
 #include "tapehead/files.h"
+#include "tapehead/hugging_face.h"
 #include "tapehead/log.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
+#include "tapehead/safetensors.h"
 
 #endif

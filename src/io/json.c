@@ -50,45 +50,56 @@ json_t *th_json_read(const th_json_source *source, const char *text, size_t byte
 }
 
 /* All of an open file, which has so many bytes. */
-static json_t *read_descriptor(const th_json_source *source, int descriptor, size_t bytes, const th_json_limits *limits)
+static char *load_descriptor(const th_json_source *source, int descriptor, size_t bytes)
 {
     th_context *ctx = source->ctx;
-    char *text = th_allocate(ctx, bytes + 1);
+    char *text = th_allocate(ctx, bytes);
     if (text == NULL) {
-        th_fail_memory(ctx, source->operation, bytes + 1);
+        th_fail_memory(ctx, source->operation, bytes);
         return NULL;
     }
     size_t done = 0;
     for (ssize_t got = 1; got > 0 && done<bytes; done += got> 0 ? (size_t)got : 0)
         got = read(descriptor, text + done, bytes - done);
-    json_t *value = NULL;
     if (done == bytes)
-        value = th_json_read(source, text, bytes, limits);
-    else
-        th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it cannot be read to the end", source->name);
-    th_release(ctx, text, bytes + 1);
-    return value;
+        return text;
+    th_release(ctx, text, bytes);
+    th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it cannot be read to the end", source->name);
+    return NULL;
 }
 
-json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits)
+char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
 {
     struct stat status;
     const char *trouble = NULL;
-    json_t *value = NULL;
+    char *text = NULL;
     const int descriptor = open(source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0 || fstat(descriptor, &status) != 0)
         trouble = strerror(errno);
     else if (!S_ISREG(status.st_mode))
         trouble = "it is not a regular file";
+    else if (status.st_size == 0)
+        trouble = "it is empty";
     else if ((uint64_t)status.st_size > limits->bytes)
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %lld bytes are more than the %zu allowed",
                 source->name, (long long)status.st_size, limits->bytes);
     else
-        value = read_descriptor(source, descriptor, (size_t)status.st_size, limits);
+        text = load_descriptor(source, descriptor, *bytes = (size_t)status.st_size);
     if (trouble)
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, trouble);
     if (descriptor >= 0)
         close(descriptor);
+    return text;
+}
+
+json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits)
+{
+    size_t bytes;
+    char *text = th_json_load(source, limits, &bytes);
+    if (text == NULL)
+        return NULL;
+    json_t *value = th_json_read(source, text, bytes, limits);
+    th_release(source->ctx, text, bytes);
     return value;
 }
 

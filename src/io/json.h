@@ -33,6 +33,9 @@ json_t *th_json_read(const th_json_source *source, const char *text, size_t byte
 /* The same for a whole file, of which no more than limits->bytes is ever read; the source's name is its path. */
 json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits);
 
+/* Only its text, not yet checked; NULL with the error stored. The caller's: th_release(ctx, text, bytes). */
+char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes);
+
 /* -- members of an object, in a text that th_json_check has found sound -- */
 /* th_json_walk w = th_json_members(text, bytes);  while (th_json_next(&w)) ... */
 typedef struct th_json_walk {

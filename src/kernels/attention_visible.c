@@ -4,7 +4,10 @@
 /* Consecutive queries of a head against the keys start .. start + count - 1. */
 typedef struct queries {
     th_key_range edges;
-    int64_t place;      /* of the first, counted from start as the keys are */
+    int64_t place; /* of the first, counted from start as the keys are; with each query one more, unless there are: */
+    const char *position; /* places one by one, counted from key 0; NULL: none */
+    int64_t position_bytes;
+    bool position_64;
     const char *length; /* its number of valid keys; NULL: all keys count */
     int64_t length_bytes;
     bool length_64;
@@ -15,8 +18,12 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
                             int64_t count)
 {
     const int64_t size = a->valid_lens_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
+    const int64_t position_size = a->positions_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
     return (queries){.edges = th_band_edges(&a->band),
-                     .place = query - start,
+                     .place = query + a->band.position - start,
+                     .position = th_attention_at(&a->positions, head, query, 0, position_size),
+                     .position_bytes = a->positions.row * position_size,
+                     .position_64 = a->positions_64,
                      .length = th_attention_at(&a->valid_lens, head, query, 0, size),
                      .length_bytes = a->valid_lens.row * size,
                      .length_64 = a->valid_lens_64,
@@ -24,15 +31,26 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
                      .count = count};
 }
 
+static inline int64_t integer_at(const char *at, bool is_64)
+{
+    return is_64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
+}
+
+/* Where query `row` of those stands, counted from start. */
+static inline int64_t place_of(const queries *q, int64_t row)
+{
+    if (!q->position)
+        return q->place + row;
+    return th_smaller(integer_at(q->position + row * q->position_bytes, q->position_64), TH_FAR_KEY) - q->start;
+}
+
 /* The keys, counted from start, that query `row` of those may see. */
 static inline th_key_range keys_of(const queries *q, int64_t row)
 {
     int64_t count = q->count;
-    if (q->length) {
-        const void *at = q->length + row * q->length_bytes;
-        count = th_smaller(count, (q->length_64 ? *(const int64_t *)at : *(const int32_t *)at) - q->start);
-    }
-    return th_keys_seen(q->edges, q->place + row, count);
+    if (q->length)
+        count = th_smaller(count, integer_at(q->length + row * q->length_bytes, q->length_64) - q->start);
+    return th_keys_seen(q->edges, place_of(q, row), count);
 }
 
 bool th_attention_seen(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
@@ -70,6 +88,8 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
         for (int64_t r = row; r < row_end; r++) {
             const th_key_range keys = keys_of(&q, r);
             tile->keys[r] = keys;
+            if (p->a->alibi.data)
+                tile->place[r] = place_of(&q, r);
             tile->all_first = th_larger(keys.first, tile->all_first);
             tile->all_past = th_smaller(keys.past, tile->all_past);
             least = keys.past > 0 ? th_smaller(keys.first, least) : least;
@@ -97,6 +117,9 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
         .end = tile->end,
         .keys = tile->keys,
         .scale = a->scale,
+        .soft_cap = a->soft_cap,
+        .slope = th_attention_at(&a->alibi, head, 0, 0, p->size),
+        .place = tile->place,
         .keep = (const bool *)th_attention_at(&a->keep, head, tile->query, tile->start, sizeof(bool)),
         .keep_row = a->keep.row,
         .keep_column = a->keep.column,

@@ -7,6 +7,13 @@
 
 extern const th_kernels th_kernels_f64_baseline;
 
+double th_scalar_sin(double x)
+{
+    double y;
+    th_kernels_f64_baseline.sin(1, (void *const[]){&y, &x}, NULL);
+    return y;
+}
+
 double th_scalar_cos(double x)
 {
     double y;

@@ -1,9 +1,8 @@
 /* The transformer block: residual branches of attention and MLP around layers and operations of the public API. What
  * attention computes and hides is multi_head_attention.c's matter. */
-#include "nn/module.h"
+#include "nn/transformer.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
-#include "tapehead/transformer.h"
 #include "tensor/context.h"
 #include "tensor/tensor.h"
 
@@ -14,10 +13,11 @@ typedef struct transformer_block {
     th_module *self_attn;
     th_module *multihead_attn;    /* to the memory; NULL in an encoder block */
     th_module *linear1, *linear2; /* of the MLP, or NULL */
+    th_module *gate;              /* of a gated one */
     th_module *norm[BRANCHES];    /* of the branches there are */
     int64_t width;
     th_activation activation;
-    bool post_norm;
+    bool post_norm, recompute;
     double dropout, mlp_dropout;
 } transformer_block;
 
@@ -36,14 +36,22 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
                                  const th_transform_options *given)
 {
     th_tensor *h = normed(norm, x);
-    return (th_attend_with)(b->self_attn, h, h, h, &(th_attend_options){.mask = given->mask, .residual = residual});
+    return (th_attend_with)(b->self_attn, h, h, h,
+                            &(th_attend_options){.mask = given->mask,
+                                                 .positions = given->positions,
+                                                 .cache = given->cache,
+                                                 .residual = residual,
+                                                 .weights = given->weights});
 }
 
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
     return (th_attend_with)(b->multihead_attn, normed(norm, x), given->memory, given->memory,
-                            &(th_attend_options){.mask = given->memory_mask, .residual = residual});
+                            &(th_attend_options){.mask = given->memory_mask,
+                                                 .cache = given->cache,
+                                                 .residual = residual,
+                                                 .weights = given->memory_weights});
 }
 
 static th_tensor *activate(th_tensor *x, th_activation activation)
@@ -61,14 +69,24 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     return NULL;
 }
 
+/* (.., T, mlp_width): what linear2 reads, before dropout. */
+static th_tensor *widened(const transformer_block *b, th_module *norm, th_tensor *x)
+{
+    th_context *ctx = b->base.ctx;
+    th_scope_begin(ctx, NULL); /* the norm's output goes before the widest values come */
+    th_tensor *h = normed(norm, x);
+    if (b->gate == NULL)
+        return activate(th_scope_end(ctx, (th_module_forward)(b->linear1, h)), b->activation);
+    th_tensor *wide[2] = {(th_module_forward)(b->gate, h), (th_module_forward)(b->linear1, h)};
+    th_scope_end_all(ctx, wide, 2);
+    return (th_mul)(activate(wide[0], b->activation), wide[1]);
+}
+
 static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                       const th_transform_options *given)
 {
     (void)given;
-    th_scope_begin(b->base.ctx, NULL); /* the norm's output goes before the widest values come */
-    th_tensor *h = (th_module_forward)(b->linear1, normed(norm, x));
-    h = activate(th_scope_end(b->base.ctx, h), b->activation); /* (.., T, mlp_width) */
-    h = (th_dropout)(h, b->mlp_dropout);
+    th_tensor *h = (th_dropout)(widened(b, norm, x), b->mlp_dropout);
     return residual ? (th_dense_residual)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
 }
 
@@ -82,6 +100,19 @@ static th_tensor *with_residual(const transformer_block *b, branch_function *bra
     return (th_add)(x, (th_dropout)(branch(b, norm, x, NULL, given), b->dropout));
 }
 
+static th_tensor *asked(th_tensor *const *weights)
+{
+    return weights ? *weights : NULL;
+}
+
+/* x and the weights that there are so far outlast the scope. */
+static th_tensor *end_scope(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+{
+    th_tensor *const results[] = {x, asked(given->weights), asked(given->memory_weights)};
+    th_scope_end_all(b->base.ctx, results, 3);
+    return x;
+}
+
 /* A branch with its norm before or after, as a scope: what it made is given up before the next one. */
 static th_tensor *run_branch(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                              const th_transform_options *given)
@@ -89,7 +120,8 @@ static th_tensor *run_branch(const transformer_block *b, branch_function *branch
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL);
     x = with_residual(b, branch, b->post_norm ? NULL : norm, x, given);
-    return th_scope_end(ctx, normed(b->post_norm ? norm : NULL, x));
+    x = normed(b->post_norm ? norm : NULL, x);
+    return end_scope(b, x, given);
 }
 
 static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
@@ -104,78 +136,116 @@ static th_status check_operands(const transformer_block *b, th_tensor *handle, c
                        (long long)b->width);
     if (b->multihead_attn && given->memory == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type, "cross attention needs a memory: .memory is NULL");
-    if (b->multihead_attn == NULL && (given->memory || given->memory_mask))
+    if (b->multihead_attn == NULL && (given->memory || given->memory_mask || given->memory_weights))
         return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type,
-                       "the block was made without cross_attention: it takes no memory and no memory_mask");
+                       "the block was made without cross_attention: it takes no memory and no memory_mask, and has no "
+                       "memory_weights");
     return TH_OK;
 }
 
-static th_tensor *transform(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given)
 {
+    const transformer_block *b = (const transformer_block *)block;
+    if (given->weights)
+        *given->weights = NULL;
+    if (given->memory_weights)
+        *given->memory_weights = NULL;
     if (check_operands(b, x, given) != TH_OK)
         return NULL;
+    if (b->recompute)
+        th_scope_begin_recomputed(b->base.ctx, NULL);
     th_module *const *norm = b->norm;
     x = run_branch(b, self_attention, *norm++, x, given);
     if (b->multihead_attn)
         x = run_branch(b, cross_attention, *norm++, x, given);
     if (b->linear1)
         x = run_branch(b, mlp, *norm, x, given);
+    if (b->recompute)
+        end_scope(b, x, given);
     if (x && th_ndim(x) == 3)
         (th_set_axes)(x, "BTE");
     return x;
 }
 
-static th_tensor *block_forward(th_module *m, th_tensor *x)
+th_tensor *th_block_forward(th_module *m, th_tensor *x)
 {
-    return transform((const transformer_block *)m, x, &(th_transform_options){0});
-}
-
-th_tensor *(th_transform)(th_module *block, th_tensor *x, const th_transform_options *options)
-{
-    const th_transform_options given = options ? *options : (th_transform_options){0};
-    if (!th_module_begin_as(block, block_forward, "transform", "transformer_block"))
-        return NULL;
-    return th_module_end(block, transform((const transformer_block *)block, x, &given));
+    return th_block_transform(m, x, &(th_transform_options){0});
 }
 
 /* -- construction -- */
 
+th_status th_check_rate(th_context *ctx, const char *model, const char *name, double rate)
+{
+    return rate >= 0 && rate < 1 ? TH_OK
+                                 : th_fail(ctx, TH_ERROR_ARGUMENT, model, "%s must be in [0, 1), it is %g", name, rate);
+}
+
 static th_status check_options(th_context *ctx, int64_t width, int64_t heads, const th_transformer_block_options *o)
 {
-    const int64_t sizes[] = {width, heads, o->mlp_width, o->kv_heads};
-    if (th_check_widths(ctx, "transformer_block", 4, sizes) != TH_OK)
+    static const char *const type = "transformer_block";
+    const int64_t sizes[] = {width, heads, o->mlp_width, o->kv_heads, o->head_width};
+    if (th_check_widths(ctx, type, 5, sizes) != TH_OK)
         return ctx->error;
+    if (o->head_width > INT64_MAX / 4 / heads)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%lld heads of width %lld are too wide", (long long)heads,
+                       (long long)o->head_width);
     if ((unsigned)o->activation > TH_SILU)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block", "%d is no activation", (int)o->activation);
-    if (!(o->dropout >= 0 && o->dropout < 1) || !(o->attention_dropout >= 0 && o->attention_dropout < 1))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "transformer_block",
-                       "dropout and attention_dropout must be in [0, 1), they are %g and %g", o->dropout,
-                       o->attention_dropout);
-    return TH_OK;
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no activation", (int)o->activation);
+    if ((unsigned)o->norm > TH_RMS_NORM)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no norm", (int)o->norm);
+    if (o->no_mlp && o->gated)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a block without an MLP (no_mlp) has none to be gated");
+    if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
+        return ctx->error;
+    return th_check_rate(ctx, type, "attention_dropout", o->attention_dropout);
+}
+
+void th_block_complete(th_transformer_block_options *block, int64_t width, int64_t heads)
+{
+    if (block->mlp_width == 0)
+        block->mlp_width = 4 * width;
+    if (block->kv_heads == 0)
+        block->kv_heads = heads;
+    if (block->head_width == 0 && width % heads == 0) /* otherwise attention says what is wrong */
+        block->head_width = width / heads;
+    if (block->eps == 0)
+        block->eps = 1e-5;
+}
+
+th_module *th_block_norm_new(th_context *ctx, int64_t width, const th_transformer_block_options *block)
+{
+    const th_norm_layer_options norm = {.eps = block->eps, .no_bias = block->no_bias};
+    return block->norm == TH_RMS_NORM ? (th_rms_norm_new)(ctx, width, &norm) : (th_layer_norm_new)(ctx, width, &norm);
 }
 
 static void add_members(transformer_block *b, int64_t heads, const th_transformer_block_options *o)
 {
     static const char *const norm_name[BRANCHES] = {"norm1", "norm2", "norm3"};
     th_context *ctx = b->base.ctx;
-    const th_multi_head_attention_options attention = {
-        .dropout = o->attention_dropout, .no_bias = o->no_bias, .kv_heads = o->kv_heads};
+    const int64_t inner = o->head_width ? heads * o->head_width : b->width; /* of all heads */
+    const th_multi_head_attention_options cross = {.dropout = o->attention_dropout,
+                                                   .no_bias = o->no_bias,
+                                                   .kv_heads = o->kv_heads,
+                                                   .key_width = inner,
+                                                   .value_width = inner};
+    th_multi_head_attention_options self = cross;
+    self.scores = o->scores;
     const th_dense_layer_options dense = {.no_bias = o->no_bias};
-    const th_norm_layer_options norm = {.eps = o->eps, .no_bias = o->no_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
-    b->self_attn =
-        (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &attention));
+    b->self_attn = (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &self));
     if (o->cross_attention)
-        b->multihead_attn = (th_module_add)(&b->base, "multihead_attn",
-                                            (th_multi_head_attention_new)(ctx, b->width, heads, &attention));
+        b->multihead_attn =
+            (th_module_add)(&b->base, "multihead_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &cross));
     if (!o->no_mlp) {
         b->linear1 = (th_module_add)(&b->base, "linear1", (th_dense_new)(ctx, b->width, mlp_width, &dense));
         b->linear2 = (th_module_add)(&b->base, "linear2", (th_dense_new)(ctx, mlp_width, b->width, &dense));
     }
+    if (o->gated)
+        b->gate = (th_module_add)(&b->base, "gate", (th_dense_new)(ctx, b->width, mlp_width, &dense));
     const int branches = 1 + o->cross_attention + !o->no_mlp;
     for (int i = 0; i < branches; i++)
-        b->norm[i] = (th_module_add)(&b->base, norm_name[i], (th_layer_norm_new)(ctx, b->width, &norm));
+        b->norm[i] = (th_module_add)(&b->base, norm_name[i], th_block_norm_new(ctx, b->width, o));
 }
 
 th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t heads,
@@ -184,12 +254,13 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
     const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    transformer_block *b = (th_module_new)(ctx, sizeof *b, "transformer_block", block_forward);
+    transformer_block *b = (th_module_new)(ctx, sizeof *b, "transformer_block", th_block_forward);
     if (b == NULL)
         return NULL;
     b->width = width;
     b->activation = given.activation;
     b->post_norm = given.post_norm;
+    b->recompute = given.recompute;
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
     add_members(b, heads, &given);

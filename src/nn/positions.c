@@ -1,0 +1,134 @@
+/* Position embeddings: learned, or sinusoids (Vaswani et al. 2017). Rotary positions and ALiBi are a matter of attention. */
+#include "nn/positions.h"
+
+#include "kernels/scalar.h"
+#include "nn/module.h"
+#include "tapehead/tensor.h"
+#include "tensor/context.h"
+#include "tensor/tensor.h"
+
+/* -- sinusoids: a module without parameters, so that their memory ends with the model -- */
+
+typedef struct sinusoids {
+    th_module base;
+    th_tensor *table; /* (length, E) in float64, converted where it is used: a model's type may change */
+} sinusoids;
+
+static void destroy(th_module *m)
+{
+    th_tensor_free(((sinusoids *)m)->table);
+}
+
+static th_tensor *sinusoids_forward(th_module *m, th_tensor *positions)
+{
+    return (th_embedding)(((const sinusoids *)m)->table, positions);
+}
+
+static void fill(double *table, int64_t length, int64_t width)
+{
+    for (int64_t i = 0; i < width; i += 2) {
+        const double frequency = th_scalar_pow(10000, -(double)i / (double)width);
+        for (int64_t p = 0; p < length; p++) {
+            double *pair = table + p * width + i;
+            pair[0] = th_scalar_sin((double)p * frequency);
+            if (i + 1 < width)
+                pair[1] = th_scalar_cos((double)p * frequency);
+        }
+    }
+}
+
+static th_module *sinusoids_new(th_context *ctx, int64_t length, int64_t width)
+{
+    sinusoids *s = (th_module_new)(ctx, sizeof *s, "sinusoidal_positions", sinusoids_forward);
+    if (s == NULL)
+        return NULL;
+    s->base.destroy = destroy;
+    const th_body *table = th_tensor_new(ctx, TH_FLOAT64, 2, (const int64_t[]){length, width}, true, s->base.type);
+    s->table = th_handle_of(table);
+    if (table && !ctx->options.shapes_only)
+        fill(th_tensor_data(table), length, width);
+    return th_module_finish(&s->base);
+}
+
+/* -- as a member of a model -- */
+
+void th_positions_add(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
+                      int64_t width)
+{
+    th_context *ctx = model->ctx;
+    p->length = length;
+    if (kind == TH_POSITIONS_LEARNED) {
+        th_module *member = (th_module_add)(model, name, (th_embedding_new)(ctx, length, width));
+        p->table = th_module_find_parameter(member, "weight");
+    } else if (kind == TH_POSITIONS_SINUSOIDAL) {
+        const th_module *member = (th_module_add)(model, name, sinusoids_new(ctx, length, width));
+        p->table = member ? ((const sinusoids *)member)->table : NULL;
+    }
+}
+
+static th_status check_positions(const th_module *m, const th_array *tokens, const char *what, th_tensor *handle)
+{
+    th_context *ctx = m->ctx;
+    const th_body *positions = th_usable(handle, ctx, m->type, "positions");
+    if (positions == NULL)
+        return ctx->error;
+    const th_array a = th_tensor_array(positions);
+    if (!th_is_index(a.dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, m->type, "positions must be int32 or int64, they are %s",
+                       th_dtype_name(a.dtype));
+    const bool fits = (a.ndim == 1 || a.ndim == 2) && a.size[a.ndim - 1] == tokens->size[1] &&
+                      (a.ndim == 1 || a.size[0] == tokens->size[0]);
+    if (!fits)
+        return th_fail(ctx, TH_ERROR_SHAPE, m->type, "positions must be (T) or (B, T) for %s %s, they are %s", what,
+                       TH_TEXT(tokens), TH_TEXT(&a));
+    return TH_OK;
+}
+
+th_status th_positions_check(const th_positions *p, const th_module *model, const char *what, th_tensor *tokens,
+                             th_tensor *positions)
+{
+    th_context *ctx = model->ctx;
+    const th_body *body = th_usable(tokens, ctx, model->type, what);
+    if (body == NULL)
+        return ctx->error;
+    const th_array a = th_tensor_array(body);
+    if (!th_is_index(a.dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, model->type, "%s must be int32 or int64, they are %s", what,
+                       th_dtype_name(a.dtype));
+    if (a.ndim != 2)
+        return th_fail(ctx, TH_ERROR_SHAPE, model->type, "%s must be (B, T), they are %s", what, TH_TEXT(&a));
+    if (a.size[1] > p->length)
+        return th_fail(ctx, TH_ERROR_SHAPE, model->type,
+                       "a sequence has at most %lld tokens, as many as there are positions; these have %lld",
+                       (long long)p->length, (long long)a.size[1]);
+    return positions ? check_positions(model, &a, what, positions) : TH_OK;
+}
+
+th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *positions)
+{
+    if (p->table == NULL || x == NULL)
+        return x;
+    th_tensor *rows = positions ? (th_embedding)(p->table, positions)
+                                : (th_slice)(p->table, 0, 0, (th_size)(x, 1), 1); /* (T, E), a view */
+    return (th_add)(x, (th_cast)(rows, th_dtype_of(x)));
+}
+
+th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
+{
+    if (x == NULL || rows == NULL)
+        return x;
+    th_context *ctx = th_context_of(x);
+    const th_body *indices = th_usable(rows, ctx, "rows", "rows");
+    const th_shape shape = th_shape_of(x);
+    if (indices == NULL)
+        return NULL;
+    const th_array a = th_tensor_array(indices);
+    if (!th_is_index(a.dtype) || a.ndim != 1 || a.size[0] != shape.size[0]) {
+        th_fail(ctx, TH_ERROR_SHAPE, "rows", "rows must be int32 or int64 (B), that is (%lld), they are %s %s",
+                (long long)shape.size[0], th_dtype_name(a.dtype), TH_TEXT(&a));
+        return NULL;
+    }
+    const int64_t batch = shape.size[0], width = shape.size[2];
+    th_tensor *index = (th_expand)((th_reshape)(rows, TH_SHAPE(batch, 1, 1)), TH_SHAPE(batch, 1, width));
+    return (th_reshape)((th_gather)(x, 1, index), TH_SHAPE(batch, width));
+}

@@ -1,0 +1,130 @@
+/* Stacks of transformer blocks, and running a block or a stack. What a block computes is transformer_block.c's matter. */
+#include "nn/transformer.h"
+#include "tapehead/tensor.h"
+#include "tensor/context.h"
+
+typedef struct stack {
+    th_module base;
+    th_module *layers; /* blocks */
+    th_module *norm;   /* or NULL */
+} stack;
+
+/* -- forward -- */
+
+static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *given)
+{
+    th_transform_options each = *given;
+    for (th_module *block = s->layers->first; block; block = block->next) {
+        x = (th_transform)(block, x, &each);
+        each.weights += each.weights != NULL;
+        each.memory_weights += each.memory_weights != NULL;
+    }
+    return s->norm ? (th_module_forward)(s->norm, x) : x;
+}
+
+static th_tensor *stack_forward(th_module *m, th_tensor *x)
+{
+    return run((const stack *)m, x, &(th_transform_options){0});
+}
+
+th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
+                              th_tensor *const *memory_weights)
+{
+    if (weights == NULL && memory_weights == NULL)
+        return th_module_end(m, y);
+    th_context *ctx = m->ctx;
+    const size_t bytes = (size_t)(1 + 2 * count) * sizeof(th_tensor *);
+    th_tensor **results = th_allocate(ctx, bytes);
+    if (results == NULL) {
+        th_fail_memory(ctx, m->type, bytes);
+        return th_module_end(m, NULL);
+    }
+    int n = 0;
+    results[n++] = y;
+    for (int64_t i = 0; i < count && y; i++) {
+        if (weights)
+            results[n++] = weights[i];
+        if (memory_weights)
+            results[n++] = memory_weights[i];
+    }
+    th_module_end_all(m, results, n);
+    th_release(ctx, results, bytes);
+    return th_failed(ctx) ? NULL : y;
+}
+
+th_tensor *(th_transform)(th_module *block, th_tensor *x, const th_transform_options *options)
+{
+    const th_transform_options given = options ? *options : (th_transform_options){0};
+    const bool stacked = block && block->forward == stack_forward;
+    if (!th_module_begin_as(block, stacked ? stack_forward : th_block_forward, "transform",
+                            "transformer_block or a stack of them"))
+        return NULL;
+    if (!stacked)
+        return th_module_end_with(block, th_block_transform(block, x, &given), 1, given.weights, given.memory_weights);
+    const stack *s = (const stack *)block;
+    x = run(s, x, &given);
+    return th_module_end_with(block, x, th_module_list_length(s->layers), given.weights, given.memory_weights);
+}
+
+/* -- construction -- */
+
+th_status th_check_given(th_context *ctx, const char *model, int count, const char *const *name, const int64_t *size)
+{
+    for (int i = 0; i < count; i++)
+        if (size[i] <= 0)
+            return th_fail(ctx, TH_ERROR_ARGUMENT, model, "%s must be given and positive, it is %lld", name[i],
+                           (long long)size[i]);
+    return TH_OK;
+}
+
+static th_status check_options(th_context *ctx, const char *type, int64_t layers, const th_transformer_stack_options *o)
+{
+    if (layers <= 0 || layers > TH_MOST_LAYERS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a stack has 1 to %d layers, not %lld", (int)TH_MOST_LAYERS,
+                       (long long)layers);
+    if ((unsigned)o->final_norm > TH_FINAL_NORM_NEVER)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no choice of a final norm", (int)o->final_norm);
+    return TH_OK;
+}
+
+static th_module *stack_new(th_context *ctx, const char *type, int64_t layers, int64_t width, int64_t heads,
+                            const th_transformer_stack_options *o)
+{
+    if (check_options(ctx, type, layers, o) != TH_OK)
+        return NULL;
+    stack *s = (th_module_new)(ctx, sizeof *s, type, stack_forward);
+    if (s == NULL)
+        return NULL;
+    s->layers = (th_module_add)(&s->base, "layers", (th_module_list_new)(ctx));
+    for (int64_t i = 0; i < layers && !th_failed(ctx); i++)
+        (th_module_list_add)(s->layers, (th_transformer_block_new)(ctx, width, heads, &o->block));
+    if (!th_failed(ctx) &&
+        (o->final_norm == TH_FINAL_NORM_ALWAYS || (o->final_norm == TH_FINAL_NORM_USUAL && !o->block.post_norm)))
+        s->norm = (th_module_add)(&s->base, "norm", th_block_norm_new(ctx, width, &o->block));
+    return th_module_finish(&s->base);
+}
+
+th_module *(th_transformer_encoder_new)(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
+                                        const th_transformer_stack_options *options)
+{
+    static const char *const type = "transformer_encoder";
+    const th_transformer_stack_options given = options ? *options : (th_transformer_stack_options){0};
+    if (ctx == NULL || th_failed(ctx))
+        return NULL;
+    if (given.block.cross_attention) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                "an encoder's blocks have no memory: .block.cross_attention must be false");
+        return NULL;
+    }
+    return stack_new(ctx, type, layers, width, heads, &given);
+}
+
+th_module *(th_transformer_decoder_new)(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
+                                        const th_transformer_stack_options *options)
+{
+    th_transformer_stack_options given = options ? *options : (th_transformer_stack_options){0};
+    given.block.cross_attention = true;
+    if (ctx == NULL || th_failed(ctx))
+        return NULL;
+    return stack_new(ctx, "transformer_decoder", layers, width, heads, &given);
+}
