@@ -225,8 +225,6 @@ START_TEST(events_resume_in_a_later_file)
     ck_assert_uint_eq(length, 9 + 2 + 4);
     ck_assert_mem_eq(start + 9, "\x10\x2a\x3a\x02\x08\x01", 6); /* step 42, session_log START */
     ck_assert_ptr_null(next_record(bytes, size, &at, &length));
-    bytes_of(names[0], &size);
-    ck_assert_uint_eq(size, 16 + 26);
 }
 END_TEST
 
@@ -258,7 +256,8 @@ START_TEST(full_disk)
     uint64_t length;
     ck_assert_int_eq(event_files(names), 1);
     const unsigned char *bytes = (const unsigned char *)bytes_of(names[0], &size);
-    ck_assert(next_record(bytes, size, &at, &length) && next_record(bytes, size, &at, &length));
+    for (int i = 0; i < 3; i++) /* two that begin the file, and that of step 3 */
+        ck_assert_ptr_nonnull(next_record(bytes, size, &at, &length));
     ck_assert_ptr_null(next_record(bytes, size, &at, &length));
 }
 END_TEST

@@ -200,15 +200,16 @@ static th_status open_file(th_event_log *log, th_context *ctx, const char *folde
     return th_record_open(&log->file, ctx, operation, path, O_CREAT | O_EXCL);
 }
 
-/* What TensorBoard wants to know first. */
+/* What TensorBoard wants to know first. Only from the second START on does one supersede later steps, so every file has
+ * one. */
 static th_status begin_file(th_record_file *f, const th_log_options *options)
 {
     static const char version[] = "brain.Event:2", start[] = "\x08\x01"; /* status (1) START */
     begin_event(f, 0);
     put_text(f, 3, version, sizeof version - 1);
-    if (end_event(f) != TH_OK || !options->resume)
+    if (end_event(f) != TH_OK)
         return f->ctx->error;
-    begin_event(f, options->step + 1);
+    begin_event(f, options->resume ? options->step + 1 : 0);
     put_text(f, 7, start, sizeof start - 1);
     return end_event(f);
 }
