@@ -200,6 +200,8 @@ START_TEST(event_records)
                      "brain.Event:2",
                      17);
     record = next_record(bytes, size, &at, &length);
+    ck_assert_mem_eq(record + 9, "\x10\x00\x3a\x02\x08\x01", 6); /* step 0, session_log START */
+    record = next_record(bytes, size, &at, &length);
     ck_assert_mem_eq(record + 9, "\x10\xac\x02\x2a\x36\x0a\x11\x0a\x0aloss/train\x15\x00\x00\x20\x40", 24);
     ck_assert_mem_eq(record + 9 + 24,
                      "\x0a\x21\x0a\x04text\x42\x0f\x08\x07\x12\x04\x12\x02\x08\x01\x42\x05To be"
