@@ -71,6 +71,9 @@
 /* where the time goes */
 #include "tapehead/profile.h"
 
+/* text */
+#include "tapehead/tokenizer.h"
+
 /* files and pictures */
 #include "tapehead/files.h"
 #include "tapehead/hugging_face.h"
