@@ -18,6 +18,8 @@ from transformers.models.llama import modeling_llama
 
 import common
 
+transformers.utils.logging.disable_progress_bar()
+
 GPT2 = dict(vocab_size=61, n_positions=24, n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0)
 LLAMA = dict(
     vocab_size=61,
@@ -191,9 +193,9 @@ def compare_files(c, folder):
     """Weights in half the width, in shards, without the prefix, with buffers of old versions; config.json of version 4."""
     for name in ("gpt2", "llama"):
         for dtype in ("bfloat16", "float16"):
-            half = make(MODELS[name]).to(getattr(torch, dtype))
-            half.save_pretrained(folder / dtype)
-            compare_pretrained(c, folder / dtype, half.float(), "float32", f"{name} in {dtype}")
+            make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder / dtype, dtype=torch.float32)
+            compare_pretrained(c, folder / dtype, model.eval(), "float32", f"{name} in {dtype}")
         model = make(MODELS[name])
         model.save_pretrained(folder / "shards", max_shard_size="20KB")
         c.check(f"{name} in shards", len(list((folder / "shards").glob("*.safetensors"))) > 2)
@@ -223,11 +225,23 @@ def compare_files(c, folder):
     compare_pretrained(c, old, model, "float32", "llama of transformers 4")
 
 
+def compare_born_here(c, folder):
+    """Models that no Python program has seen; transformers loads them, and continues a text with them."""
+    tokens = torch.randint(37, (3, 20))
+    for name in ("gpt2", "llama", "neighbours"):
+        ours = c.program("born_here", name, folder / name, inputs={"tokens": tokens})
+        model = load_exported(c, "made here", folder / name)
+        c.close(f"made here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)
+        longer = model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False)
+        c.check("made here: transformers generates", longer.shape == (3, 7), longer.shape)
+
+
 def compare(c):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         compare_models(c, folder)
         compare_files(c, folder)
+        compare_born_here(c, folder)
 
 
 # -- fixtures: small models as transformers saves them, and in float64 what they compute --
