@@ -32,10 +32,12 @@ TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
  * is then as it was. */
 TH_API th_status th_pretrained_load(th_module *model, const char *folder) TH_MUST_CHECK;
 
-/* Writes the folder (made if it is not there): config.json, generation_config.json and model.safetensors with the
- * weights in the model's type. A model with positions of its own, layer norms and biases is written as GPT-2; one with
- * rotary positions, RMS norms and a gated MLP as Llama. Options that neither can express are TH_ERROR_ARGUMENT, named in
- * the sentence. The weights are written last: a folder with weights is complete. */
+/* Writes the folder (made if it is not there): config.json, then model.safetensors with the weights in the model's type.
+ * A model with learned positions is written as GPT-2, which has layer norms and biases; one without (positions are
+ * TH_POSITIONS_NONE) as Llama, which has rotary positions, RMS norms and a gated MLP. Rotary positions that turn
+ * neighbours become those that turn halves, by another order of the rows of q and k. All options that the one cannot
+ * express are TH_ERROR_ARGUMENT, named in the sentence; but of dropout, which is of training alone, Llama keeps only that
+ * of attention weights. */
 typedef struct th_export_options {
     int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
     bool has_end_token;

@@ -193,9 +193,9 @@ def compare_files(c, folder):
     """Weights in half the width, in shards, without the prefix, with buffers of old versions; config.json of version 4."""
     for name in ("gpt2", "llama"):
         for dtype in ("bfloat16", "float16"):
-            half = make(MODELS[name]).to(getattr(torch, dtype))
-            half.save_pretrained(folder / dtype)
-            compare_pretrained(c, folder / dtype, half.float(), "float32", f"{name} in {dtype}")
+            make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder / dtype, dtype=torch.float32)
+            compare_pretrained(c, folder / dtype, model.eval(), "float32", f"{name} in {dtype}")
         model = make(MODELS[name])
         model.save_pretrained(folder / "shards", max_shard_size="20KB")
         c.check(f"{name} in shards", len(list((folder / "shards").glob("*.safetensors"))) > 2)
@@ -225,11 +225,23 @@ def compare_files(c, folder):
     compare_pretrained(c, old, model, "float32", "llama of transformers 4")
 
 
+def compare_born_here(c, folder):
+    """Models that no Python program has seen; transformers loads them, and continues a text with them."""
+    tokens = torch.randint(37, (3, 20))
+    for name in ("gpt2", "llama", "neighbours"):
+        ours = c.program("born_here", name, folder / name, inputs={"tokens": tokens})
+        model = load_exported(c, "made here", folder / name)
+        c.close(f"made here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)
+        longer = model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False)
+        c.check("made here: transformers generates", longer.shape == (3, 7), longer.shape)
+
+
 def compare(c):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         compare_models(c, folder)
         compare_files(c, folder)
+        compare_born_here(c, folder)
 
 
 # -- fixtures: small models as transformers saves them, and in float64 what they compute --
