@@ -72,8 +72,7 @@ static const program_option options_of_a_run[] = {
      .group = "Reports"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
      .low = 1, .high = MOST},
-    {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0,
-     .high = MOST},
+    {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0, .high = MOST},
     {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1 << 20},
     {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
     {"prompt", "what samples go on from", .text = &chosen.prompt},
@@ -179,9 +178,9 @@ static const program_option what_follows[] = {
 
 static json_t *to_json(const program_option *o)
 {
-    return o->whole  ? json_integer((json_int_t)*o->whole)
-           : o->real ? json_real(*o->real)
-           : o->flag ? json_boolean(*o->flag)
+    return o->whole   ? json_integer((json_int_t)*o->whole)
+           : o->real  ? json_real(*o->real)
+           : o->flag  ? json_boolean(*o->flag)
            : *o->text ? json_string(*o->text)
                       : json_null();
 }
