@@ -99,7 +99,7 @@ static json_t *tokenizer_json(const th_tokenizer *t)
 
 static bool write_json(FILE *file, const json_t *value, size_t flags)
 {
-    return json_dumpf(value, file, flags) == 0 && fputc('\n', file) != EOF;
+    return json_dumpf(value, file, flags) == 0;
 }
 
 static bool write_merges(const th_tokenizer *t, FILE *file)
