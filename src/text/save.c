@@ -54,8 +54,8 @@ static json_t *merges_json(const th_tokenizer *t)
     for (size_t i = 0; made && i < t->merges.count; i++) {
         const th_merge *m = &t->merges.merge[i];
         if (th_merges_counts(&t->merges, i))
-            made = json_array_append_new(merges, json_pack("[o, o]", written_json(t, m->left),
-                                                           written_json(t, m->right))) == 0;
+            made = json_array_append_new(merges,
+                                         json_pack("[o, o]", written_json(t, m->left), written_json(t, m->right))) == 0;
     }
     if (!made)
         json_decref(merges);
