@@ -464,8 +464,8 @@ static int sample(int argc, char **argv)
                                      .beams = beams,
                                      .seed = (uint64_t)seed};
     (void)!write_sample(t.model, t.tokenizer, prompt, &how, stdout);
-    putchar('\n');
     expect_no_error(&t);
+    putchar('\n');
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }
