@@ -75,6 +75,7 @@
 #include "tapehead/tokenizer.h"
 
 /* files and pictures */
+#include "tapehead/checkpoint.h"
 #include "tapehead/files.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/log.h"

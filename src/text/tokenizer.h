@@ -75,9 +75,6 @@ bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *
 json_t *th_byte_level_json(bool use_regex);
 th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value);
 
-/* -- files (read.c, save.c) -- */
-/* A token as files write it, into written[2 bytes + 1]; its length. */
-size_t th_tokenizer_written(const th_tokenizer *t, int32_t id, char *written);
 /* Whether the split is GPT-2's, which vocab.json and merges.txt do not say. */
 bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t);
 
