@@ -9,6 +9,7 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 enum { ROOM = 256 }; /* for the names of one kind of trouble; three of them, and the place, fit into a message */
 
@@ -41,7 +42,7 @@ static void compare(const th_stored_tensor *stored, const th_named_tensor *wante
     if (!same)
         snprintf(piece, sizeof piece, "%s is %s in the file, %s here", th_quote(stored->name, quoted),
                  TH_SIZES_TEXT(stored->shape.ndim, stored->shape.size), TH_SIZES_TEXT(here.ndim, here.size));
-    else if (!stored->readable)
+    else if (!stored->readable || th_is_floating(stored->dtype) != th_is_floating(th_dtype_of(wanted->tensor)))
         snprintf(piece, sizeof piece, "%s is of type %s", th_quote(stored->name, quoted), stored->type);
     else
         return;

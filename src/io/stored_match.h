@@ -7,7 +7,7 @@
 /* Of a tensor of the file that is not among those wanted: true when it may be there all the same. */
 typedef bool th_passed_over(const char *name, void *user);
 
-/* TH_OK if every tensor wanted is in the file, with its shape and of a type that can be read, and nothing else is that
+/* TH_OK if every tensor wanted is in the file, with its shape and numbers of its kind, and nothing else is that
  * is not passed over (NULL: nothing is). Otherwise one TH_ERROR_FILE, "<operation>: <place>: 2 tensors are missing: a,
  * b; 1 is unexpected: c; 1 has another shape: d is (2, 3) in the file, (3, 3) here": all of them, as far as a sentence
  * has room. wanted is sorted by name on the way. */
