@@ -71,6 +71,7 @@
 #include "tapehead/profile.h"
 
 /* files and pictures */
+#include "tapehead/checkpoint.h"
 #include "tapehead/files.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/picture.h"
