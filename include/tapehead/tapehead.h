@@ -70,6 +70,9 @@
 /* where the time goes */
 #include "tapehead/profile.h"
 
+/* text */
+#include "tapehead/tokenizer.h"
+
 /* files and pictures */
 #include "tapehead/checkpoint.h"
 #include "tapehead/files.h"
