@@ -72,7 +72,9 @@
 
 /* files and pictures */
 #include "tapehead/files.h"
+#include "tapehead/hugging_face.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
+#include "tapehead/safetensors.h"
 
 #endif

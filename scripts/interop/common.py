@@ -23,7 +23,7 @@ class Comparison:
     def __init__(self, name, build):
         self.name, self.build = name, build
         self.worst = {}  # title: (difference, limit, where)
-        self.said = []
+        self.said = {}  # title: (holds, detail, how often)
 
     def close(self, title, limit, ours, theirs, where=""):
         """The largest difference between two arrays, relative to the largest entry of theirs, must be within limit."""
@@ -44,7 +44,9 @@ class Comparison:
 
     def check(self, title, holds, detail=""):
         """Something that is true or not; detail says more, when it is not or when it is a figure worth reading."""
-        self.said.append((title, bool(holds), detail))
+        before = self.said.get(title, (True, "", 0))
+        first = before if before[2] and not before[0] else (bool(holds), detail)
+        self.said[title] = (*first[:2], before[2] + 1)
 
     def program(self, name, *arguments, inputs=None, check=True):
         """Runs the driver NAME FOLDER ARGUMENTS on a folder with the arrays of inputs as .npy files; returns those that
@@ -74,10 +76,13 @@ class Comparison:
             (title, difference <= limit, f"worst relative difference {difference:.1e} of {limit:.0e}", where)
             for title, (difference, limit, where) in self.worst.items()
         ]
-        lines += [(title, holds, detail if holds else "", detail) for title, holds, detail in self.said]
+        lines += [
+            (title, holds, (f"{times} times" if times > 1 else detail) if holds else "", detail)
+            for title, (holds, detail, times) in self.said.items()
+        ]
         for title, holds, figure, where in lines:
             verdict = "ok" if holds else f"FAILED {where}"
-            print(f"{self.name + ': ' + title:60} {figure:46} {verdict}", flush=True)
+            print(f"{self.name + ': ' + title:66} {figure:46} {verdict}", flush=True)
         passed = bool(lines) and all(line[1] for line in lines)
         print(f"{self.name}: {'passed' if passed else 'FAILED'}, {seconds:.0f} s", flush=True)
         return passed
@@ -108,9 +113,9 @@ def load_arrays(path):
     """The arrays of a .npy or .safetensors file."""
     if path.suffix == ".npy":
         return {"": np.load(path)}
-    from safetensors.numpy import load_file
+    from safetensors.torch import load_file  # NumPy has no bfloat16
 
-    return load_file(path)
+    return {name: tensor.double().numpy() for name, tensor in load_file(path).items()}
 
 
 def same_file(committed, made):

@@ -1,0 +1,57 @@
+/* Models as Hugging Face transformers reads and writes them: a folder with config.json, which says what the model is,
+ * and its weights in model.safetensors. GPT-2 (GPT2LMHeadModel) and Llama (LlamaForCausalLM) become th_language_model,
+ * and language models that are one of the two by their options are written so that
+ *
+ *     transformers.AutoModelForCausalLM.from_pretrained(folder)
+ *
+ * gives the same logits. A tokenizer beside them is th_tokenizer_load's and th_tokenizer_save's matter. Errors are
+ * TH_ERROR_FILE with a sentence: what cannot be read or is damaged, and what the model would need that is not here:
+ * nothing that changes a result is passed over. */
+#ifndef TAPEHEAD_HUGGING_FACE_H
+#define TAPEHEAD_HUGGING_FACE_H
+
+#include "tapehead/language_model.h"
+
+TH_BEGIN_DECLS
+
+/* The model in a folder, of the context's default type, with its weights: the three steps below in a row. NULL with the
+ * error stored. */
+TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder);
+
+/* What config.json in the folder describes, as options for th_language_model_new. Dropout and recompute may be set
+ * otherwise before the model is made; the rest belongs to the weights. model_type must be gpt2 or llama. Of GPT-2,
+ * refused are scale_attn_weights off, scale_attn_by_inverse_layer_idx and cross attention; of Llama, rotary positions
+ * that are scaled (rope_scaling, or a rope_type other than default), a head_dim that is not hidden_size /
+ * num_attention_heads, and attention_bias without mlp_bias or the reverse; of both, weights that are quantised and
+ * activations that th_activation has not. */
+TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
+                                       th_language_model_options *options) TH_MUST_CHECK;
+/* Reads the weights in the folder into a model made with these options: model.safetensors, or the files that
+ * model.safetensors.index.json names; float32, float64, bfloat16 and float16, converted to the model's type one tensor
+ * after another. The sentence of an error lists all tensors that are missing, unexpected or of another shape; the model
+ * is then as it was. */
+TH_API th_status th_pretrained_load(th_module *model, const char *folder) TH_MUST_CHECK;
+
+/* Writes the folder (made if it is not there): config.json, then model.safetensors with the weights in the model's type.
+ * A model with learned positions is written as GPT-2, which has layer norms and biases; one without (positions are
+ * TH_POSITIONS_NONE) as Llama, which has rotary positions, RMS norms and a gated MLP. Rotary positions that turn
+ * neighbours become those that turn halves, by another order of the rows of q and k. All options that the one cannot
+ * express are TH_ERROR_ARGUMENT, named in the sentence; but of dropout, which is of training alone, Llama keeps only that
+ * of attention weights. */
+typedef struct th_export_options {
+    int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
+    bool has_end_token;
+} th_export_options;
+#define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true
+TH_API th_status th_language_model_export(th_module *model, const char *folder,
+                                          const th_export_options *options) TH_MUST_CHECK;
+
+/* -- with the caller's line -- */
+#define th_language_model_from_pretrained(...) TH_AT_POINTER(th_module, th_language_model_from_pretrained(__VA_ARGS__))
+#define th_pretrained_options(...) TH_AT_STATUS(th_pretrained_options(__VA_ARGS__))
+#define th_pretrained_load(...) TH_AT_STATUS(th_pretrained_load(__VA_ARGS__))
+#define th_language_model_export(...) TH_AT_STATUS(th_language_model_export(__VA_ARGS__))
+
+TH_END_DECLS
+
+#endif

@@ -1,0 +1,34 @@
+/* A language model that was made here, exported: FOLDER MODEL EXPORT; tokens (B, T). MODEL is gpt2, llama, or neighbours:
+ * a Llama whose rotary positions turn neighbours, which transformers' does not. Writes logits. */
+#include "driver.h"
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    const char *folder = argv[1];
+    const bool neighbours = strcmp(argv[2], "neighbours") == 0, gpt2 = strcmp(argv[2], "gpt2") == 0;
+    th_language_model_options options = {
+        .vocabulary = 37, .length = 20, .width = 24, .heads = 4, .layers = 2, .dropout = 0.2};
+    if (!gpt2) {
+        options.positions = TH_POSITIONS_NONE;
+        options.untied = !neighbours;
+        options.block = (th_transformer_block_options){
+            .norm = TH_RMS_NORM,
+            .gated = true,
+            .activation = TH_SILU,
+            .no_bias = !neighbours,
+            .kv_heads = neighbours ? 4 : 2,
+            .scores = {.rotary = true, .rotary_pairing = neighbours ? TH_ROTARY_NEIGHBOURS : TH_ROTARY_HALVES}};
+    }
+    th_context *ctx = th_context_new(&(th_context_options){.seed = 5});
+    th_module *model = th_language_model_new(ctx, &options);
+    driver_check(ctx);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        if (th_fill_normal(p.tensor, 0.3, 0.3))
+            driver_check(ctx);
+    driver_write(ctx, folder, "logits", th_module_evaluate(model, driver_read(ctx, folder, "tokens")));
+    if (th_language_model_export(model, argv[3], &(th_export_options){TH_END_TOKEN(36)}))
+        driver_check(ctx);
+    th_context_free(ctx);
+}

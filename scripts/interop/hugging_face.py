@@ -1,0 +1,290 @@
+"""GPT-2 and Llama of transformers: models that it saved give the same logits, loss and gradients here, and models that
+were exported here give the same logits there."""
+
+import contextlib
+import json
+import logging
+import os
+import pathlib
+import re
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+
+import torch
+import transformers
+from transformers.models.llama import modeling_llama
+
+import common
+
+transformers.utils.logging.disable_progress_bar()
+
+GPT2 = dict(vocab_size=61, n_positions=24, n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0)
+LLAMA = dict(
+    vocab_size=61,
+    hidden_size=32,
+    intermediate_size=44,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=24,
+    bos_token_id=0,
+    eos_token_id=0,
+)
+MODELS = {
+    "gpt2": GPT2,
+    "gpt2 inner, relu, eps": GPT2 | dict(n_inner=50, activation_function="relu", layer_norm_epsilon=1e-3),
+    "gpt2 untied, gelu, 1 head": GPT2 | dict(tie_word_embeddings=False, activation_function="gelu", n_head=1),
+    "gpt2 dropout of the embedding alone": GPT2 | dict(resid_pdrop=0.0, attn_pdrop=0.0),
+    "gpt2 odd sizes": GPT2 | dict(vocab_size=257, n_positions=19, n_embd=39, n_head=3, n_layer=1),
+    "llama": LLAMA,
+    "llama no groups, theta, eps": LLAMA | dict(num_key_value_heads=4, rope_theta=500000.0, rms_norm_eps=1e-3),
+    "llama one group, tied, gelu": LLAMA | dict(num_key_value_heads=1, tie_word_embeddings=True, hidden_act="gelu"),
+    "llama biases, no groups": LLAMA | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True),
+    "llama biases, groups": LLAMA | dict(attention_bias=True, mlp_bias=True),
+    "llama wide heads": LLAMA | dict(head_dim=10),
+}
+LIMITS = {"float32": (1e-4, 1e-5, 1e-4), "float64": (1e-10, 1e-10, 1e-10)}  # logits, loss, gradients
+
+
+def make(config):
+    """A model whose parameters are all random: norms and biases too."""
+    torch.manual_seed(len(str(config)))
+    llama = "hidden_size" in config
+    kind = transformers.LlamaForCausalLM if llama else transformers.GPT2LMHeadModel
+    model = kind((transformers.LlamaConfig if llama else transformers.GPT2Config)(**config))
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, 1 if re.search(r"(norm|ln_\d|ln_f)\.weight$", name) else 0, 0.1)
+    return model.eval()
+
+
+def loss_of(logits, targets):
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+# -- float64: transformers computes norms and angles of Llama in float32 whatever the model's type is --
+
+
+def norm_forward(norm, x):
+    return norm.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
+
+
+def rotary_forward(rotary, x, position_ids):
+    parameters = rotary.config.rope_parameters
+    width = rotary.config.head_dim
+    frequency = parameters["rope_theta"] ** -(torch.arange(0, width, 2, dtype=x.dtype) / width)
+    angle = (position_ids[..., None].to(x.dtype) * frequency).repeat(1, 1, 2)
+    return angle.cos(), angle.sin()
+
+
+@contextlib.contextmanager
+def all_in(dtype):
+    """In float64, the two islands of float32 compute in float64 too."""
+    places = [(modeling_llama.LlamaRMSNorm, norm_forward), (modeling_llama.LlamaRotaryEmbedding, rotary_forward)]
+    before = [kind.forward for kind, _ in places]
+    if dtype == "float64":
+        for kind, forward in places:
+            kind.forward = forward
+    yield
+    for (kind, _), forward in zip(places, before):
+        kind.forward = forward
+
+
+# -- our names for their tensors --
+
+RENAMED = [
+    (r"^transformer\.|^model\.", ""),
+    (r"^(wte|embed_tokens)\.", "embedding."),
+    (r"^wpe\.", "position."),
+    (r"^h\.", "layers."),
+    (r"^ln_f\.", "norm."),
+    (r"^lm_head\.", "classifier."),
+    (r"\.(ln_1|input_layernorm)\.", ".norm1."),
+    (r"\.(ln_2|post_attention_layernorm)\.", ".norm2."),
+    (r"\.attn\.c_attn\.", ".self_attn.in_proj_"),
+    (r"\.(attn\.c_proj|self_attn\.o_proj)\.", ".self_attn.out_proj."),
+    (r"\.mlp\.(c_fc|up_proj)\.", ".linear1."),
+    (r"\.mlp\.(c_proj|down_proj)\.", ".linear2."),
+    (r"\.mlp\.gate_proj\.", ".gate."),
+]
+
+
+def in_our_names(tensors, grouped):
+    """{their name: tensor} as {our name: tensor}: Conv1D transposed; q, k and v packed as they are packed here."""
+    ours = {}
+    for name, tensor in tensors.items():
+        renamed = name
+        for pattern, replacement in RENAMED:
+            renamed = re.sub(pattern, replacement, renamed)
+        packed = re.match(r"(.*self_attn\.)([qkv])_proj\.(weight|bias)$", renamed)
+        if packed and (packed[3] == "bias" or not grouped):
+            ours.setdefault(f"{packed[1]}in_proj_{packed[3]}", []).append(tensor)
+        elif packed:
+            ours[f"{packed[1]}{packed[2]}_proj_weight"] = tensor
+        else:
+            ours[renamed] = tensor.T if re.search(r"\.c_(attn|proj|fc)\.weight$", name) else tensor
+    return {name: torch.cat(value) if isinstance(value, list) else value for name, value in ours.items()}
+
+
+# -- from transformers to here, and back --
+
+
+def compare_pretrained(c, folder, model, dtype, title, export=None):
+    """The model saved in folder, here; model has the values that were saved, and computes in dtype."""
+    config = model.config
+    logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
+    tokens = torch.randint(config.vocab_size, (3, min(17, config.max_position_embeddings)))
+    targets = torch.randint(config.vocab_size, tokens.shape)
+    model = model.to(getattr(torch, dtype))
+    model.zero_grad()
+    with all_in(dtype):
+        logits = model(tokens).logits
+        loss = loss_of(logits, targets)
+        loss.backward()
+    ours = c.program(
+        "pretrained", folder, dtype, *([export] if export else []), inputs={"tokens": tokens, "targets": targets}
+    )
+    c.close(f"{title} {dtype}: logits", logits_limit, ours.pop("logits"), logits)
+    c.close(f"{title} {dtype}: loss", loss_limit, ours.pop("loss"), loss)
+    packed = getattr(config, "num_key_value_heads", config.num_attention_heads) == config.num_attention_heads
+    packed = packed and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, grouped=not packed).items()}
+    c.all_close(f"{title} {dtype}: gradients", gradient_limit, ours, theirs)
+    return tokens, logits
+
+
+def load_exported(c, title, folder):
+    """AutoModelForCausalLM on a folder that was written here: nothing may be missing or left over, or be warned of."""
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    logger.setLevel(level)
+    logger.removeHandler(handler)
+    trouble = [f"{key}: {sorted(value)}" for key, value in info.items() if value] + said
+    c.check(f"{title}: transformers loads it without a complaint", not trouble, "; ".join(map(str, trouble)))
+    return model.eval()
+
+
+def compare_models(c, folder):
+    for name, config in MODELS.items():
+        title = name.split()[0]
+        model = make(config)
+        saved, exported = folder / "saved", folder / "exported"
+        model.save_pretrained(saved)
+        tokens, logits = compare_pretrained(c, saved, model, "float32", title, exported)
+        again = load_exported(c, f"{title} exported", exported)
+        c.close(f"{title} exported: logits", 1e-4, again(tokens).logits, logits)
+        same = all(torch.equal(value, model.state_dict()[key]) for key, value in again.state_dict().items())
+        c.check(f"{title} exported: the same weights", same, name)
+        compare_pretrained(c, saved, model, "float64", title)
+
+
+# -- files as others write them --
+
+
+def compare_files(c, folder):
+    """Weights in half the width, in shards, without the prefix, with buffers of old versions; config.json of version 4."""
+    for name in ("gpt2", "llama"):
+        for dtype in ("bfloat16", "float16"):
+            make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder / dtype, dtype=torch.float32)
+            compare_pretrained(c, folder / dtype, model.eval(), "float32", f"{name} in {dtype}")
+        model = make(MODELS[name])
+        model.save_pretrained(folder / "shards", max_shard_size="20KB")
+        c.check(f"{name} in shards", len(list((folder / "shards").glob("*.safetensors"))) > 2)
+        compare_pretrained(c, folder / "shards", model, "float32", f"{name} in shards")
+
+    from safetensors.torch import save_file
+
+    model = make(GPT2)
+    old = folder / "old"
+    model.save_pretrained(old)
+    tensors = {name.removeprefix("transformer."): value for name, value in model.transformer.state_dict().items()}
+    for i in range(3):
+        tensors[f"h.{i}.attn.bias"] = torch.ones(24, 24).tril().view(1, 1, 24, 24)
+        tensors[f"h.{i}.attn.masked_bias"] = torch.tensor(-1e4)
+    save_file({name: value.clone() for name, value in tensors.items()}, old / "model.safetensors")
+    compare_pretrained(c, old, model, "float32", "gpt2 as first published")
+    tensors["lm_head.weight"] = tensors.pop("wte.weight")
+    save_file({name: value.clone() for name, value in tensors.items()}, old / "model.safetensors")
+    compare_pretrained(c, old, model, "float32", "gpt2 with lm_head instead of wte")
+
+    model = make(LLAMA | dict(rope_theta=77.0))
+    model.save_pretrained(old)
+    config = json.loads((old / "config.json").read_text())
+    del config["rope_parameters"]
+    config |= {"rope_theta": 77.0, "rope_scaling": None, "torch_dtype": config.pop("dtype")}
+    (old / "config.json").write_text(json.dumps(config))
+    compare_pretrained(c, old, model, "float32", "llama of transformers 4")
+
+
+def compare_born_here(c, folder):
+    """Models that no Python program has seen; transformers loads them, and continues a text with them."""
+    tokens = torch.randint(37, (3, 20))
+    for name in ("gpt2", "llama", "neighbours"):
+        ours = c.program("born_here", name, folder / name, inputs={"tokens": tokens})
+        model = load_exported(c, "made here", folder / name)
+        c.close(f"made here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)
+        longer = model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False)
+        c.check("made here: transformers generates", longer.shape == (3, 7), longer.shape)
+
+
+def compare(c):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        compare_models(c, folder)
+        compare_files(c, folder)
+        compare_born_here(c, folder)
+
+
+# -- fixtures: small models as transformers saves them, and in float64 what they compute --
+
+SMALL = {
+    "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20, bos_token_id=0, eos_token_id=0),
+    "llama": dict(
+        vocab_size=13,
+        hidden_size=8,
+        intermediate_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=9,
+        rope_theta=500.0,
+        bos_token_id=0,
+        eos_token_id=0,
+    ),
+}
+
+
+def fixtures(folder):
+    from safetensors.torch import save_file
+
+    for name, config in SMALL.items():
+        for kind in (name, f"{name}_shards"):
+            model = make(config)
+            if kind != name:
+                model = model.to(torch.bfloat16)
+            model.save_pretrained(folder / kind, max_shard_size="2KB" if kind != name else "1GB")
+            model = model.double()
+            tokens = torch.arange(16).view(2, 8) * 5 % 13
+            targets = torch.arange(16).view(2, 8) * 7 % 13
+            with all_in("float64"):
+                logits = model(tokens).logits
+                loss = loss_of(logits, targets)
+                loss.backward()
+            values = {"tokens": tokens, "targets": targets, "logits": logits.detach(), "loss": loss.detach()}
+            if kind == name:
+                gradients = {key: parameter.grad for key, parameter in model.named_parameters()}
+                renamed = in_our_names(gradients, grouped=name == "llama")
+                values |= {f"gradient.{key}": value.contiguous() for key, value in renamed.items()}
+            save_file(values, folder / kind / "expected.safetensors")
+
+
+common.main(compare, fixtures)

@@ -1,0 +1,26 @@
+/* Reads a model that transformers wrote, and says what it computes: FOLDER MODEL DTYPE; tokens and targets (B, T).
+ * Writes logits (B, T, V), loss and the gradient of every parameter. With EXPORT after that: writes the model there. */
+#include "driver.h"
+
+int main(int argc, char **argv)
+{
+    if (argc != 4 && argc != 5)
+        return 2;
+    const char *folder = argv[1];
+    const bool wide = strcmp(argv[3], "float64") == 0;
+    th_context *ctx = th_context_new(&(th_context_options){.default_dtype = wide ? TH_FLOAT64 : TH_FLOAT32});
+    th_module *model = th_language_model_from_pretrained(ctx, argv[2]);
+    driver_check(ctx);
+    th_set_training(ctx, false);
+    th_tensor *tokens = driver_read(ctx, folder, "tokens"), *targets = driver_read(ctx, folder, "targets");
+    driver_write(ctx, folder, "logits", th_module_forward(model, tokens));
+    th_tape_clear(ctx);
+    th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
+    driver_write(ctx, folder, "loss", loss);
+    if (th_backward(loss))
+        driver_check(ctx);
+    driver_write_gradients(model, folder);
+    if (argc == 5 && th_language_model_export(model, argv[4], &(th_export_options){TH_END_TOKEN(0)}))
+        driver_check(ctx);
+    th_context_free(ctx);
+}
