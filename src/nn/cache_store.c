@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "nn/cache.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
 bool th_cache_usable(const th_cache *cache, th_context *ctx, const char *operation)
@@ -58,8 +59,7 @@ static int64_t position_at(const th_array *positions, int64_t b, int64_t t)
         return t;
     const int last = positions->ndim - 1;
     const int64_t offset = t * positions->stride[last] + (last > 0 ? b * positions->stride[0] : 0);
-    return positions->dtype == TH_INT64 ? ((const int64_t *)positions->data)[offset]
-                                        : ((const int32_t *)positions->data)[offset];
+    return th_index_of(positions->dtype, positions->data, offset);
 }
 
 static th_status check_positions(const th_cache *cache, const th_module *attention, const th_array *positions,

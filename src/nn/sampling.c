@@ -157,7 +157,7 @@ static int64_t draw(const th_choices *c, double u)
     return c->token[last];
 }
 
-int64_t th_sample(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space)
+int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space)
 {
     if (s->temperature > 0)
         return th_sampling_choices(s, row, space) ? draw(&space->choices, u) : -1;

@@ -56,7 +56,7 @@ th_sampling_space th_sampling_space_at(void *memory, int64_t vocabulary);
  * logit that is NaN or infinite, or none above -inf. */
 bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_sampling_space *space);
 /* The token: the largest, or the one that u in [0, 1) draws. -1 when there is nothing to choose from. */
-int64_t th_sample(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space);
+int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space);
 /* log softmax of a row with the repetition penalty on it, as beam search has it, into space->score. False as above. */
 bool th_log_probabilities(const th_sampling *s, const th_logits_row *row, th_sampling_space *space);
 
