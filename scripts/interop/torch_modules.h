@@ -22,10 +22,9 @@ typedef enum torch_operand {
     OPERAND_SOURCE_KEEP,
     OPERANDS
 } torch_operand;
-static const char *const operand_name[OPERANDS] = {"x",        "memory",          "key",
-                                                   "value",    "additive",        "memory_additive",
-                                                   "source_additive", "keep",     "memory_keep",
-                                                   "source_keep"};
+static const char *const operand_name[OPERANDS] = {
+    "x",    "memory",      "key",        "value", "additive", "memory_additive", "source_additive",
+    "keep", "memory_keep", "source_keep"};
 
 /* What the text says of name, or 0. */
 static inline double setting(const char *settings, const char *name)
@@ -41,16 +40,16 @@ static inline double setting(const char *settings, const char *name)
 
 static inline th_transformer_stack_options stack_options(const char *settings)
 {
-    return (th_transformer_stack_options){
-        .final_norm = setting(settings, "final_norm") != 0 ? TH_FINAL_NORM_ALWAYS : TH_FINAL_NORM_NEVER,
-        .block = {.mlp_width = (int64_t)setting(settings, "mlp_width"),
-                  .post_norm = setting(settings, "norm_first") == 0,
-                  .activation = setting(settings, "relu") != 0 ? TH_RELU : TH_GELU,
-                  .dropout = setting(settings, "dropout"),
-                  .attention_dropout = setting(settings, "dropout"),
-                  .recompute = setting(settings, "recompute") != 0,
-                  .no_bias = setting(settings, "bias") == 0,
-                  .eps = setting(settings, "eps")}};
+    return (th_transformer_stack_options){.final_norm = setting(settings, "final_norm") != 0 ? TH_FINAL_NORM_ALWAYS
+                                                                                             : TH_FINAL_NORM_NEVER,
+                                          .block = {.mlp_width = (int64_t)setting(settings, "mlp_width"),
+                                                    .post_norm = setting(settings, "norm_first") == 0,
+                                                    .activation = setting(settings, "relu") != 0 ? TH_RELU : TH_GELU,
+                                                    .dropout = setting(settings, "dropout"),
+                                                    .attention_dropout = setting(settings, "dropout"),
+                                                    .recompute = setting(settings, "recompute") != 0,
+                                                    .no_bias = setting(settings, "bias") == 0,
+                                                    .eps = setting(settings, "eps")}};
 }
 
 static inline th_module *stack_new(th_context *ctx, const char *settings, bool decoder, int64_t width)
