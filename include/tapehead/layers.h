@@ -34,6 +34,21 @@ TH_API th_module *th_rms_norm_new(th_context *ctx, int64_t width, const th_norm_
 /* th_dropout with 0 <= p < 1; does nothing in evaluation. */
 TH_API th_module *th_dropout_new(th_context *ctx, double p);
 
+/* How the scores of self-attention come about besides q kᵀ scale. All zero: nothing of it. */
+typedef struct th_score_options {
+    bool rotary; /* queries and keys are turned by their positions (th_rotary) */
+    th_rotary_pairing rotary_pairing;
+    double rotary_base;   /* 0: 10000 */
+    int64_t rotary_width; /* of each head; 0: all */
+    bool alibi;   /* th_attention_options.alibi with the slopes of Press et al. 2022: 2^(-8 (h + 1) / H) where H is
+                             a power of two; else those of the next smaller power of two and then every other one of
+                             twice as many heads, as in their program and in BLOOM */
+    bool qk_norm; /* th_rms_norm over each head of queries and keys before they are turned (as Qwen 3 and Gemma 3 have
+                     it): parameters q_norm.weight and k_norm.weight (D), ones */
+    double soft_cap; /* th_attention_options.soft_cap; 0: none */
+    int64_t window;  /* a query sees so many keys, itself the last; 0: all. Only with a causal mask */
+} th_score_options;
+
 /* Multi-head attention (Vaswani et al. 2017): concat_h(softmax(q_h k_h^T scale + mask) v_h) W_o^T + b_o with q = query
  * W_q^T + b_q and so on, head h being columns h D .. (h + 1) D of q. B batch (any leading dimensions, or none), T query
  * length, S key length, H heads.
@@ -59,6 +74,7 @@ typedef struct th_multi_head_attention_options {
     int64_t kv_heads; /* heads of key and value, a divisor of heads: query head h uses head h kv_heads / heads (Ainslie
                          et al. 2023); 0: heads */
     double scale;     /* 0: 1 / sqrt(key_width / heads) */
+    th_score_options scores;
 } th_multi_head_attention_options;
 TH_API th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t heads,
                                               const th_multi_head_attention_options *options);
@@ -70,6 +86,9 @@ TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *k
                             const th_mask *mask);
 typedef struct th_attend_options {
     const th_mask *mask;
+    th_tensor
+        *positions; /* int32/int64 (T) or (B, T): of the queries, and of the keys where they are the same tensor, for
+                             rotary positions; NULL: 0 .. T - 1 */
     th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
     th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result they are the tape's */
 } th_attend_options;

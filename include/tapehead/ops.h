@@ -162,6 +162,24 @@ TH_API th_tensor *th_one_hot(th_tensor *indices,
                              int64_t classes); /* (N) -> (N, classes) of the default floating type */
 
 /* -- attention -- */
+/* Which elements are turned together. */
+typedef enum th_rotary_pairing {
+    TH_ROTARY_HALVES,    /* i with i + width / 2: GPT-NeoX, Llama in transformers */
+    TH_ROTARY_NEIGHBOURS /* 2 i with 2 i + 1: Su et al. 2021, GPT-J, Llama as published */
+} th_rotary_pairing;
+
+typedef struct th_rotary_options {
+    double base; /* 0: 10000 */
+    th_rotary_pairing pairing;
+    int64_t width;        /* of every row the first so many elements are turned, an even number; 0: all */
+    th_tensor *positions; /* int32/int64 (T) or (B, T), whatever stands between; NULL: 0 .. T - 1 */
+} th_rotary_options;
+/* Rotary positions (Su et al. 2021): x (N, T, D), in which pair i of the row at position p, (a, b), becomes (a cos - b
+ * sin, b cos + a sin) of the angle p base^(-2 i / width). A row's bits depend on its position, not on its place. Its
+ * gradient is turned back. Any strides, as of heads in a packed projection, are read where they are. Angles are
+ * computed in float64. */
+TH_API th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options);
+
 typedef enum th_causal {
     TH_CAUSAL_NONE,
     TH_CAUSAL_TOP_LEFT,    /* query t sees key s if s <= t */
@@ -183,6 +201,10 @@ typedef struct th_window_range {
 typedef struct th_mask {
     th_causal causal;
     th_window_range window;
+    th_tensor *positions;  /* int32/int64 (T) or (B, T), whatever stands between: query t stands at key positions[b, t],
+                              from where causal order (either one), the window and ALiBi count, instead of at its place
+                              in the tensor. A query whose keys are in a cache has the same bits as in the whole sequence.
+                              For scores (T, S): (T). Not negative; may be past the last key */
     th_tensor *valid_lens; /* int32/int64 (B): keys s < valid_lens[b]; or (B, T): per query, whatever stands between.
                               For scores (T, S): () or (T). Lengths outside [0, S] are an error */
     th_tensor *keep;       /* bool, broadcast to the scores (B, H, T, S): true keeps */
@@ -192,12 +214,17 @@ typedef struct th_mask {
 
 typedef struct th_attention_options {
     const th_mask *mask;
-    double scale;            /* 0: 1 / sqrt(D) */
-    double dropout;          /* on the weights, in training */
-    th_tensor **weights;     /* asked for: softmax weights (N, T, S) before dropout */
+    double scale;        /* 0: 1 / sqrt(D) */
+    double soft_cap;     /* scores become soft_cap tanh(scores / soft_cap) before anything is added (Gemma Team 2024);
+                                0: none */
+    th_tensor *alibi;    /* slopes, of the operands' type, broadcast to the leading dimensions: (H) or (B, H) ...; may
+                                require a gradient. -slope |s - place of the query| is added (ALiBi, Press et al. 2022),
+                                the place being that of the mask's alignment or positions */
+    double dropout;      /* on the weights, in training */
+    th_tensor **weights; /* asked for: softmax weights (N, T, S) before dropout */
     th_tensor **log_sum_exp; /* asked for: (N, T), -inf for a query without keys */
 } th_attention_options;
-/* softmax(q kᵀ scale + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions alike, except
+/* softmax(cap(q kᵀ scale) + alibi + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions alike, except
  * that with at least three dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped heads: query head
  * h uses key head h / (Hq / Hkv)). A query without keys gives 0. No bit of output or gradient depends on a hidden pair.
  * Fused in tiles (Rabe & Staats 2021, Dao et al. 2022): nothing of size T x S exists. Composed when fusion is off or
@@ -286,6 +313,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_argmax(...) TH_AT(th_argmax(__VA_ARGS__))
 #define th_one_hot(...) TH_AT(th_one_hot(__VA_ARGS__))
 #define th_scaled_dot_product_attention(...) TH_AT(th_scaled_dot_product_attention(__VA_ARGS__))
+#define th_rotary(...) TH_AT(th_rotary(__VA_ARGS__))
 #define th_masked_softmax(...) TH_AT(th_masked_softmax(__VA_ARGS__))
 #define th_mask_keep(...) TH_AT(th_mask_keep(__VA_ARGS__))
 #define th_split(...) TH_AT_STATUS(th_split(__VA_ARGS__))

@@ -46,6 +46,8 @@ typedef struct th_attention {
 
     /* A pair counts when all of this lets it (visible.h). */
     th_band band;
+    th_attention_array positions; /* (N, T) int32 or int64: the queries' places, instead of the band's */
+    bool positions_64;
     th_attention_array valid_lens; /* (N, T) int32 or int64: keys from there on are hidden */
     bool valid_lens_64;
     th_attention_array keep;     /* (N, T, S) bool: false hides */

@@ -4,7 +4,10 @@
 /* Consecutive queries of a head against the keys start .. start + count - 1. */
 typedef struct queries {
     th_key_range edges;
-    int64_t place;      /* of the first, counted from start as the keys are */
+    int64_t place; /* of the first, counted from start as the keys are; with each query one more, unless there are: */
+    const char *position; /* places one by one, counted from key 0; NULL: none */
+    int64_t position_bytes;
+    bool position_64;
     const char *length; /* its number of valid keys; NULL: all keys count */
     int64_t length_bytes;
     bool length_64;
@@ -15,8 +18,12 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
                             int64_t count)
 {
     const int64_t size = a->valid_lens_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
+    const int64_t position_size = a->positions_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
     return (queries){.edges = th_band_edges(&a->band),
-                     .place = query - start,
+                     .place = query + a->band.position - start,
+                     .position = th_attention_at(&a->positions, head, query, 0, position_size),
+                     .position_bytes = a->positions.row * position_size,
+                     .position_64 = a->positions_64,
                      .length = th_attention_at(&a->valid_lens, head, query, 0, size),
                      .length_bytes = a->valid_lens.row * size,
                      .length_64 = a->valid_lens_64,
@@ -24,15 +31,26 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
                      .count = count};
 }
 
+static inline int64_t integer_at(const char *at, bool is_64)
+{
+    return is_64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
+}
+
+/* Where query `row` of those stands, counted from start. */
+static inline int64_t place_of(const queries *q, int64_t row)
+{
+    if (!q->position)
+        return q->place + row;
+    return th_smaller(integer_at(q->position + row * q->position_bytes, q->position_64), TH_FAR_KEY) - q->start;
+}
+
 /* The keys, counted from start, that query `row` of those may see. */
 static inline th_key_range keys_of(const queries *q, int64_t row)
 {
     int64_t count = q->count;
-    if (q->length) {
-        const void *at = q->length + row * q->length_bytes;
-        count = th_smaller(count, (q->length_64 ? *(const int64_t *)at : *(const int32_t *)at) - q->start);
-    }
-    return th_keys_seen(q->edges, q->place + row, count);
+    if (q->length)
+        count = th_smaller(count, integer_at(q->length + row * q->length_bytes, q->length_64) - q->start);
+    return th_keys_seen(q->edges, place_of(q, row), count);
 }
 
 bool th_attention_seen(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,

@@ -36,4 +36,10 @@ typedef struct th_norm_parameters {
     int64_t group;
 } th_norm_parameters;
 
+/* Parameters of rotary: of each row the first `width` elements are turned. */
+typedef struct th_rotary_parameters {
+    int64_t width;
+    bool neighbours; /* pairs are 2 i and 2 i + 1, else i and i + width / 2 */
+} th_rotary_parameters;
+
 #endif

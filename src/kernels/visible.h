@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What positions leave of the keys. Query t stands at key t + position. All zero: everything. */
+/* What positions leave of the keys. Query t stands at key t + position, its place, unless places are given one by one.
+ * All zero: everything. */
 typedef struct th_band {
     bool causal;         /* keys after its own place are hidden */
     bool window;         /* keys more than `left` before or `right` after it are; a negative reach has no limit */
@@ -23,25 +24,26 @@ typedef struct th_key_range {
     int64_t first, past;
 } th_key_range;
 
-/* The keys that query 0 sees by its position, not cut off where there are no keys. With each query they move on by
- * one. */
+/* Beyond every key; sums with it do not overflow. Places past it count as this one. */
+#define TH_FAR_KEY (INT64_MAX / 4)
+
+/* The keys that a query at place 0 sees by it, not cut off where there are no keys. They move on with its place. */
 static inline th_key_range th_band_edges(const th_band *band)
 {
-    const int64_t far = INT64_MAX / 4; /* beyond every key; sums with it do not overflow */
-    th_key_range edges = {-far, far};
-    if (band->window && band->left >= 0 && band->left < far)
-        edges.first = band->position - band->left;
-    if (band->window && band->right >= 0 && band->right < far)
-        edges.past = band->position + band->right + 1;
-    if (band->causal && band->position + 1 < edges.past)
-        edges.past = band->position + 1;
+    th_key_range edges = {-TH_FAR_KEY, TH_FAR_KEY};
+    if (band->window && band->left >= 0 && band->left < TH_FAR_KEY)
+        edges.first = -band->left;
+    if (band->window && band->right >= 0 && band->right < TH_FAR_KEY)
+        edges.past = band->right + 1;
+    if (band->causal)
+        edges.past = 1;
     return edges;
 }
 
-/* What a query sees of the first `length` keys; 0 .. 0 where that is nothing. */
-static inline th_key_range th_keys_seen(th_key_range edges, int64_t query, int64_t length)
+/* What a query at this place sees of the first `length` keys; 0 .. 0 where that is nothing. */
+static inline th_key_range th_keys_seen(th_key_range edges, int64_t place, int64_t length)
 {
-    const int64_t first = edges.first + query, past = edges.past + query;
+    const int64_t first = edges.first + place, past = edges.past + place;
     const th_key_range keys = {first > 0 ? first : 0, past < length ? past : length};
     return keys.first < keys.past ? keys : (th_key_range){0, 0};
 }

@@ -6,7 +6,13 @@
 #include "ops/shared/rows.h"
 #include "tensor/elementwise.h"
 
-enum { SCORES, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };
+enum {
+    SCORES,
+    MASK,
+    ADDITIVE = MASK + TH_MASK_ADDITIVE,
+    POSITIONS = MASK + TH_MASK_POSITIONS,
+    INPUTS = MASK + TH_MASK_INPUTS
+};
 
 static th_status masked_softmax_shape(th_call *call)
 {
@@ -80,8 +86,7 @@ static void masked_softmax_forward(const th_call *call)
 {
     const th_array *scores = &call->input[SCORES];
     const plan *p = call->plan;
-    if (th_mask_check_lens(call->ctx, call->op->name, &call->input[MASK + TH_MASK_VALID_LENS],
-                           scores->size[scores->ndim - 1]))
+    if (th_mask_check_values(call->ctx, call->op->name, &call->input[MASK], scores->size[scores->ndim - 1]) != TH_OK)
         return;
     forward_work work = {.kernels = th_call_kernels(call), .element = (int64_t)th_dtype_size(scores->dtype)};
     th_mask_view_init(&work.mask, call->attributes, &call->input[MASK], scores->ndim, scores->size);
@@ -118,35 +123,47 @@ static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_L
                            causal_window = {.causal = TH_CAUSAL_BOTTOM_RIGHT, .has_window = 1, .left = 2, .right = -1};
 
 static const th_sample masked_softmax_samples[] = {
-    {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
-    {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+    {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+    {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"bottom right, queries without keys", &bottom_right, INPUTS,
-     .input = {{.shape = {2, {5, 3}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
-    {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+     .input = {{.shape = {2, {5, 3}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
+    {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"lengths", &no_rules, INPUTS,
      .input = {{.shape = {3, {2, 3, 5}}},
                {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5},
+               TH_ABSENT,
                TH_ABSENT,
                TH_ABSENT}},
     {"lengths per query, heads between", &no_rules, INPUTS,
      .input = {{.shape = {4, {2, 2, 3, 4}}},
                {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 5},
                TH_ABSENT,
+               TH_ABSENT,
                TH_ABSENT}},
     {"keep", &no_rules, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT}},
+     .input =
+         {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT, TH_ABSENT}},
     {"keep per key", &no_rules, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT}},
-    {"additive", &no_rules, INPUTS, {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {3, {2, 3, 4}}}}, 0},
+     .input = {{.shape = {3, {2, 3, 4}}},
+               TH_ABSENT,
+               {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL},
+               TH_ABSENT,
+               TH_ABSENT}},
+    {"additive",
+     &no_rules,
+     INPUTS,
+     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {3, {2, 3, 4}}}, TH_ABSENT},
+     0},
     {"additive broadcast", &no_rules, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {2, {1, 4}}}}},
+     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {2, {1, 4}}}, TH_ABSENT}},
     {"additive, scores constant", &top_left, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}, .constant = true}, TH_ABSENT, TH_ABSENT, {.shape = {2, {3, 1}}}}},
+     .input = {{.shape = {3, {2, 3, 4}}, .constant = true}, TH_ABSENT, TH_ABSENT, {.shape = {2, {3, 1}}}, TH_ABSENT}},
     {"everything", &causal_window, INPUTS,
      .input = {{.shape = {4, {2, 2, 3, 4}}},
                {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
                {.shape = {4, {2, 1, 3, 4}}, .kind = TH_SAMPLE_BOOL, .high = 0.8},
-               {.shape = {3, {2, 3, 4}}}}},
+               {.shape = {3, {2, 3, 4}}},
+               TH_ABSENT}},
     {.name = NULL},
 };
 
@@ -155,7 +172,7 @@ const th_op th_op_masked_softmax = {
     .value = "y_s = exp(z_s) / sum_j exp(z_j) over visible keys, z = scores + additive; hidden: 0",
     .gradient = "dz = y * (dy - sum(dy * y)), hidden: 0; dscores = dz, dadditive = dz",
     .n_inputs = INPUTS,
-    .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE),
+    .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE) | TH_INPUT(POSITIONS),
     .attributes_size = sizeof(th_mask_rules),
     .flags = TH_OP_IN_PLACE,
     .saves = TH_OUTPUT(0),
@@ -171,8 +188,7 @@ const th_op th_op_masked_softmax = {
 th_tensor *(th_masked_softmax)(th_tensor *scores, const th_mask *mask)
 {
     const th_mask_rules rules = th_mask_rules_of(mask);
-    th_tensor *tensors[TH_MASK_INPUTS];
-    th_mask_tensors(mask, tensors);
-    return th_apply(&th_op_masked_softmax, &rules, scores, tensors[TH_MASK_VALID_LENS], tensors[TH_MASK_KEEP],
-                    tensors[TH_MASK_ADDITIVE]);
+    th_tensor *inputs[INPUTS] = {scores};
+    th_mask_tensors(mask, &inputs[MASK]);
+    return th_apply_n(&th_op_masked_softmax, &rules, INPUTS, inputs, NULL);
 }

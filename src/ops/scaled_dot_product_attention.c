@@ -9,7 +9,15 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
-enum { Q, K, V, MASK, ADDITIVE = MASK + TH_MASK_ADDITIVE, INPUTS = MASK + TH_MASK_INPUTS };
+enum {
+    Q,
+    K,
+    V,
+    MASK,
+    ADDITIVE = MASK + TH_MASK_ADDITIVE,
+    POSITIONS = MASK + TH_MASK_POSITIONS,
+    INPUTS = MASK + TH_MASK_INPUTS
+};
 enum { O, LOG_SUM_EXP, OUTPUTS };
 
 typedef struct attention_attributes {
@@ -147,6 +155,8 @@ static void plan_mask(const th_call *call, th_attention *a)
     a->band = view.band;
     a->valid_lens = operand(a, &view.valid_lens, 2, true);
     a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
+    a->positions = operand(a, &view.positions, 2, true);
+    a->positions_64 = view.positions.dtype == TH_INT64;
     a->keep = operand(a, &view.keep, 2, true);
     a->additive = operand(a, &view.additive, 2, true);
     th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
@@ -213,7 +223,7 @@ static void attention_plan(const th_call *call, bool backward, void *memory)
 static void attention_forward(const th_call *call)
 {
     const plan *p = call->plan;
-    if (th_mask_check_lens(call->ctx, call->op->name, &call->input[MASK], p->attention.keys) == TH_OK)
+    if (th_mask_check_values(call->ctx, call->op->name, &call->input[MASK], p->attention.keys) == TH_OK)
         th_attention_forward(&call->ctx->machine, call->input[Q].dtype, &p->attention, call->ctx->threads,
                              th_call_scratch(call, p->workspace));
 }
@@ -292,7 +302,8 @@ static th_tensor *composed(const attention_attributes *attributes, th_tensor *co
                           .window = {rules->has_window != 0, rules->left, rules->right},
                           .valid_lens = inputs[MASK],
                           .keep = inputs[MASK + TH_MASK_KEEP],
-                          .additive = inputs[ADDITIVE]};
+                          .additive = inputs[ADDITIVE],
+                          .positions = inputs[POSITIONS]};
     th_context *ctx = th_context_of(q);
     const th_shape q_shape = th_shape_of(q), k_shape = th_shape_of(k);
     const int last = q_shape.ndim - 1;
@@ -332,18 +343,27 @@ static const attention_attributes plain = {.scale = 0}, causal = {.rules = {.cau
     }
 
 static const th_sample attention_samples[] = {
-    {"plain", &plain, INPUTS, {REAL(3, 4), REAL(5, 4), REAL(5, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+    {"plain", &plain, INPUTS, {REAL(3, 4), REAL(5, 4), REAL(5, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
     {"heads", &plain, INPUTS,
-     .input = {REAL(2, 2, 3, 4), REAL(2, 2, 4, 4), REAL(2, 2, 4, 4), TH_ABSENT, TH_ABSENT, TH_ABSENT}},
-    {"causal", &causal, INPUTS, {REAL(2, 4, 3), REAL(2, 4, 3), REAL(2, 4, 3), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+     .input = {REAL(2, 2, 3, 4), REAL(2, 2, 4, 4), REAL(2, 2, 4, 4), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
+    {"causal",
+     &causal,
+     INPUTS,
+     {REAL(2, 4, 3), REAL(2, 4, 3), REAL(2, 4, 3), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT},
+     0},
     {"causal, queries without keys", &bottom_right, INPUTS,
-     .input = {REAL(5, 3), REAL(3, 3), REAL(3, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT}},
-    {"window", &window, INPUTS, {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+     .input = {REAL(5, 3), REAL(3, 3), REAL(3, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
+    {"window",
+     &window,
+     INPUTS,
+     {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT},
+     0},
     {"lengths", &plain, INPUTS,
      .input = {REAL(2, 2, 3, 3),
                REAL(2, 2, 5, 3),
                REAL(2, 2, 5, 3),
                {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .high = 6},
+               TH_ABSENT,
                TH_ABSENT,
                TH_ABSENT}},
     {"lengths per query", &plain, INPUTS,
@@ -352,6 +372,7 @@ static const th_sample attention_samples[] = {
                REAL(2, 5, 3),
                {.shape = TH_SIZES(2, 3), .kind = TH_SAMPLE_INDEX, .high = 6},
                TH_ABSENT,
+               TH_ABSENT,
                TH_ABSENT}},
     {"keep", &plain, INPUTS,
      .input = {REAL(2, 2, 3, 3),
@@ -359,19 +380,25 @@ static const th_sample attention_samples[] = {
                REAL(2, 2, 4, 3),
                TH_ABSENT,
                {.shape = TH_SIZES(2, 1, 3, 4), .kind = TH_SAMPLE_BOOL},
+               TH_ABSENT,
                TH_ABSENT}},
     {"additive", &plain, INPUTS,
-     .input = {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), TH_ABSENT, TH_ABSENT, REAL(2, 1, 4)}},
-    {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
+     .input = {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), TH_ABSENT, TH_ABSENT, REAL(2, 1, 4), TH_ABSENT}},
+    {"dropout",
+     &dropped,
+     INPUTS,
+     {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT},
+     0},
     {"grouped heads", &causal, INPUTS,
-     .input = {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT}},
+     .input = {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
     {"everything", &causal_dropped, INPUTS,
      .input = {REAL(2, 4, 3, 2),
                REAL(2, 2, 4, 2),
                REAL(2, 2, 4, 3),
                {.shape = TH_SIZES(2), .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
                {.shape = TH_SIZES(2, 1, 1, 4), .kind = TH_SAMPLE_BOOL, .high = 0.8},
-               REAL(4, 3, 1)}},
+               REAL(4, 3, 1),
+               TH_ABSENT}},
     {.name = NULL},
 };
 
@@ -381,12 +408,12 @@ const th_op th_op_scaled_dot_product_attention = {
     .gradient =
         "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dQ = dS K scale, dK = dSᵀ Q scale, dmask = dS",
     .n_inputs = INPUTS,
-    .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE),
+    .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE) | TH_INPUT(POSITIONS),
     .n_outputs = OUTPUTS,
     .differentiable_outputs = 1u << O | 1u << LOG_SUM_EXP,
     .attributes_size = sizeof(attention_attributes),
     .saves = TH_INPUT(Q) | TH_INPUT(K) | TH_INPUT(V) | TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) |
-             TH_INPUT(ADDITIVE) | TH_OUTPUT(O) | TH_OUTPUT(LOG_SUM_EXP),
+             TH_INPUT(ADDITIVE) | TH_INPUT(POSITIONS) | TH_OUTPUT(O) | TH_OUTPUT(LOG_SUM_EXP),
     .shape = attention_shape,
     .forward = attention_forward,
     .backward = attention_backward,

@@ -6,7 +6,7 @@
 #include "kernels/sizes.h"
 #include "tensor/convert.h"
 
-const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lens", "keep", "additive"};
+const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lens", "keep", "additive", "positions"};
 
 th_mask_rules th_mask_rules_of(const th_mask *mask)
 {
@@ -25,15 +25,17 @@ void th_mask_tensors(const th_mask *mask, th_tensor **tensors)
     tensors[TH_MASK_VALID_LENS] = mask ? mask->valid_lens : NULL;
     tensors[TH_MASK_KEEP] = mask ? mask->keep : NULL;
     tensors[TH_MASK_ADDITIVE] = mask ? mask->additive : NULL;
+    tensors[TH_MASK_POSITIONS] = mask ? mask->positions : NULL;
 }
 
-th_band th_mask_band(const th_mask_rules *rules, int64_t queries, int64_t keys)
+th_band th_mask_band(const th_mask_rules *rules, bool positions, int64_t queries, int64_t keys)
 {
+    const bool at_end = !positions && rules->causal == TH_CAUSAL_BOTTOM_RIGHT;
     return (th_band){.causal = rules->causal != TH_CAUSAL_NONE,
                      .window = rules->has_window,
                      .left = rules->left,
                      .right = rules->right,
-                     .position = rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0};
+                     .position = at_end ? keys - queries : 0};
 }
 
 static th_array broadcast_to(const th_array *array, int ndim, const int64_t *size)
@@ -59,16 +61,28 @@ static th_array lens_over(const th_array *lens, int ndim, const int64_t *size)
     return result;
 }
 
-int64_t th_mask_length(const th_array *valid_lens, int64_t offset)
+/* Positions (T) or (B, T). */
+static th_array positions_over(const th_array *positions, int ndim, const int64_t *size)
 {
-    const int64_t bytes = offset * (int64_t)th_dtype_size(valid_lens->dtype);
-    return th_integer_load(valid_lens->dtype, (const char *)valid_lens->data + bytes);
+    th_array result = {.given = true, .data = positions->data, .dtype = positions->dtype, .ndim = ndim};
+    memcpy(result.size, size, (size_t)ndim * sizeof *size);
+    if (positions->ndim > 1)
+        result.stride[0] = positions->stride[0];
+    result.stride[ndim - 2] = positions->stride[positions->ndim - 1];
+    return result;
+}
+
+int64_t th_mask_integer(const th_array *array, int64_t offset)
+{
+    const int64_t bytes = offset * (int64_t)th_dtype_size(array->dtype);
+    return th_integer_load(array->dtype, (const char *)array->data + bytes);
 }
 
 void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,
                        const int64_t *scores)
 {
-    *view = (th_mask_view){.band = th_mask_band(rules, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
+    const bool positions = tensors[TH_MASK_POSITIONS].given;
+    *view = (th_mask_view){.band = th_mask_band(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
     memcpy(view->size, scores, (size_t)ndim * sizeof *scores);
     if (tensors[TH_MASK_VALID_LENS].given)
         view->valid_lens = lens_over(&tensors[TH_MASK_VALID_LENS], ndim, scores);
@@ -76,16 +90,27 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
         view->keep = broadcast_to(&tensors[TH_MASK_KEEP], ndim, scores);
     if (tensors[TH_MASK_ADDITIVE].given)
         view->additive = broadcast_to(&tensors[TH_MASK_ADDITIVE], ndim, scores);
+    if (positions)
+        view->positions = positions_over(&tensors[TH_MASK_POSITIONS], ndim, scores);
+}
+
+int64_t th_mask_place(const th_mask_view *view, const int64_t *index)
+{
+    const th_array *positions = &view->positions;
+    return positions->given
+               ? th_smaller(th_mask_integer(positions, th_offset_of(view->ndim - 1, index, positions->stride)),
+                            TH_FAR_KEY)
+               : index[view->ndim - 2] + view->band.position;
 }
 
 th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index)
 {
-    const int query_axis = view->ndim - 2, key_axis = view->ndim - 1;
+    const int key_axis = view->ndim - 1;
     const th_array *lens = &view->valid_lens, *keep = &view->keep, *additive = &view->additive;
     int64_t length = view->size[key_axis];
     if (lens->given)
-        length = th_mask_length(lens, th_offset_of(key_axis, index, lens->stride));
-    th_visible_row row = {.keys = th_keys_seen(th_band_edges(&view->band), index[query_axis], length)};
+        length = th_mask_integer(lens, th_offset_of(key_axis, index, lens->stride));
+    th_visible_row row = {.keys = th_keys_seen(th_band_edges(&view->band), th_mask_place(view, index), length)};
     if (keep->given) {
         row.keep = (const bool *)keep->data + th_offset_of(key_axis, index, keep->stride);
         row.keep_stride = keep->stride[key_axis];

@@ -14,6 +14,29 @@ static bool lens_fit(const th_array *lens, int ndim, const int64_t *scores)
     return (lens->ndim == 1 || (lens->ndim == 2 && lens->size[1] == queries)) && lens->size[0] == scores[0];
 }
 
+/* (T) or (B, T) */
+static bool positions_fit(const th_array *positions, int ndim, const int64_t *scores)
+{
+    const int64_t queries = scores[ndim - 2];
+    if (positions->ndim == 1)
+        return positions->size[0] == queries;
+    return ndim > 2 && positions->ndim == 2 && positions->size[0] == scores[0] && positions->size[1] == queries;
+}
+
+static th_status check_positions(th_context *ctx, const char *operation, const th_array *positions, int ndim,
+                                 const int64_t *scores)
+{
+    if (!positions->given)
+        return TH_OK;
+    if (!th_is_index(positions->dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, operation, "positions is %s, but positions are int32 or int64",
+                       th_dtype_name(positions->dtype));
+    if (!positions_fit(positions, ndim, scores))
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "positions is %s, but scores %s take positions of shape %s",
+                       TH_TEXT(positions), TH_SIZES_TEXT(ndim, scores), ndim == 2 ? "(T)" : "(T) or (B, T)");
+    return TH_OK;
+}
+
 static th_status check(th_context *ctx, const char *operation, const th_mask_rules *rules, const th_array *tensors,
                        th_dtype dtype, int ndim, const int64_t *scores)
 {
@@ -31,6 +54,8 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
             return th_fail(ctx, TH_ERROR_SHAPE, operation, "valid_lens is %s, but scores %s take lengths of shape %s",
                            TH_TEXT(lens), TH_SIZES_TEXT(ndim, scores), ndim == 2 ? "() or (T)" : "(B) or (B, T)");
     }
+    if (check_positions(ctx, operation, &tensors[TH_MASK_POSITIONS], ndim, scores) != TH_OK)
+        return ctx->error;
     const th_array *keep = &tensors[TH_MASK_KEEP], *additive = &tensors[TH_MASK_ADDITIVE];
     if (keep->given && keep->dtype != TH_BOOL)
         return th_fail(ctx, TH_ERROR_TYPE, operation, "keep is %s, but it must be bool", th_dtype_name(keep->dtype));
@@ -50,35 +75,44 @@ th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th
     return check(call->ctx, call->op->name, rules, &call->input[first], dtype, ndim, scores);
 }
 
-void th_mask_lens_name(const th_array *lens, const int64_t *index, char *text, size_t size)
+void th_mask_integer_name(const char *name, const th_array *array, const int64_t *index, char *text, size_t size)
 {
-    if (lens->ndim == 0)
-        snprintf(text, size, "valid_lens");
-    else if (lens->ndim == 1)
-        snprintf(text, size, "valid_lens[%" PRId64 "]", index[0]);
+    if (array->ndim == 0)
+        snprintf(text, size, "%s", name);
+    else if (array->ndim == 1)
+        snprintf(text, size, "%s[%" PRId64 "]", name, index[0]);
     else
-        snprintf(text, size, "valid_lens[%" PRId64 ", %" PRId64 "]", index[0], index[1]);
+        snprintf(text, size, "%s[%" PRId64 ", %" PRId64 "]", name, index[0], index[1]);
 }
 
-th_status th_mask_check_lens(th_context *ctx, const char *operation, const th_array *valid_lens, int64_t keys)
+/* Every element of tensor `which`, of up to two dimensions, in [0, most]. */
+static th_status check_integers(th_context *ctx, const char *operation, const th_array *tensors, int which,
+                                int64_t most)
 {
-    if (!valid_lens->given || !valid_lens->data)
+    const th_array *array = &tensors[which];
+    if (!array->given || !array->data)
         return TH_OK;
-    const int64_t rows = valid_lens->ndim > 0 ? valid_lens->size[0] : 1,
-                  columns = valid_lens->ndim > 1 ? valid_lens->size[1] : 1;
+    const int64_t rows = array->ndim > 0 ? array->size[0] : 1, columns = array->ndim > 1 ? array->size[1] : 1;
+    const int64_t row_stride = array->ndim > 0 ? array->stride[0] : 0, stride = array->ndim > 1 ? array->stride[1] : 0;
     for (int64_t row = 0; row < rows; row++)
         for (int64_t column = 0; column < columns; column++) {
-            const int64_t length =
-                th_mask_length(valid_lens, (valid_lens->ndim > 0 ? row * valid_lens->stride[0] : 0) +
-                                               (valid_lens->ndim > 1 ? column * valid_lens->stride[1] : 0));
-            if (length >= 0 && length <= keys)
+            const int64_t value = th_mask_integer(array, row * row_stride + column * stride);
+            if (value >= 0 && value <= most)
                 continue;
             char name[64];
-            th_mask_lens_name(valid_lens, (const int64_t[]){row, column}, name, sizeof name);
-            return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is outside [0, %" PRId64 "]", name, length,
-                           keys);
+            th_mask_integer_name(th_mask_names[which], array, (const int64_t[]){row, column}, name, sizeof name);
+            if (value < 0 && most == INT64_MAX)
+                return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is negative", name, value);
+            return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is outside [0, %" PRId64 "]", name, value,
+                           most);
         }
     return TH_OK;
+}
+
+th_status th_mask_check_values(th_context *ctx, const char *operation, const th_array *tensors, int64_t keys)
+{
+    const th_status lens = check_integers(ctx, operation, tensors, TH_MASK_VALID_LENS, keys);
+    return lens != TH_OK ? lens : check_integers(ctx, operation, tensors, TH_MASK_POSITIONS, INT64_MAX);
 }
 
 bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, const th_shape *scores,
@@ -107,5 +141,5 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
         return false;
     }
     return check(ctx, operation, rules, tensors, additive->dtype, scores->ndim, scores->size) == TH_OK &&
-           th_mask_check_lens(ctx, operation, &tensors[TH_MASK_VALID_LENS], scores->size[scores->ndim - 1]) == TH_OK;
+           th_mask_check_values(ctx, operation, tensors, scores->size[scores->ndim - 1]) == TH_OK;
 }

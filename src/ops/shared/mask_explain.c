@@ -27,28 +27,32 @@ static void add_reason(const question *q, const char *format, ...)
     va_end(arguments);
 }
 
-/* Whether a band hides the pair. */
-static bool hides(const question *q, th_band band)
+/* Whether a band hides the pair, of which the query stands at this place. */
+static bool hides(const question *q, th_band band, int64_t place)
 {
-    const th_key_range keys = th_keys_seen(th_band_edges(&band), q->query, q->keys);
+    const th_key_range keys = th_keys_seen(th_band_edges(&band), place, q->keys);
     return q->key < keys.first || q->key >= keys.past;
 }
 
 /* Causal order and the two reaches of the window, each on its own, so that every one that hides the pair is named. */
-static void explain_band(const question *q, const th_mask_rules *rules)
+static void explain_band(const question *q, const th_mask_rules *rules, const th_array *tensors)
 {
-    const th_band band = th_mask_band(rules, q->queries, q->keys);
-    const int64_t at = q->query + band.position;
+    th_mask_view view;
+    th_mask_view_init(&view, rules, tensors, q->scores->ndim, q->scores->size);
+    const th_band band = view.band;
+    const int64_t at = th_mask_place(&view, q->index->size);
     char name[96];
     th_format(name, sizeof name, "query %" PRId64, q->query);
     if (at != q->query)
         th_append(name, sizeof name, ", which stands at %" PRId64, at);
-    if (hides(q, (th_band){.causal = band.causal, .position = band.position}))
+    if (hides(q, (th_band){.causal = band.causal}, at))
         add_reason(q, "key %" PRId64 " is after %s (causal, %s)", q->key, name,
-                   rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? "bottom right" : "top left");
-    if (hides(q, (th_band){.window = band.window, .left = band.left, .right = -1, .position = band.position}))
+                   view.positions.given                      ? "by positions"
+                   : rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? "bottom right"
+                                                             : "top left");
+    if (hides(q, (th_band){.window = band.window, .left = band.left, .right = -1}, at))
         add_reason(q, "key %" PRId64 " is more than %" PRId64 " before %s (window)", q->key, band.left, name);
-    if (hides(q, (th_band){.window = band.window, .left = -1, .right = band.right, .position = band.position}))
+    if (hides(q, (th_band){.window = band.window, .left = -1, .right = band.right}, at))
         add_reason(q, "key %" PRId64 " is more than %" PRId64 " after %s (window)", q->key, band.right, name);
 }
 
@@ -77,10 +81,10 @@ static void explain_tensor(const question *q, const th_array *tensors, int which
         return;
     if (which == TH_MASK_VALID_LENS) {
         char name[64];
-        th_mask_lens_name(&tensors[which],
-                          q->scores->ndim == 2 ? (const int64_t[]){q->query, 0}
-                                               : (const int64_t[]){q->index->size[0], q->query},
-                          name, sizeof name);
+        th_mask_integer_name(th_mask_names[which], &tensors[which],
+                             q->scores->ndim == 2 ? (const int64_t[]){q->query, 0}
+                                                  : (const int64_t[]){q->index->size[0], q->query},
+                             name, sizeof name);
         add_reason(q, "key %" PRId64 " is past %s = %" PRId64, q->key, name, row.keys.past);
         return;
     }
@@ -124,8 +128,8 @@ th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores
     q.queries = scores.size[scores.ndim - 2];
     q.keys = scores.size[scores.ndim - 1];
     text[0] = '\0';
-    explain_band(&q, &rules);
-    for (int i = 0; i < TH_MASK_INPUTS; i++)
+    explain_band(&q, &rules, tensors);
+    for (int i = 0; i <= TH_MASK_ADDITIVE; i++)
         if (tensors[i].given)
             explain_tensor(&q, tensors, i);
     if (!text[0])

@@ -1,0 +1,251 @@
+/* rotary: pairs of elements of every row turned by an angle that grows with the row's position (Su et al. 2021).
+ *
+ * The cosines and sines of a position are computed once for all rows at it, in float64 by our own functions, and rounded to
+ * x's type; turning is a kernel on rows (vector/rotary.c). The result is recomputed for backward rather than kept: what it
+ * is made of is there anyway, for the values beside it. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/scalar.h"
+#include "ops/shared/rows.h"
+#include "tapehead/ops.h"
+#include "tensor/convert.h"
+#include "tensor/elementwise.h"
+
+enum { X, POSITIONS, INPUTS };
+
+typedef struct rotary_attributes {
+    double base;   /* 0: 10000 */
+    int64_t width; /* 0: all */
+    int32_t pairing;
+} rotary_attributes;
+
+/* (T) or (B, T), for x (B, .., T, D). */
+static th_status check_positions(th_call *call)
+{
+    const th_array *x = &call->input[X], *positions = &call->input[POSITIONS];
+    if (!positions->given)
+        return TH_OK;
+    const th_status status = th_call_index_type(call, POSITIONS);
+    if (status)
+        return status;
+    const int last = positions->ndim - 1;
+    const bool fits = (last == 0 || (last == 1 && x->ndim > 2 && positions->size[0] == x->size[0])) &&
+                      positions->size[last] == x->size[x->ndim - 2];
+    if (!fits)
+        return th_call_fail(call, TH_ERROR_SHAPE, "positions is %s, but x %s takes positions of shape %s",
+                            TH_TEXT(positions), TH_TEXT(x), x->ndim == 2 ? "(T)" : "(T) or (B, T)");
+    return TH_OK;
+}
+
+static th_status rotary_shape(th_call *call)
+{
+    rotary_attributes *attributes = th_call_attributes(call);
+    const th_array *x = &call->input[X];
+    if (th_call_floating(call, X) != TH_OK)
+        return TH_ERROR_TYPE;
+    if (x->ndim < 2)
+        return th_call_fail(call, TH_ERROR_SHAPE, "x is %s, but rows at positions are (T, D) at least", TH_TEXT(x));
+    const int64_t length = x->size[x->ndim - 1];
+    if (attributes->width < 0 || attributes->width > length || attributes->width % 2)
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "width = %lld is no even number in [0, %lld], x being %s",
+                            (long long)attributes->width, (long long)length, TH_TEXT(x));
+    if (attributes->width == 0 && length % 2)
+        return th_call_fail(call, TH_ERROR_SHAPE, "pairs need an even number of elements, x is %s", TH_TEXT(x));
+    if (!(attributes->base >= 0) || !isfinite(attributes->base))
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "base = %g must be a positive number", attributes->base);
+    if (attributes->pairing != TH_ROTARY_HALVES && attributes->pairing != TH_ROTARY_NEIGHBOURS)
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "pairing is %d, which is no th_rotary_pairing",
+                            (int)attributes->pairing);
+    const th_status status = check_positions(call);
+    if (status)
+        return status;
+    if (attributes->base == 0)
+        attributes->base = 10000;
+    if (attributes->width == 0)
+        attributes->width = length;
+    th_call_output(call, 0, x->dtype, x->ndim, x->size, x->axes);
+    return TH_OK;
+}
+
+/* -- plan: the rows, and a table of turns (positions, row of it) that they read -- */
+
+typedef struct plan {
+    th_rows rows;
+    size_t table, frequency, angles; /* where scratch memory has them */
+    int64_t batches, queries;        /* of positions: B or 1, T */
+    int64_t table_row;               /* elements: cosines and sines of a position */
+} plan;
+
+static void rotary_plan(const th_call *call, bool backward, void *memory)
+{
+    plan *p = memory;
+    const rotary_attributes *attributes = call->attributes;
+    const th_array *x = &call->input[X], *positions = &call->input[POSITIONS];
+    const int query_axis = x->ndim - 2;
+    p->batches = positions->given && positions->ndim == 2 ? positions->size[0] : 1;
+    p->queries = x->size[query_axis];
+    p->table_row = attributes->pairing == TH_ROTARY_NEIGHBOURS ? 2 * attributes->width : attributes->width;
+
+    th_array table = {.given = true, .dtype = x->dtype, .ndim = x->ndim};
+    memcpy(table.size, x->size, sizeof table.size);
+    table.stride[x->ndim - 1] = 1;
+    table.stride[query_axis] = p->table_row;
+    if (p->batches > 1)
+        table.stride[0] = p->queries * p->table_row;
+    const th_array *from = backward ? &call->output_gradient[0] : x;
+    const th_array *to = backward ? &call->input_gradient[X] : &call->output[0];
+    th_rows_init(&p->rows, x, 1u << (x->ndim - 1));
+    th_rows_set(&p->rows, TH_ROW_X, from, TH_ROWS_READ);
+    th_rows_set(&p->rows, TH_ROW_DX, to, backward && call->add[X] ? TH_ROWS_ADD : TH_ROWS_WRITE);
+    th_rows_set(&p->rows, TH_ROW_KEPT, &table, TH_ROWS_READ);
+    th_rows_finish(&p->rows);
+
+    p->rows.place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
+    p->table = th_plan_scratch(call, p->batches * p->queries, (size_t)p->table_row * th_dtype_size(x->dtype));
+    p->frequency = th_plan_scratch(call, attributes->width / 2, sizeof(double));
+    p->angles =
+        th_plan_scratch(call, call->ctx->threads, (size_t)(attributes->width / 2 * 3 + p->table_row) * sizeof(double));
+}
+
+/* -- the table -- */
+
+typedef struct table_work {
+    const th_call *call;
+    const plan *plan;
+    const double *frequency; /* (width / 2) */
+    char *table;             /* (B T, table_row) */
+    double *angles;          /* (threads, 3 width / 2 + table_row) */
+    double direction;        /* -1: turned back */
+} table_work;
+
+static double position_at(const th_array *positions, int64_t batch, int64_t query)
+{
+    if (!positions->given)
+        return (double)query;
+    int64_t offset = query * positions->stride[positions->ndim - 1];
+    if (positions->ndim == 2)
+        offset += batch * positions->stride[0];
+    const char *at = (const char *)positions->data + offset * (int64_t)th_dtype_size(positions->dtype);
+    return (double)th_integer_load(positions->dtype, at);
+}
+
+/* Cosines and sines as the kernel reads them. */
+static void spread(bool neighbours, int64_t pairs, double direction, const double *cosine, const double *sine,
+                   double *row)
+{
+    for (int64_t i = 0; i < pairs; i++) {
+        const double turned = direction * sine[i];
+        if (neighbours) {
+            row[2 * i] = row[2 * i + 1] = cosine[i];
+            row[2 * (pairs + i)] = -turned;
+            row[2 * (pairs + i) + 1] = turned;
+        } else {
+            row[i] = cosine[i];
+            row[pairs + i] = turned;
+        }
+    }
+}
+
+static void table_rows(void *shared, int64_t first, int64_t end, int worker)
+{
+    const table_work *work = shared;
+    const plan *p = work->plan;
+    const rotary_attributes *attributes = work->call->attributes;
+    const th_dtype dtype = work->call->input[X].dtype;
+    const th_kernels *kernels = th_context_kernels(work->call->ctx, TH_FLOAT64);
+    const int64_t pairs = attributes->width / 2;
+    double *angle = work->angles + worker * (3 * pairs + p->table_row);
+    double *cosine = angle + pairs, *sine = cosine + pairs, *row = sine + pairs;
+    for (int64_t i = first; i < end; i++) {
+        const double position = position_at(&work->call->input[POSITIONS], i / p->queries, i % p->queries);
+        for (int64_t j = 0; j < pairs; j++)
+            angle[j] = position * work->frequency[j];
+        kernels->cos(pairs, (void *const[]){cosine, angle}, NULL);
+        kernels->sin(pairs, (void *const[]){sine, angle}, NULL);
+        spread(attributes->pairing == TH_ROTARY_NEIGHBOURS, pairs, work->direction, cosine, sine, row);
+        th_convert_run(p->table_row, dtype, work->table + i * p->table_row * (int64_t)th_dtype_size(dtype), TH_FLOAT64,
+                       row);
+    }
+}
+
+static void make_table(const th_call *call, double direction)
+{
+    const plan *p = call->plan;
+    const rotary_attributes *attributes = call->attributes;
+    double *frequency = th_call_scratch(call, p->frequency);
+    for (int64_t i = 0; i < attributes->width / 2; i++)
+        frequency[i] = th_scalar_pow(attributes->base, -2.0 * (double)i / (double)attributes->width);
+    table_work work = {call,     p, frequency, th_call_scratch(call, p->table), th_call_scratch(call, p->angles),
+                       direction};
+    th_for_rows(call->ctx, p->batches * p->queries, 16 * p->table_row, table_rows, &work);
+}
+
+static void turn(const th_call *call, double direction)
+{
+    const plan *p = call->plan;
+    const rotary_attributes *attributes = call->attributes;
+    if (p->rows.rows == 0 || p->rows.length == 0)
+        return;
+    make_table(call, direction);
+    th_rows rows = p->rows;
+    rows.operand[TH_ROW_KEPT].data = th_call_scratch(call, p->table);
+    const th_rotary_parameters parameters = {attributes->width, attributes->pairing == TH_ROTARY_NEIGHBOURS};
+    th_rows_run(call->ctx, &rows, 2, th_call_scratch(call, p->rows.place), th_call_kernels(call)->rotary, &parameters);
+}
+
+static void rotary_forward(const th_call *call)
+{
+    turn(call, 1);
+}
+
+/* y = R x of every pair, R the rotation by its angle:  dL/dx = Rᵀ dL/dy, the rotation back. */
+static void rotary_backward(const th_call *call)
+{
+    turn(call, -1);
+}
+
+/* -- samples -- */
+
+#define AT(...)                                                                                                        \
+    {                                                                                                                  \
+        .shape = TH_SIZES(__VA_ARGS__), .kind = TH_SAMPLE_INDEX, .high = 50                                            \
+    }
+
+static const rotary_attributes halves = {0}, neighbours = {.pairing = TH_ROTARY_NEIGHBOURS},
+                               part = {.base = 500, .width = 4},
+                               neighbours_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBOURS};
+
+static const th_sample rotary_samples[] = {
+    {"halves", &halves, INPUTS, {{.shape = {3, {2, 3, 6}}}, TH_ABSENT}, 0},
+    {"neighbours", &neighbours, INPUTS, {{.shape = {4, {2, 2, 3, 6}}}, TH_ABSENT}, 0},
+    {"wider than a register", &halves, INPUTS, {{.shape = {2, {2, 38}}}, TH_ABSENT}, 0},
+    {"neighbours wider than a register", &neighbours, INPUTS, {{.shape = {2, {2, 38}}}, AT(2)}, 0},
+    {"part, another base", &part, INPUTS, {{.shape = {3, {2, 3, 7}}}, AT(3)}, 0},
+    {"positions of each example", &neighbours_part, INPUTS, {{.shape = {4, {2, 2, 3, 8}}}, AT(2, 3)}, 0},
+    {.name = NULL},
+};
+
+const th_op th_op_rotary = {
+    .name = "rotary",
+    .value = "y = (a cos - b sin, b cos + a sin) of each pair (a, b) of x, angle = position base^(-2 pair / width)",
+    .gradient = "dx = dy turned back",
+    .n_inputs = INPUTS,
+    .optional = TH_INPUT(POSITIONS),
+    .attributes_size = sizeof(rotary_attributes),
+    .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_RECOMPUTE,
+    .saves = TH_INPUT(POSITIONS),
+    .shape = rotary_shape,
+    .forward = rotary_forward,
+    .backward = rotary_backward,
+    .plan = rotary_plan,
+    .plan_size = sizeof(plan),
+    .samples = rotary_samples,
+};
+
+th_tensor *(th_rotary)(th_tensor *x, const th_rotary_options *options)
+{
+    const th_rotary_options given = options ? *options : (th_rotary_options){0};
+    const rotary_attributes attributes = {.base = given.base, .width = given.width, .pairing = (int32_t)given.pairing};
+    return th_apply(&th_op_rotary, &attributes, x, given.positions);
+}
