@@ -47,6 +47,10 @@ TH_API th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_
 typedef struct th_transformer_decode_options {
     th_tensor *memory_lens; /* the source's lengths, (B); NULL: all of the memory counts */
     th_tensor *positions;   /* of the target's tokens, int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
+    th_cache
+        *cache; /* tokens are seen by those that follow in later forwards (tapehead/generate.h); memory is read in the
+                        first alone */
+    th_tensor *rows;            /* int32/int64 (B): logits (B, V) of token rows[b] of each target, and of no other */
     th_tensor **memory_weights; /* asked for, [decoder_layers]: the cross attention's weights (B, H, T, S), before
                                    dropout */
 } th_transformer_decode_options;

@@ -84,11 +84,16 @@ TH_API th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, in
  * forward. */
 TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_mask *mask);
+/* Keys and values of earlier tokens: tapehead/generate.h. */
+typedef struct th_cache th_cache;
 typedef struct th_attend_options {
     const th_mask *mask;
     th_tensor
-        *positions; /* int32/int64 (T) or (B, T): of the queries, and of the keys where they are the same tensor, for
+        *positions;  /* int32/int64 (T) or (B, T): of the queries, and of the keys where they are the same tensor, for
                              rotary positions; NULL: 0 .. T - 1 */
+    th_cache *cache; /* self-attention: the keys are those of the cache, (B, capacity), and the mask, whose
+                            .positions are to be these, is over (B, H, T, capacity). Cross attention: the memory is
+                            projected once */
     th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
     th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result they are the tape's */
 } th_attend_options;

@@ -58,6 +58,7 @@
 #include "tapehead/language_model.h"
 
 #include "tapehead/encoder_decoder.h"
+#include "tapehead/generate.h"
 
 /* training */
 #include "tapehead/optimizer.h"

@@ -88,6 +88,8 @@ typedef struct th_transform_options {
     const th_mask *mask;
     th_tensor *memory; /* (B, S, E); given exactly when there is cross attention */
     const th_mask *memory_mask;
+    th_tensor *positions; /* as th_attend_options.positions; the mask has its own */
+    th_cache *cache;      /* of all attention inside (tapehead/generate.h) */
     /* asked for, one for each block, so [layers] of a stack: softmax weights of self-attention (B, H, T, T) and cross
      * attention (B, H, T, S), before dropout */
     th_tensor **weights, **memory_weights;

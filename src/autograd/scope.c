@@ -110,3 +110,20 @@ th_tensor *th_scope_end(th_context *ctx, th_tensor *result)
     th_scope_end_all(ctx, &result, 1);
     return result;
 }
+
+/* -- parts of a step that leave nothing behind -- */
+
+th_step_mark th_step_mark_now(const th_context *ctx)
+{
+    return (th_step_mark){ctx->step_tensors.count,
+                          ctx->tape ? th_bump_mark_now(&ctx->tape->bytes) : (th_bump_mark){NULL, 0}};
+}
+
+void th_step_rewind(th_context *ctx, th_step_mark mark)
+{
+    for (int64_t i = mark.tensors; i < ctx->step_tensors.count; i++)
+        th_handle_give_up(th_pool_at(&ctx->step_tensors, i), TH_LIFE_CLEARED);
+    ctx->step_tensors.count = mark.tensors;
+    if (ctx->tape)
+        th_bump_rewind(&ctx->tape->bytes, mark.bytes);
+}

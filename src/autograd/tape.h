@@ -70,6 +70,16 @@ bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *result
 /* Closes what was left open outside every forward that th_module_forward is running. */
 void th_scopes_close(th_context *ctx);
 
+/* How far the step had come at some time: what was made since can go, without the rest of the step. */
+typedef struct th_step_mark {
+    int64_t tensors;
+    th_bump_mark bytes;
+} th_step_mark;
+th_step_mark th_step_mark_now(const th_context *ctx);
+/* Ends all tensors of the step made since, whatever th_keep_values says. Nothing was recorded meanwhile, and the scopes
+ * that were open are. Their handles come again: nobody outside the library may have been given one. */
+void th_step_rewind(th_context *ctx, th_step_mark mark);
+
 /* The context's tape, made when first needed; NULL with TH_ERROR_MEMORY. */
 th_tape *th_tape_of(th_context *ctx, const char *operation);
 static inline th_node *th_node_at(const th_tape *tape, int64_t index)

@@ -58,19 +58,22 @@ static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *sou
 static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *memory,
                          const th_transformer_decode_options *given)
 {
-    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->positions};
     const th_mask memory_mask = {.valid_lens = given->memory_lens};
-    return (th_transform)(t->target.stack, embed(t, &t->target, "the target", target, given->positions),
-                          &(th_transform_options){.mask = &causal,
-                                                  .memory = memory,
-                                                  .memory_mask = &memory_mask,
-                                                  .memory_weights = given->memory_weights});
+    th_tensor *x = (th_transform)(t->target.stack, embed(t, &t->target, "the target", target, given->positions),
+                                  &(th_transform_options){.mask = &causal,
+                                                          .memory = memory,
+                                                          .memory_mask = &memory_mask,
+                                                          .positions = given->positions,
+                                                          .cache = given->cache,
+                                                          .memory_weights = given->memory_weights});
+    return th_rows_taken(x, given->rows);
 }
 
 static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
 {
     th_tensor *logits = (th_dense)(hidden, t->classifier, NULL);
-    return logits ? (th_set_axes)(logits, "BTV") : NULL;
+    return logits ? (th_set_axes)(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
 th_tensor *(th_transformer_encode)(th_module *model, th_tensor *source, th_tensor *source_lens)

@@ -24,7 +24,7 @@ typedef struct language_model {
 /* (B, T) -> (B, T, E): what the classifier sees. */
 static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->positions};
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK)
         return NULL;
     th_tensor *x = (th_module_forward)(l->embedding, tokens);
@@ -33,14 +33,17 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
         (th_set_axes)(x, "BTE");
     x = (th_dropout)(x, l->options.embedding_dropout);
     for (th_module *block = l->layers->first; block; block = block->next)
-        x = (th_transform)(block, x, &(th_transform_options){.mask = &causal});
+        x = (th_transform)(block, x,
+                           &(th_transform_options){
+                               .mask = &causal, .positions = given->positions, .cache = given->cache});
+    x = th_rows_taken(x, given->rows);
     return l->norm ? (th_module_forward)(l->norm, x) : x;
 }
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *logits = (th_dense)(hidden(l, tokens, given), l->classifier, NULL);
-    return logits ? (th_set_axes)(logits, "BTV") : NULL;
+    return logits ? (th_set_axes)(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
 static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)

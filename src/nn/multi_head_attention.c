@@ -1,6 +1,7 @@
 /* Multi-head attention as a layer: projections, heads split and merged as views, th_scaled_dot_product_attention in the
  * middle. What attention computes and hides, fused or composed, is that operation's matter. */
-#include "nn/module.h"
+#include "nn/attention_layer.h"
+#include "nn/cache.h"
 #include "tapehead/layers.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -25,6 +26,11 @@ static th_tensor *no_forward(th_module *m, th_tensor *x)
     (void)x;
     th_fail(m->ctx, TH_ERROR_ARGUMENT, m->type, "takes query, key and value: call th_attend");
     return NULL;
+}
+
+bool th_is_attention(const th_module *m)
+{
+    return m->forward == no_forward;
 }
 
 /* -- construction -- */
@@ -188,6 +194,29 @@ static th_status check_operands(const attention_layer *l, th_tensor *const *x)
     return TH_OK;
 }
 
+/* Queries, keys and values by heads, (B, H, T, D) and (B, Hkv, S, D) twice, from what is given or, with a cache, from
+ * there. False with an error pending. */
+static bool heads_of(const attention_layer *l, th_tensor *const *x, const th_attend_options *given, th_tensor **h)
+{
+    th_tensor *p[3] = {NULL};
+    th_cache *cache = given->cache;
+    const bool self = x[0] == x[1];
+    if (cache && !th_cache_usable(cache, l->base.ctx, l->base.type))
+        return false;
+    if (cache && !self && th_cache_find_memory(cache, &l->base, &h[1], &h[2])) {
+        h[0] = split_heads(project(l, x[0], 0, 0), l->heads, "BHTD");
+        return h[0] != NULL;
+    }
+    project_all(l, x, p);
+    h[0] = split_heads(p[0], l->heads, "BHTD");
+    h[1] = split_heads(p[1], l->kv_heads, "BHSD");
+    h[2] = split_heads(p[2], l->kv_heads, "BHSD");
+    if (cache && h[2])
+        return (self ? th_cache_store(cache, &l->base, given->positions, &h[1], &h[2])
+                     : th_cache_store_memory(cache, &l->base, &h[1], &h[2])) == TH_OK;
+    return h[2] != NULL;
+}
+
 th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_attend_options *options)
 {
@@ -196,14 +225,10 @@ th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *k
     if (!th_module_begin_as(attention, no_forward, "attend", "multi_head_attention"))
         return NULL;
     const attention_layer *l = (const attention_layer *)attention;
-    if (check_operands(l, x) != TH_OK)
+    th_tensor *h[3] = {NULL}, *weights = NULL;
+    if (check_operands(l, x) != TH_OK || !heads_of(l, x, &given, h))
         return th_module_end(attention, NULL);
-    th_tensor *p[3] = {NULL}, *weights = NULL;
-    project_all(l, x, p);
-    th_tensor *q = split_heads(p[0], l->heads, "BHTD");
-    th_tensor *k = split_heads(p[1], l->kv_heads, "BHSD");
-    th_tensor *v = split_heads(p[2], l->kv_heads, "BHSD");
-    th_tensor *heads = (th_scaled_dot_product_attention)(q, k, v,
+    th_tensor *heads = (th_scaled_dot_product_attention)(h[0], h[1], h[2],
                                                          &(th_attention_options){
                                                              .mask = given.mask,
                                                              .scale = l->scale,

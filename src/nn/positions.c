@@ -112,3 +112,23 @@ th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *po
                                 : (th_slice)(p->table, 0, 0, (th_size)(x, 1), 1); /* (T, E), a view */
     return (th_add)(x, (th_cast)(rows, th_dtype_of(x)));
 }
+
+th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
+{
+    if (x == NULL || rows == NULL)
+        return x;
+    th_context *ctx = th_context_of(x);
+    const th_body *indices = th_usable(rows, ctx, "rows", "rows");
+    const th_shape shape = th_shape_of(x);
+    if (indices == NULL)
+        return NULL;
+    const th_array a = th_tensor_array(indices);
+    if (!th_is_index(a.dtype) || a.ndim != 1 || a.size[0] != shape.size[0]) {
+        th_fail(ctx, TH_ERROR_SHAPE, "rows", "rows must be int32 or int64 (B), that is (%lld), they are %s %s",
+                (long long)shape.size[0], th_dtype_name(a.dtype), TH_TEXT(&a));
+        return NULL;
+    }
+    const int64_t batch = shape.size[0], width = shape.size[2];
+    th_tensor *index = (th_expand)((th_reshape)(rows, TH_SHAPE(batch, 1, 1)), TH_SHAPE(batch, 1, width));
+    return (th_reshape)((th_gather)(x, 1, index), TH_SHAPE(batch, width));
+}

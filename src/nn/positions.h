@@ -18,5 +18,7 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
                              th_tensor *positions);
 /* x (B, T, E) and the rows of positions (T) or (B, T), or of 0 .. T - 1 if that is NULL. */
 th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *positions);
+/* Row rows[b] of each sequence of x (B, T, E): (B, E); x itself when rows is NULL. */
+th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows);
 
 #endif

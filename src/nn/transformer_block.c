@@ -37,15 +37,21 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
 {
     th_tensor *h = normed(norm, x);
     return (th_attend_with)(b->self_attn, h, h, h,
-                            &(th_attend_options){.mask = given->mask, .residual = residual, .weights = given->weights});
+                            &(th_attend_options){.mask = given->mask,
+                                                 .positions = given->positions,
+                                                 .cache = given->cache,
+                                                 .residual = residual,
+                                                 .weights = given->weights});
 }
 
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
     return (th_attend_with)(b->multihead_attn, normed(norm, x), given->memory, given->memory,
-                            &(th_attend_options){
-                                .mask = given->memory_mask, .residual = residual, .weights = given->memory_weights});
+                            &(th_attend_options){.mask = given->memory_mask,
+                                                 .cache = given->cache,
+                                                 .residual = residual,
+                                                 .weights = given->memory_weights});
 }
 
 static th_tensor *activate(th_tensor *x, th_activation activation)

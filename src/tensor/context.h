@@ -15,7 +15,13 @@
 enum { TH_MESSAGE_SIZE = 1024 };
 
 /* The random streams: what is drawn from one never moves another. */
-typedef enum th_stream { TH_STREAM_DROPOUT, TH_STREAM_DATA, TH_STREAM_INITIALISATION, TH_STREAM_COUNT } th_stream;
+typedef enum th_stream {
+    TH_STREAM_DROPOUT,
+    TH_STREAM_DATA,
+    TH_STREAM_INITIALISATION,
+    TH_STREAM_COUNT,                       /* of those that count their calls */
+    TH_STREAM_GENERATION = TH_STREAM_COUNT /* th_generate's, with seeds of its own */
+} th_stream;
 
 /* Something of an upper layer that lives as long as the context: tape, modules, optimisers. */
 typedef struct th_attachment {
@@ -172,6 +178,8 @@ bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, v
 void th_detach_object(th_context *ctx, void *object); /* forgets it again */
 
 /* -- randomness (tensor/random.c) -- */
+/* The Philox key of a stream. */
+uint64_t th_stream_key(uint64_t seed, th_stream stream);
 /* The next call of a stream. Evaluation moves none: what is drawn in evaluation does not come through here. */
 th_random_call th_random_next(th_context *ctx, th_stream stream);
 /* An optimiser step succeeded: the step count moves and calls start again. */

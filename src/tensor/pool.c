@@ -92,11 +92,24 @@ void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
     return (char *)page + header;
 }
 
+th_bump_mark th_bump_mark_now(const th_bump *bump)
+{
+    return (th_bump_mark){bump->current, bump->current ? bump->current->used : 0};
+}
+
+/* Pages behind the current one are empty. */
+void th_bump_rewind(th_bump *bump, th_bump_mark mark)
+{
+    for (struct th_bump_page *page = mark.page ? mark.page->next : bump->pages; page; page = page->next)
+        page->used = (sizeof(struct th_bump_page) + 15) / 16 * 16;
+    if (mark.page)
+        mark.page->used = mark.used;
+    bump->current = mark.page ? mark.page : bump->pages;
+}
+
 void th_bump_reset(th_bump *bump)
 {
-    for (struct th_bump_page *page = bump->pages; page; page = page->next)
-        page->used = (sizeof(struct th_bump_page) + 15) / 16 * 16;
-    bump->current = bump->pages;
+    th_bump_rewind(bump, (th_bump_mark){NULL, 0});
 }
 
 void th_bump_destroy(th_context *ctx, th_bump *bump)

@@ -39,7 +39,15 @@ typedef struct th_bump {
     struct th_bump_page *pages, *current;
 } th_bump;
 
+/* How far a bump was at some time. */
+typedef struct th_bump_mark {
+    struct th_bump_page *page; /* NULL: nothing had been taken */
+    size_t used;
+} th_bump_mark;
+
 void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes); /* NULL when memory is out */
+th_bump_mark th_bump_mark_now(const th_bump *bump);
+void th_bump_rewind(th_bump *bump, th_bump_mark mark); /* gives back what was taken since */
 void th_bump_reset(th_bump *bump);
 void th_bump_destroy(th_context *ctx, th_bump *bump);
 

@@ -10,9 +10,14 @@
 #include "tensor/nest.h"
 #include "tensor/splitmix.h"
 
+uint64_t th_stream_key(uint64_t seed, th_stream stream)
+{
+    return th_mix64(th_mix64(seed + th_golden) + (uint64_t)stream * th_golden);
+}
+
 th_random_call th_random_next(th_context *ctx, th_stream stream)
 {
-    const uint64_t key = th_mix64(th_mix64(ctx->seed + th_golden) + (uint64_t)stream * th_golden);
+    const uint64_t key = th_stream_key(ctx->seed, stream);
     return (th_random_call){
         .key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = ctx->calls[stream]++, .step = (uint32_t)ctx->step};
 }

@@ -1,0 +1,83 @@
+/* Sequences of a cache that go on from others, as the beams of a search do. */
+#include <string.h>
+
+#include "kernels/parallel.h"
+#include "kernels/sizes.h"
+#include "nn/cache.h"
+
+enum { CHUNK = 16 }; /* positions that are moved at a time, of all sequences */
+
+typedef struct follow_work {
+    const th_cache *cache;
+    const int64_t *source, *first, *past;
+    size_t bytes; /* of a worker's scratch: (batch, CHUNK, D) */
+} follow_work;
+
+/* Positions begin .. begin + CHUNK - 1 of head h, of all sequences that go on from another: out of their places first,
+ * then into their new ones. */
+static void follow_chunk(const follow_work *work, const th_body *t, int64_t h, int64_t begin, char *scratch)
+{
+    const int64_t element = (int64_t)th_dtype_size(t->dtype), row = t->stride[2] * element;
+    for (int turn = 0; turn < 2; turn++)
+        for (int64_t b = 0; b < work->cache->batch; b++) {
+            const int64_t first = th_larger(begin, work->first[b]), past = th_smaller(begin + CHUNK, work->past[b]);
+            if (work->source[b] == b || first >= past)
+                continue;
+            const int64_t sequence = turn == 0 ? work->source[b] : b;
+            char *there = (char *)th_tensor_data(t) +
+                          (sequence * t->stride[0] + h * t->stride[1] + first * t->stride[2]) * element;
+            char *kept = scratch + (b * CHUNK + first - begin) * row;
+            memcpy(turn == 0 ? kept : there, turn == 0 ? there : kept, (size_t)((past - first) * row));
+        }
+}
+
+/* The keys, or the values, of one layer. */
+static void follow_task(void *shared, int64_t index, int worker)
+{
+    const follow_work *work = shared;
+    const th_cache *cache = work->cache;
+    const th_cached_layer *layer = &cache->layer[index / 2];
+    const th_body *t = index % 2 ? layer->values : layer->keys;
+    if (t == NULL || layer->memory)
+        return;
+    int64_t begin = cache->capacity, end = 0;
+    for (int64_t b = 0; b < cache->batch; b++)
+        if (work->source[b] != b) {
+            begin = th_smaller(begin, work->first[b]);
+            end = th_larger(end, work->past[b]);
+        }
+    for (int64_t h = 0; h < t->size[1]; h++)
+        for (int64_t at = begin; at < end; at += CHUNK)
+            follow_chunk(work, t, h, at, (char *)cache->scratch + (size_t)worker * work->bytes);
+}
+
+/* Bytes that a worker needs: those of the widest rows. */
+static size_t worker_bytes(const th_cache *cache)
+{
+    size_t widest = 0;
+    for (int64_t i = 0; i < 2 * cache->layers; i++) {
+        const th_body *t = i % 2 ? cache->layer[i / 2].values : cache->layer[i / 2].keys;
+        const size_t row = t ? (size_t)t->stride[2] * th_dtype_size(t->dtype) : 0;
+        widest = row > widest ? row : widest;
+    }
+    return th_aligned(widest * (size_t)cache->batch * CHUNK);
+}
+
+th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first, const int64_t *past)
+{
+    th_context *ctx = cache->base.ctx;
+    const follow_work work = {
+        .cache = cache, .source = source, .first = first, .past = past, .bytes = worker_bytes(cache)};
+    const size_t bytes = work.bytes * (size_t)ctx->threads;
+    if (bytes > cache->scratch_bytes) {
+        if (cache->scratch_bytes)
+            th_release_numbers(ctx, cache->scratch, cache->scratch_bytes);
+        cache->scratch_bytes = 0;
+        if (th_allocate_numbers(ctx, bytes, &cache->scratch, "cache") != TH_OK)
+            return ctx->error;
+        cache->scratch_bytes = bytes;
+    }
+    if (cache->scratch)
+        th_parallel(ctx->threads, 2 * cache->layers, follow_task, (void *)&work);
+    return TH_OK;
+}

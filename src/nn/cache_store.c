@@ -1,0 +1,173 @@
+/* Keys and values that go into the cache, and come out of it for attention. */
+#include <string.h>
+
+#include "nn/cache.h"
+#include "tensor/convert.h"
+#include "tensor/elementwise.h"
+
+bool th_cache_usable(const th_cache *cache, th_context *ctx, const char *operation)
+{
+    if (!th_module_usable((const th_module *)cache, operation))
+        return false;
+    if (cache->base.ctx != ctx)
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the cache belongs to another context");
+    else if (th_is_recording(ctx))
+        th_fail(ctx, TH_ERROR_STATE, operation,
+                "a cache has no gradient: it cannot be used while recording (th_no_grad_begin)");
+    return !th_failed(ctx);
+}
+
+static th_cached_layer *layer_of(const th_cache *cache, const th_module *attention)
+{
+    for (int64_t i = 0; i < cache->layers; i++)
+        if (cache->layer[i].attention == attention)
+            return &cache->layer[i];
+    return NULL;
+}
+
+/* Memory for `length` keys like x (B, H, T, D), zeros at first, in *place, unless it is there. */
+static th_status take_memory(const th_cache *cache, const th_body *x, int64_t length, th_body **place)
+{
+    th_body *t = *place;
+    const int64_t size[4] = {x->size[0], x->size[1], length, x->size[3]};
+    if (t && t->dtype == x->dtype && memcmp(t->size, size, sizeof size) == 0)
+        return TH_OK;
+    if (t)
+        th_tensor_free(th_handle_of(t));
+    t = *place = th_tensor_new(cache->base.ctx, x->dtype, 4, size, true, "cache");
+    if (t == NULL)
+        return cache->base.ctx->error;
+    const th_array all = th_tensor_array(t);
+    th_fill_array(t->ctx, &all, 0);
+    return TH_OK;
+}
+
+static th_status check_keys(const th_cache *cache, const th_module *attention, const th_body *k)
+{
+    th_context *ctx = cache->base.ctx;
+    if (k->ndim != 4 || k->size[0] != cache->batch)
+        return th_fail(ctx, TH_ERROR_SHAPE, attention->type, "the cache is of %lld sequences: x must be (%lld, T, E)",
+                       (long long)cache->batch, (long long)cache->batch);
+    if (layer_of(cache, attention) == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache was made for another model");
+    return TH_OK;
+}
+
+static int64_t position_at(const th_array *positions, int64_t b, int64_t t)
+{
+    if (!positions->given)
+        return t;
+    const int last = positions->ndim - 1;
+    const int64_t offset = t * positions->stride[last] + (last > 0 ? b * positions->stride[0] : 0);
+    return th_index_of(positions->dtype, positions->data, offset);
+}
+
+static th_status check_positions(const th_cache *cache, const th_module *attention, const th_array *positions,
+                                 int64_t length, int64_t places)
+{
+    th_context *ctx = cache->base.ctx;
+    if (!positions->given) {
+        if (length <= places)
+            return TH_OK;
+        return th_fail(ctx, TH_ERROR_INDEX, attention->type, "%lld tokens do not fit a cache of %lld positions",
+                       (long long)length, (long long)places);
+    }
+    if (!th_is_index(positions->dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, attention->type, "positions must be int32 or int64, they are %s",
+                       th_dtype_name(positions->dtype));
+    const int last = positions->ndim - 1;
+    if (last < 0 || last > 1 || positions->size[last] != length || (last > 0 && positions->size[0] != cache->batch))
+        return th_fail(ctx, TH_ERROR_SHAPE, attention->type,
+                       "positions must be (T) or (B, T), that is (%lld) or (%lld, %lld), they are %s",
+                       (long long)length, (long long)cache->batch, (long long)length, TH_TEXT(positions));
+    for (int64_t i = 0; positions->data && i < cache->batch * length; i++) {
+        const int64_t position = position_at(positions, i / length, i % length);
+        if (position < 0 || position >= places)
+            return th_fail(ctx, TH_ERROR_INDEX, attention->type,
+                           "token %lld of sequence %lld stands at position %lld, the cache has %lld",
+                           (long long)(i % length), (long long)(i / length), (long long)position, (long long)places);
+    }
+    return TH_OK;
+}
+
+/* x (B, H, T, D), its rows contiguous or not, to their positions in t (B, H, capacity, D). */
+static void store(th_body *t, const th_body *x, const th_array *positions)
+{
+    const size_t element = th_dtype_size(x->dtype);
+    const int64_t width = x->size[3];
+    const char *from = th_tensor_data(x);
+    char *to = th_tensor_data(t);
+    th_storage_changed(t->storage);
+    for (int64_t b = 0; from && b < x->size[0]; b++)
+        for (int64_t s = 0; s < x->size[2]; s++) {
+            const int64_t position = position_at(positions, b, s);
+            for (int64_t h = 0; h < x->size[1]; h++) {
+                const char *row = from + (b * x->stride[0] + h * x->stride[1] + s * x->stride[2]) * (int64_t)element;
+                char *place = to + (b * t->stride[0] + h * t->stride[1] + position * t->stride[2]) * (int64_t)element;
+                if (x->stride[3] == 1)
+                    memcpy(place, row, (size_t)width * element);
+                else
+                    for (int64_t i = 0; i < width; i++)
+                        memcpy(place + i * (int64_t)element, row + i * x->stride[3] * (int64_t)element, element);
+            }
+        }
+}
+
+static void give(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
+{
+    *k = th_handle_of(layer->keys);
+    *v = th_handle_of(layer->values);
+}
+
+/* k and v, which are stored at these positions, become all that there are, `length` of them. */
+static th_cached_layer *put(th_cache *cache, const th_module *attention, const th_array *positions, int64_t length,
+                            th_tensor **k, th_tensor **v)
+{
+    th_context *ctx = cache->base.ctx;
+    const th_body *keys = th_usable(*k, ctx, attention->type, "the key");
+    const th_body *values = keys ? th_usable(*v, ctx, attention->type, "the value") : NULL;
+    if (values == NULL || check_keys(cache, attention, keys) != TH_OK)
+        return NULL;
+    th_cached_layer *layer = layer_of(cache, attention);
+    const int64_t places = length ? length : keys->size[2];
+    if (check_positions(cache, attention, positions, keys->size[2], places) != TH_OK ||
+        take_memory(cache, keys, places, &layer->keys) != TH_OK ||
+        take_memory(cache, values, places, &layer->values) != TH_OK)
+        return NULL;
+    store(layer->keys, keys, positions);
+    store(layer->values, values, positions);
+    give(layer, k, v);
+    return layer;
+}
+
+th_status th_cache_store(th_cache *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
+                         th_tensor **v)
+{
+    const th_body *body = positions ? th_usable(positions, cache->base.ctx, attention->type, "positions") : NULL;
+    if (positions && body == NULL)
+        return cache->base.ctx->error;
+    const th_array at = body ? th_tensor_array(body) : (th_array){.given = false};
+    th_cached_layer *layer = put(cache, attention, &at, cache->capacity, k, v);
+    if (layer == NULL)
+        return cache->base.ctx->error;
+    layer->memory = false;
+    return TH_OK;
+}
+
+th_status th_cache_store_memory(th_cache *cache, const th_module *attention, th_tensor **k, th_tensor **v)
+{
+    th_cached_layer *layer = put(cache, attention, &(th_array){.given = false}, 0, k, v);
+    if (layer == NULL)
+        return cache->base.ctx->error;
+    layer->memory = layer->stored = true;
+    return TH_OK;
+}
+
+bool th_cache_find_memory(const th_cache *cache, const th_module *attention, th_tensor **k, th_tensor **v)
+{
+    const th_cached_layer *layer = layer_of(cache, attention);
+    if (layer == NULL || !layer->stored)
+        return false;
+    give(layer, k, v);
+    return true;
+}
