@@ -21,10 +21,11 @@ typedef enum th_position_kind {
  *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP
  *   logits = norm(x) embedding^T      the embedding is the classifier too (tied)
  *
- * Llama (Touvron et al. 2023), with rotary positions in the scores, with
+ * Llama (Touvron et al. 2023) with
  *
  *   {.positions = TH_POSITIONS_NONE, .untied = true,
- *    .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, ...}}
+ *    .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true},
+ *              .mlp_width = ..., .kv_heads = ...}}
  *
  * Parameters: embedding.weight (V, E), position.weight (length, E) (learned positions), layers.0 ... (blocks),
  * norm.weight and norm.bias (pre-norm only: post-norm blocks end with a norm), classifier.weight (V, E) (untied).
@@ -41,7 +42,8 @@ typedef struct th_language_model_options {
 TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options);
 /* th_module_forward(model, tokens): tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V). */
 
-/* The same, of tokens that stand elsewhere than at 0 .. T - 1. */
+/* The same, of tokens that stand elsewhere than at 0 .. T - 1. Each sees those before it in the tensor; with a cache,
+ * those whose positions are not after its own. */
 typedef struct th_language_model_logits_options {
     th_tensor *positions; /* int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
     th_cache *cache;      /* tokens are seen by those that follow in later forwards (tapehead/generate.h) */

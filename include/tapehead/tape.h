@@ -45,6 +45,13 @@ TH_API void th_tape_clear(th_context *ctx);
 /* A scope: when it ends, every value made in it but the result is given up, unless a node saved it. name (may be NULL)
  * becomes part of the path that nodes and errors carry. A module's forward is one. */
 TH_API void th_scope_begin(th_context *ctx, const char *name);
+/* A scope whose values are not even kept where a node saved them (activation checkpointing, Chen et al. 2016): of what
+ * is recorded in it only that stays until backward which comes from outside, results included, and what was computed in
+ * it unrecorded. When backward comes to the scope, its operations run again, dropout with the same numbers, as far as
+ * they are needed, and what that gives stays until the backward of the operation that made it. Gradients are the same
+ * bit for bit; the price is up to one more forward of the scope. It ends as any other; one within another of its kind
+ * is a part of that one. Not under th_keep_values. */
+TH_API void th_scope_begin_recomputed(th_context *ctx, const char *name);
 TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result); /* returns result; without a begin: nothing else */
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 

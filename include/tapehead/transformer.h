@@ -38,7 +38,8 @@ typedef enum th_norm {
  * are. PyTorch's layers, whose one rate of dropout holds for the attention weights too, are this block with dropout =
  * attention_dropout; a block of Llama's is
  *
- *   {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .mlp_width = ..., .kv_heads = ...} */
+ *   {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true},
+ *    .mlp_width = ..., .kv_heads = ...} */
 typedef struct th_transformer_block_options {
     int64_t mlp_width;        /* 0: 4 width */
     bool no_mlp;              /* attention alone */
@@ -53,7 +54,10 @@ typedef struct th_transformer_block_options {
     bool no_bias;             /* of attention, MLP and norms */
     int64_t kv_heads;         /* heads of key and value, a divisor of heads; 0: heads */
     int64_t head_width;       /* of each head; 0: width / heads */
+    th_score_options scores;  /* of self-attention: rotary positions, ALiBi, a window ... */
     double eps;               /* of the norms; 0: 1e-5 */
+    bool recompute;           /* the block's forward is a th_scope_begin_recomputed: of its values only the result is
+                                 kept for backward, which runs it again. The same bits, less memory, more time */
 } th_transformer_block_options;
 TH_API th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
                                            const th_transformer_block_options *options);

@@ -50,7 +50,7 @@ static th_status load(node_work *w)
     frame->call.early = node->op->early && th_early_stands(w->pass, node);
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_operand_record *operand = &node->operand[i];
-        if (operand->saved == TH_SAVED_NOT)
+        if (operand->saved == TH_SAVED_NOT || !operand->read)
             continue;
         if (th_check_version(ctx, node, operand) != TH_OK)
             return ctx->error;
@@ -108,8 +108,7 @@ static bool reads_last(const node_work *w, int i)
     if (!(node->op->flags & TH_OP_OVER_INPUT) || i != 0 || value_is_shared(node, i))
         return false;
     return operand->saved == TH_SAVED_HELD ||
-           (operand->saved == TH_SAVED_RECOMPUTED &&
-            th_node_at(w->pass->ctx->tape, operand->tensor->storage->producer)->recomputed);
+           (operand->saved == TH_SAVED_RECOMPUTED && operand->tensor->storage->recomputed);
 }
 
 /* dx lies where x does, if it can. */
@@ -119,8 +118,7 @@ static th_status take_over_value(const node_work *w, int i, bool *taken)
     const th_status status = th_gradient_take_over_value(operand->tensor, taken);
     if (status != TH_OK || !*taken)
         return status;
-    if (operand->saved == TH_SAVED_RECOMPUTED)
-        th_node_at(w->pass->ctx->tape, operand->tensor->storage->producer)->recomputed = false;
+    operand->tensor->storage->recomputed = false;
     operand->saved = TH_SAVED_NOT;
     return TH_OK;
 }
@@ -334,10 +332,8 @@ static th_status walk(th_pass *pass)
     for (int64_t i = pass->last; i >= pass->lowest; i--) {
         th_node *node = th_node_at(pass->ctx->tape, i);
         const th_status status = walk_node(pass, node);
-        if (node->recomputed) { /* its own backward has been, and the value is used up */
-            node->recomputed = false;
-            th_storage_drop(pass->ctx, th_node_output(node, 0)->tensor->storage);
-        }
+        if (node->recomputed) /* its own backward has been, and the values are used up */
+            th_node_drop_recomputed(pass->ctx, node);
         if (status != TH_OK)
             return status;
     }

@@ -215,9 +215,9 @@ th_status th_frame_run(th_frame *frame, bool backward)
         status = make_room(frame, &made);
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
             status = make_contiguous(frame, &call->input[i],
-                                     node == NULL || (th_node_input(node, i)->saved && !call->early), &made);
+                                     node == NULL || (th_node_input(node, i)->read && !call->early), &made);
         for (int i = 0; i < call->n_outputs && status == TH_OK && node; i++) {
-            status = make_contiguous(frame, &call->output[i], th_node_output(node, i)->saved && !call->early, &made);
+            status = make_contiguous(frame, &call->output[i], th_node_output(node, i)->read && !call->early, &made);
             if (status == TH_OK)
                 status = make_contiguous(frame, &call->output_gradient[i], true, &made);
         }

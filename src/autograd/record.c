@@ -98,13 +98,21 @@ static void save_operand(th_context *ctx, th_node *node, th_operand_record *reco
 {
     th_storage *storage = record->tensor->storage;
     record->version = storage->version;
-    if (storage->producer >= 0 && !ctx->keep_values) {
+    if (storage->producer >= 0 && !storage->kept && !ctx->keep_values) {
         record->saved = TH_SAVED_RECOMPUTED;
         reach(ctx, node, storage->producer);
     } else {
         record->saved = TH_SAVED_HELD;
         th_storage_hold(storage);
     }
+}
+
+/* Its results are not kept for backward, but what it takes to run it once more is. A view has no bytes of its own. */
+static bool runs_again(const th_context *ctx, const th_op *op)
+{
+    if (ctx->keep_values)
+        return false;
+    return (op->flags & TH_OP_RECOMPUTE) || (ctx->recompute && op->forward && !(op->flags & TH_OP_VIEW));
 }
 
 /* Everything that can fail comes first. */
@@ -136,7 +144,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *input
                       .lowest = index};
     th_location(&node->file, &node->line);
 
-    const bool recompute = (op->flags & TH_OP_RECOMPUTE) && !ctx->keep_values;
+    const bool recompute = runs_again(ctx, op);
     for (int i = 0; i < n; i++) {
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)
@@ -144,8 +152,9 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *input
         operand[i].requires_gradient = inputs[i]->requires_gradient;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
+        operand[i].read = th_op_names(op, saved, i);
         reach(ctx, node, th_place_node(inputs[i]));
-        if (recompute || th_op_names(op, saved, i))
+        if (recompute || operand[i].read)
             save_operand(ctx, node, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
@@ -153,9 +162,10 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *input
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
-        if (recompute && i == 0)
+        if (recompute && (i == 0 || ctx->recompute))
             t->storage->producer = index;
-        if (saved & TH_OUTPUT(i))
+        operand[n + i].read = saved & TH_OUTPUT(i);
+        if (operand[n + i].read)
             save_operand(ctx, node, &operand[n + i]);
     }
     return TH_OK;

@@ -3,6 +3,17 @@
 
 #include <string.h>
 
+static th_scope scope_here(const th_context *ctx, void *owner, void (*closed)(void *owner))
+{
+    return (th_scope){.first_handle = ctx->step_tensors.count,
+                      .path = ctx->path,
+                      .owner = owner,
+                      .closed = closed,
+                      .no_grad_depth = ctx->no_grad_depth,
+                      .recompute_outside = ctx->recompute,
+                      .first_node = ctx->tape->nodes.count};
+}
+
 bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner))
 {
     th_tape *tape = th_tape_of(ctx, "scope_begin");
@@ -22,19 +33,34 @@ bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed
         }
         snprintf(path, bytes, "%s%s%s", ctx->path, outer ? "." : "", name);
     }
-    tape->scope[ctx->scope_depth++] = (th_scope){ctx->step_tensors.count, ctx->path, owner, closed, ctx->no_grad_depth};
+    tape->scope[ctx->scope_depth++] = scope_here(ctx, owner, closed);
     if (path)
         ctx->path = path;
     return true;
 }
 
-void th_scope_begin(th_context *ctx, const char *name)
+/* A scope of the user's; one that cannot be opened counts all the same, because there will be an end. */
+static void begin(th_context *ctx, const char *name, bool recompute)
 {
     if (ctx == NULL)
         return;
     th_use_context(ctx);
-    if (!th_scope_open(ctx, name, NULL, NULL))
-        ctx->scope_depth++; /* there will be an end */
+    if (th_scope_open(ctx, name, NULL, NULL))
+        ctx->recompute |= recompute;
+    else if (ctx->tape && ctx->scope_depth < TH_MAX_SCOPES)
+        ctx->tape->scope[ctx->scope_depth++] = scope_here(ctx, NULL, NULL);
+    else
+        ctx->scope_depth++;
+}
+
+void th_scope_begin(th_context *ctx, const char *name)
+{
+    begin(ctx, name, false);
+}
+
+void th_scope_begin_recomputed(th_context *ctx, const char *name)
+{
+    begin(ctx, name, true);
 }
 
 static bool is_result(const th_body *t, th_tensor *const *results, int count)
@@ -53,12 +79,24 @@ static void close_down_to(th_context *ctx, int depth)
     for (int i = known - 1; ctx->tape && i >= depth; i--) {
         const th_scope *scope = &ctx->tape->scope[i];
         ctx->path = scope->path;
+        ctx->recompute = scope->recompute_outside;
         if (scope->owner) {
             ctx->no_grad_depth = scope->no_grad_depth;
             scope->closed(scope->owner);
         }
     }
     ctx->scope_depth = depth;
+}
+
+/* Results of a scope whose values are recomputed are outside it from now on: whoever saves one holds it, so that no
+ * backward goes through the whole scope for it. */
+static void keep_results(const th_scope *scope, th_tensor *const *results, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const th_body *t = th_body_of(results[i]);
+        if (t && t->storage->producer >= scope->first_node)
+            t->storage->kept = true;
+    }
 }
 
 /* Closes the scopes from number `depth` on; what was made in them is given up, the results excepted. */
@@ -68,9 +106,12 @@ static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, in
         th_fail(ctx, TH_ERROR_ARGUMENT, "scope_end", "%d results at %s", count, results ? "an address" : "NULL");
         count = 0;
     }
+    const bool recompute = ctx->recompute;
     close_down_to(ctx, depth);
     if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->keep_values)
         return;
+    if (recompute && !ctx->recompute)
+        keep_results(&ctx->tape->scope[depth], results, count);
     const th_pool *bodies = &ctx->step_tensors;
     for (int64_t i = ctx->tape->scope[depth].first_handle; i < bodies->count; i++) {
         th_body *t = th_pool_at(bodies, i);

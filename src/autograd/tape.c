@@ -63,8 +63,43 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
 
 /* -- recomputed values -- */
 
-/* Runs an operation's forward once more, into fresh memory for its output 0. */
-static th_status run_forward(th_context *ctx, const th_node *node)
+void th_node_drop_recomputed(th_context *ctx, th_node *node)
+{
+    node->recomputed = false;
+    for (int i = 0; i < node->n_outputs; i++) {
+        const th_body *output = th_node_output(node, i)->tensor;
+        if (output == NULL || !output->storage->recomputed)
+            continue;
+        output->storage->recomputed = false;
+        th_storage_drop(ctx, output->storage);
+    }
+}
+
+/* Whether output i has to come back: it is what is asked for, or the node's own backward will read it. */
+static bool is_missing(const th_node *node, int i)
+{
+    const th_operand_record *output = th_node_output(node, i);
+    const th_storage *storage = output->tensor ? output->tensor->storage : NULL;
+    return storage && storage->dropped && storage->producer >= 0 &&
+           (storage == node->missing || output->saved == TH_SAVED_RECOMPUTED);
+}
+
+/* Memory for an output that comes back, as its storage. */
+static th_status bring_back(th_context *ctx, th_node *node, th_storage *storage)
+{
+    th_block *block = th_take_block(ctx, &ctx->step_memory, storage->bytes, node->op->name);
+    if (block == NULL)
+        return TH_ERROR_MEMORY;
+    storage->block = block;
+    storage->data = th_block_data(block);
+    storage->dropped = false;
+    storage->holds = 1; /* the node's, until its own backward has been */
+    storage->recomputed = node->recomputed = true;
+    return TH_OK;
+}
+
+/* Runs an operation's forward once more, for those of its outputs whose bits are set in `back`. */
+static th_status run_forward(th_context *ctx, const th_node *node, uint32_t back)
 {
     th_frame frame;
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
@@ -73,32 +108,43 @@ static th_status run_forward(th_context *ctx, const th_node *node)
         const th_body *input = th_node_input(node, i)->tensor;
         frame.call.input[i].data = input ? th_tensor_data(input) : NULL;
     }
-    for (int i = 1; i < node->n_outputs; i++)
-        frame.output[i].given = false; /* small, and still there */
-    frame.output[0].data = th_tensor_data(th_node_output(node, 0)->tensor);
-    return th_frame_run(&frame, false);
+    for (int i = 0; i < node->n_outputs; i++) {
+        frame.output[i].given = i == 0 || (back >> i & 1); /* others are still there, or nobody needs them */
+        if (back >> i & 1)
+            frame.output[i].data = th_tensor_data(th_node_output(node, i)->tensor);
+    }
+    th_block *unused = NULL; /* output 0, which every forward computes, and which may have been written to since */
+    if (!(back & 1)) {
+        unused = th_take_block(ctx, &ctx->step_memory, th_node_output(node, 0)->tensor->storage->bytes, node->op->name);
+        if (unused == NULL)
+            return TH_ERROR_MEMORY;
+        frame.output[0].data = th_block_data(unused);
+    }
+    const th_status status = th_frame_run(&frame, false);
+    if (unused)
+        th_block_free(&ctx->step_memory, unused);
+    return status;
 }
 
 static th_status recompute(th_context *ctx, th_node *node)
 {
-    th_storage *storage = th_node_output(node, 0)->tensor->storage;
-    th_block *block = th_take_block(ctx, &ctx->step_memory, storage->bytes, node->op->name);
-    if (block == NULL)
-        return TH_ERROR_MEMORY;
-    storage->block = block;
-    storage->data = th_block_data(block);
-    storage->dropped = false;
-    storage->holds = 1; /* the node's, until its own backward has been */
-    if (run_forward(ctx, node) != TH_OK) {
-        th_storage_drop(ctx, storage);
-        return ctx->error;
-    }
-    node->recomputed = true;
-    return TH_OK;
+    uint32_t back = 0;
+    for (int i = 0; i < node->n_outputs && !ctx->error; i++)
+        if (is_missing(node, i) && bring_back(ctx, node, th_node_output(node, i)->tensor->storage) == TH_OK)
+            back |= 1u << i;
+    if (!ctx->error && run_forward(ctx, node, back) == TH_OK)
+        return TH_OK;
+    for (int i = 0; i < node->n_outputs; i++)
+        if (back >> i & 1) { /* there is nothing in it */
+            th_storage *storage = th_node_output(node, i)->tensor->storage;
+            storage->recomputed = false;
+            th_storage_drop(ctx, storage);
+        }
+    return ctx->error;
 }
 
 /* The node that can recompute a storage, for one that waits for it. */
-static th_node *producer_of(th_context *ctx, const th_storage *storage, th_node *waiting, const char *operation)
+static th_node *producer_of(th_context *ctx, th_storage *storage, th_node *waiting, const char *operation)
 {
     if (storage->producer < 0) {
         th_fail(ctx, TH_ERROR_STATE, operation, "a value that backward needs was given back");
@@ -106,6 +152,7 @@ static th_node *producer_of(th_context *ctx, const th_storage *storage, th_node 
     }
     th_node *node = th_node_at(ctx->tape, storage->producer);
     node->waiting = waiting;
+    node->missing = storage;
     return node;
 }
 
@@ -153,7 +200,7 @@ static void clear_node(th_context *ctx, th_node *node)
     if (node->op->early)
         th_early_forget(node);
     if (node->recomputed)
-        th_storage_drop(ctx, th_node_output(node, 0)->tensor->storage);
+        th_node_drop_recomputed(ctx, node);
     for (int i = 0; i < node->n_inputs; i++) {
         th_body *input = th_node_input(node, i)->tensor;
         if (input && input->owned)
@@ -206,7 +253,7 @@ void th_tape_clear(th_context *ctx)
         th_pool_reset(&tape->storages);
         th_bump_reset(&tape->bytes);
         for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) {
-            tape->scope[i].first_handle = 0;
+            tape->scope[i].first_handle = tape->scope[i].first_node = 0;
             tape->scope[i].path = "";
         }
         if (tape->finding_is_old)

@@ -18,6 +18,7 @@ typedef struct th_operand_record {
     th_body *tensor; /* NULL: an input left out, an output nobody asked for */
     th_saved saved;
     uint32_t version;       /* of the storage, when recorded */
+    bool read;              /* by its backward; what is saved and not read is for running its forward again */
     bool requires_gradient; /* of an input, when recorded: otherwise nothing was saved for its gradient */
 } th_operand_record;
 
@@ -32,12 +33,13 @@ typedef struct th_node {
     bool training;
     bool bfloat16;   /* products were rounded when it was recorded: they are in its backward, too */
     bool consumed;   /* backward has been through and its saved values are given back */
-    bool recomputed; /* output 0 was, and waits for this node's own backward */
+    bool recomputed; /* some output was, and waits for this node's own backward */
     bool wanted;     /* in the current backward: a gradient is wanted of something below */
     int line;
     const char *path, *file;
     int64_t lowest;          /* no node before this one has a part in its value or its gradient */
     struct th_node *waiting; /* th_recompute: the node that needs this one's value first, or NULL */
+    th_storage *missing;     /* and which value */
 } th_node;
 
 /* A backward pass (autograd/pass.h). */
@@ -50,7 +52,9 @@ typedef struct th_scope {
     const char *path;     /* outside it */
     void *owner;          /* a module whose forward it is, else NULL */
     void (*closed)(void *owner);
-    int no_grad_depth; /* when it was opened */
+    int no_grad_depth;      /* when it was opened */
+    bool recompute_outside; /* the context's, when it was opened */
+    int64_t first_node;     /* recorded in it */
 } th_scope;
 
 typedef struct th_tape {
@@ -96,6 +100,8 @@ static inline th_operand_record *th_node_output(const th_node *node, int i)
 }
 /* Gives back what a node saved. */
 void th_node_release(th_context *ctx, th_node *node);
+/* Gives back those of its outputs that were recomputed. */
+void th_node_drop_recomputed(th_context *ctx, th_node *node);
 
 /* Brings back the dropped bytes of a storage: what produced it runs once more. */
 th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation);

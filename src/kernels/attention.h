@@ -1,6 +1,6 @@
 /* Scaled dot-product attention, fused: value and gradients over strided memory, float32 and float64.
  *
- *     o = dropout(softmax(scale q kᵀ + mask)) v
+ *     o = dropout(softmax(cap(scale q kᵀ) + alibi + mask)) v
  *
  * computed in tiles, a block of queries against a block of keys (Rabe & Staats 2021, Dao et al. 2022), so that nothing
  * of size T x S is ever stored. The forward keeps o and the log-sum-exp of each row; the backward recomputes the
@@ -38,6 +38,7 @@ typedef struct th_attention {
                      so are those of k_gradient and v_gradient, which are sums over it in order */
     int64_t queries, keys, width, value_width; /* T, S, D, Dv */
     double scale;
+    double soft_cap;                /* cap(x) = soft_cap tanh(x / soft_cap); 0: cap(x) = x */
     th_attention_array q;           /* (N, T, D) */
     th_attention_array k;           /* (N, S, D) */
     th_attention_array v;           /* (N, S, Dv) */
@@ -53,6 +54,8 @@ typedef struct th_attention {
     th_attention_array keep;     /* (N, T, S) bool: false hides */
     th_attention_array additive; /* (N, T, S) added to the scores: -inf hides, nothing else does */
 
+    th_attention_array alibi; /* (N) slopes, row and column 0: -slope |key - place of the query| is added */
+
     bool drops; /* dropout on the weights; row: the index of (n, t) in row-major order, column: s */
     th_dropout_mask dropout;
 
@@ -60,9 +63,10 @@ typedef struct th_attention {
     th_attention_array o_gradient;           /* (N, T, Dv) */
     th_attention_array log_sum_exp_gradient; /* (N, T) */
     th_attention_array q_gradient, k_gradient, v_gradient;
-    bool wants_q;                           /* q_gradient is given, or will be when this is run: it takes workspace */
-    th_attention_array additive_gradient;   /* a stride of 0: the sum along that dimension goes there, in order */
-    bool add_q, add_k, add_v, add_additive; /* add to what is there */
+    bool wants_q;                         /* q_gradient is given, or will be when this is run: it takes workspace */
+    th_attention_array additive_gradient; /* a stride of 0: the sum along that dimension goes there, in order */
+    th_attention_array alibi_gradient;    /* likewise */
+    bool add_q, add_k, add_v, add_additive, add_alibi; /* add to what is there */
 } th_attention;
 
 /* Bytes of workspace (64-byte aligned) that each of the following takes for this problem and team; SIZE_MAX when that

@@ -1,12 +1,13 @@
 /* The backward of attention (attention.h).
  *
- * With z = scale q kᵀ + mask, P = exp(z - log_sum_exp), M the dropout multipliers, and o = (P ∘ M) v:
+ * With z = cap(scale q kᵀ) + alibi + mask, P = exp(z - log_sum_exp), M the dropout multipliers, and o = (P ∘ M) v:
  *
  *     dv = (P ∘ M)ᵀ do
  *     d(P ∘ M) = do vᵀ =: G
  *     dz_ts = P_ts (M_ts G_ts - sum_j P_tj M_tj G_tj) + P_ts dlse_t         (softmax's rule, and dlse/dz = P)
  *           = P_ts (M_ts G_ts - delta_t),   delta_t = o_t · do_t - dlse_t   (as sum_j P_tj M_tj v_j = o_t)
- *     dq = scale dz k,   dk = scale dzᵀ q,   dadditive = dz, summed along what it is broadcast over
+ *     dx = scale dz, with a soft cap times cap'(scale q kᵀ) = 1 - tanh²(scale q kᵀ / soft_cap)
+ *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - place| dz, summed along what these are broadcast over
  *
  * No running maximum is needed any more, so blocks of keys are smaller than in the forward: all that one needs stays in
  * a cache. For each of them, and each block of queries that sees some of it, in order: recompute P and dz, add to
@@ -103,7 +104,7 @@ size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype
 /* -- one tile -- */
 
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
-                                const attention_tile *tile, double factor, bool wants_logits)
+                                const attention_tile *tile, bool of_scores, bool wants_logits)
 {
     const th_attention *a = p->a;
     const th_attention_array *lse = &a->log_sum_exp, *lse_gradient = &a->log_sum_exp_gradient;
@@ -124,7 +125,7 @@ void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, 
         th_attention_scores(p, tile, &m->o_gradient, &m->v_panels, m->gradient, m->stride);
     }
     const th_attention_rows rows = th_attention_tile_rows(p, head, tile, m->weights, m->stride);
-    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, factor, wants_logits ? m->gradient : NULL);
+    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, of_scores, wants_logits ? m->gradient : NULL);
 }
 
 void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
@@ -165,7 +166,7 @@ static void backward_tile(const attention_problem *p, backward_memory *m, const 
                           const attention_tile *tile, const q_destination *to)
 {
     const th_attention *a = p->a;
-    th_attention_tile_gradient(p, m, head, tile, a->scale, a->q_gradient.data || a->k_gradient.data);
+    th_attention_tile_gradient(p, m, head, tile, true, a->q_gradient.data || a->k_gradient.data);
     if (to->data) {
         th_attention_rows_product(p, tile, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data,
                                   m->q_gradient.stride, false);
@@ -305,6 +306,6 @@ void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_a
     work.parts = take_parts(&work, &space);
     if (a->q_gradient.data || a->k_gradient.data || a->v_gradient.data)
         run_gradients(&work, threads);
-    if (a->additive_gradient.data)
+    if (a->additive_gradient.data || a->alibi_gradient.data)
         th_attention_mask_gradient(&work.problem, threads, work.workspace, work.worker_bytes);
 }

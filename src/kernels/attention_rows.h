@@ -19,7 +19,10 @@ typedef struct th_attention_rows {
     int64_t begin, end;       /* the columns worked on: multiples of TH_LANES */
     const th_key_range *keys; /* (rows): columns outside it are hidden; begin <= first < past <= end, or it is empty */
     double scale;
-    const bool *keep; /* at row 0, column 0; NULL: none */
+    double soft_cap;   /* logits are soft_cap tanh(score scale / soft_cap) before anything is added; 0: score scale */
+    const void *slope; /* of what is taken off for each key between a row's place and the column; NULL: nothing */
+    const int64_t *place; /* (rows), columns as `keys` counts them; read if there is a slope */
+    const bool *keep;     /* at row 0, column 0; NULL: none */
     int64_t keep_row, keep_column;
     const void *additive; /* likewise */
     int64_t additive_row, additive_column;

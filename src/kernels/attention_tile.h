@@ -101,6 +101,7 @@ void th_attention_pack(const attention_problem *p, const attention_panels *panel
 typedef struct attention_tile {
     int64_t query, rows, start;
     th_key_range keys[QUERY_BLOCK]; /* the columns that each row may see; keep and additive may hide more */
+    int64_t place[QUERY_BLOCK];     /* where each row stands; only where there are slopes */
     int64_t least, most;            /* some row may see columns least .. most - 1; most is 0 when none sees any */
     int64_t all_first, all_past;    /* all rows may see these, if all_first < all_past */
     int64_t begin, end;             /* least and most to whole LANES: what is computed of a row of scores */

@@ -88,6 +88,8 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
         for (int64_t r = row; r < row_end; r++) {
             const th_key_range keys = keys_of(&q, r);
             tile->keys[r] = keys;
+            if (p->a->alibi.data)
+                tile->place[r] = place_of(&q, r);
             tile->all_first = th_larger(keys.first, tile->all_first);
             tile->all_past = th_smaller(keys.past, tile->all_past);
             least = keys.past > 0 ? th_smaller(keys.first, least) : least;
@@ -115,6 +117,9 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
         .end = tile->end,
         .keys = tile->keys,
         .scale = a->scale,
+        .soft_cap = a->soft_cap,
+        .slope = th_attention_at(&a->alibi, head, 0, 0, p->size),
+        .place = tile->place,
         .keep = (const bool *)th_attention_at(&a->keep, head, tile->query, tile->start, sizeof(bool)),
         .keep_row = a->keep.row,
         .keep_column = a->keep.column,

@@ -58,7 +58,7 @@ static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *sou
 static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *memory,
                          const th_transformer_decode_options *given)
 {
-    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->positions};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
     const th_mask memory_mask = {.valid_lens = given->memory_lens};
     th_tensor *x = (th_transform)(t->target.stack, embed(t, &t->target, "the target", target, given->positions),
                                   &(th_transform_options){.mask = &causal,

@@ -24,7 +24,7 @@ typedef struct language_model {
 /* (B, T) -> (B, T, E): what the classifier sees. */
 static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->positions};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK)
         return NULL;
     th_tensor *x = (th_module_forward)(l->embedding, tokens);

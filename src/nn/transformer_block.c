@@ -17,7 +17,7 @@ typedef struct transformer_block {
     th_module *norm[BRANCHES];    /* of the branches there are */
     int64_t width;
     th_activation activation;
-    bool post_norm;
+    bool post_norm, recompute;
     double dropout, mlp_dropout;
 } transformer_block;
 
@@ -105,6 +105,14 @@ static th_tensor *asked(th_tensor *const *weights)
     return weights ? *weights : NULL;
 }
 
+/* x and the weights that there are so far outlast the scope. */
+static th_tensor *end_scope(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+{
+    th_tensor *const results[] = {x, asked(given->weights), asked(given->memory_weights)};
+    th_scope_end_all(b->base.ctx, results, 3);
+    return x;
+}
+
 /* A branch with its norm before or after, as a scope: what it made is given up before the next one. */
 static th_tensor *run_branch(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                              const th_transform_options *given)
@@ -113,9 +121,7 @@ static th_tensor *run_branch(const transformer_block *b, branch_function *branch
     th_scope_begin(ctx, NULL);
     x = with_residual(b, branch, b->post_norm ? NULL : norm, x, given);
     x = normed(b->post_norm ? norm : NULL, x);
-    th_tensor *const results[] = {x, asked(given->weights), asked(given->memory_weights)};
-    th_scope_end_all(ctx, results, 3);
-    return x;
+    return end_scope(b, x, given);
 }
 
 static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
@@ -146,12 +152,16 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
         *given->memory_weights = NULL;
     if (check_operands(b, x, given) != TH_OK)
         return NULL;
+    if (b->recompute)
+        th_scope_begin_recomputed(b->base.ctx, NULL);
     th_module *const *norm = b->norm;
     x = run_branch(b, self_attention, *norm++, x, given);
     if (b->multihead_attn)
         x = run_branch(b, cross_attention, *norm++, x, given);
     if (b->linear1)
         x = run_branch(b, mlp, *norm, x, given);
+    if (b->recompute)
+        end_scope(b, x, given);
     if (x && th_ndim(x) == 3)
         (th_set_axes)(x, "BTE");
     return x;
@@ -213,19 +223,20 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
     static const char *const norm_name[BRANCHES] = {"norm1", "norm2", "norm3"};
     th_context *ctx = b->base.ctx;
     const int64_t inner = o->head_width ? heads * o->head_width : b->width; /* of all heads */
-    const th_multi_head_attention_options attention = {.dropout = o->attention_dropout,
-                                                       .no_bias = o->no_bias,
-                                                       .kv_heads = o->kv_heads,
-                                                       .key_width = inner,
-                                                       .value_width = inner};
+    const th_multi_head_attention_options cross = {.dropout = o->attention_dropout,
+                                                   .no_bias = o->no_bias,
+                                                   .kv_heads = o->kv_heads,
+                                                   .key_width = inner,
+                                                   .value_width = inner};
+    th_multi_head_attention_options self = cross;
+    self.scores = o->scores;
     const th_dense_layer_options dense = {.no_bias = o->no_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
-    b->self_attn =
-        (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &attention));
+    b->self_attn = (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &self));
     if (o->cross_attention)
-        b->multihead_attn = (th_module_add)(&b->base, "multihead_attn",
-                                            (th_multi_head_attention_new)(ctx, b->width, heads, &attention));
+        b->multihead_attn =
+            (th_module_add)(&b->base, "multihead_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &cross));
     if (!o->no_mlp) {
         b->linear1 = (th_module_add)(&b->base, "linear1", (th_dense_new)(ctx, b->width, mlp_width, &dense));
         b->linear2 = (th_module_add)(&b->base, "linear2", (th_dense_new)(ctx, mlp_width, b->width, &dense));
@@ -249,6 +260,7 @@ th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t he
     b->width = width;
     b->activation = given.activation;
     b->post_norm = given.post_norm;
+    b->recompute = given.recompute;
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;
     add_members(b, heads, &given);

@@ -3,6 +3,7 @@
  * a mask means is in mask.h. */
 #include "kernels/sizes.h"
 #include "ops/shared/mask.h"
+#include "ops/shared/mask_samples.h"
 #include "ops/shared/rows.h"
 #include "tensor/elementwise.h"
 
@@ -123,47 +124,21 @@ static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_L
                            causal_window = {.causal = TH_CAUSAL_BOTTOM_RIGHT, .has_window = 1, .left = 2, .right = -1};
 
 static const th_sample masked_softmax_samples[] = {
-    {"no mask", &no_rules, INPUTS, {{.shape = {2, {3, 5}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
-    {"causal", &top_left, INPUTS, {{.shape = {3, {2, 4, 4}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
-    {"bottom right, queries without keys", &bottom_right, INPUTS,
-     .input = {{.shape = {2, {5, 3}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}},
-    {"window", &window, INPUTS, {{.shape = {2, {3, 18}}}, TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT}, 0},
-    {"lengths", &no_rules, INPUTS,
-     .input = {{.shape = {3, {2, 3, 5}}},
-               {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 5},
-               TH_ABSENT,
-               TH_ABSENT,
-               TH_ABSENT}},
-    {"lengths per query, heads between", &no_rules, INPUTS,
-     .input = {{.shape = {4, {2, 2, 3, 4}}},
-               {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 5},
-               TH_ABSENT,
-               TH_ABSENT,
-               TH_ABSENT}},
-    {"keep", &no_rules, INPUTS,
-     .input =
-         {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, {.shape = {2, {3, 4}}, .kind = TH_SAMPLE_BOOL}, TH_ABSENT, TH_ABSENT}},
-    {"keep per key", &no_rules, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}},
-               TH_ABSENT,
-               {.shape = {3, {2, 1, 4}}, .kind = TH_SAMPLE_BOOL},
-               TH_ABSENT,
-               TH_ABSENT}},
-    {"additive",
-     &no_rules,
-     INPUTS,
-     {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {3, {2, 3, 4}}}, TH_ABSENT},
-     0},
-    {"additive broadcast", &no_rules, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}}, TH_ABSENT, TH_ABSENT, {.shape = {2, {1, 4}}}, TH_ABSENT}},
-    {"additive, scores constant", &top_left, INPUTS,
-     .input = {{.shape = {3, {2, 3, 4}}, .constant = true}, TH_ABSENT, TH_ABSENT, {.shape = {2, {3, 1}}}, TH_ABSENT}},
+    {"no mask", &no_rules, INPUTS, {REAL(3, 5), UNMASKED}, 0},
+    {"causal", &top_left, INPUTS, {REAL(2, 4, 4), UNMASKED}, 0},
+    {"bottom right, queries without keys", &bottom_right, INPUTS, {REAL(5, 3), UNMASKED}, 0},
+    {"window", &window, INPUTS, {REAL(3, 18), UNMASKED}, 0},
+    {"lengths", &no_rules, INPUTS, {REAL(2, 3, 5), LENS(1, 5, 2)}, 0},
+    {"lengths per query, heads between", &no_rules, INPUTS, {REAL(2, 2, 3, 4), LENS(0, 5, 2, 3)}, 0},
+    {"places", &top_left, INPUTS, {REAL(3, 5), PLACED(0, 7, 3)}, 0},
+    {"places, a window, heads between", &causal_window, INPUTS, {REAL(2, 2, 3, 5), PLACED(0, 9, 2, 3)}, 0},
+    {"keep", &no_rules, INPUTS, {REAL(2, 3, 4), KEPT(3, 4)}, 0},
+    {"keep per key", &no_rules, INPUTS, {REAL(2, 3, 4), KEPT(2, 1, 4)}, 0},
+    {"additive", &no_rules, INPUTS, {REAL(2, 3, 4), ADDED(2, 3, 4)}, 0},
+    {"additive broadcast", &no_rules, INPUTS, {REAL(2, 3, 4), ADDED(1, 4)}, 0},
+    {"additive, scores constant", &top_left, INPUTS, {{.shape = {3, {2, 3, 4}}, .constant = true}, ADDED(3, 1)}, 0},
     {"everything", &causal_window, INPUTS,
-     .input = {{.shape = {4, {2, 2, 3, 4}}},
-               {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 2, .high = 5},
-               {.shape = {4, {2, 1, 3, 4}}, .kind = TH_SAMPLE_BOOL, .high = 0.8},
-               {.shape = {3, {2, 3, 4}}},
-               TH_ABSENT}},
+     .input = {REAL(2, 2, 3, 4), INTEGERS(2, 5, 2), KEEP(2, 1, 3, 4), REAL(2, 3, 4), TH_ABSENT}},
     {.name = NULL},
 };
 

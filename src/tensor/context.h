@@ -74,6 +74,7 @@ struct th_context {
     /* mode */
     bool training, fusion, keep_values, tracing, profiling;
     int no_grad_depth, no_grad_at_clear;
+    bool recompute; /* within a scope whose values are not kept but recomputed */
 
     /* randomness */
     uint64_t seed;

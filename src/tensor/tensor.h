@@ -26,6 +26,8 @@ typedef struct th_storage {
     int changed_line;
     bool owned;                           /* in the owned memory (or a parameter block), not the step's */
     bool dropped;                         /* the bytes were given back */
+    bool recomputed;                      /* and came back: its producer holds them until its own backward */
+    bool kept;                            /* nodes that save it hold it although it has a producer */
     int64_t producer;                     /* node that can recompute it, or -1 */
     struct th_parameter_entry *parameter; /* where it lies, of a parameter */
 } th_storage;

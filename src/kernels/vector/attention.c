@@ -3,7 +3,8 @@
  * (kernels/attention*.c).
  *
  * A logit is score * scale + additive, rounded once, whatever kind of mask there is: the same visible keys give the
- * same bits however they were told. Lanes are counted from the first column of the buffer, so that sums do not depend
+ * same bits however they were told. Calls with a soft cap or slopes have code of their own ("shaped"), so that those
+ * without do nothing for it. Lanes are counted from the first column of the buffer, so that sums do not depend
  * on what is hidden. */
 #include "kernels/attention_rows.h"
 #include "kernels/vector/philox.h"
@@ -64,6 +65,9 @@ typedef struct score_row {
     const real *scores;
     th_visible_row visible;
     real scale;
+    real cap, over_cap; /* soft_cap and scale / soft_cap; 0: none */
+    real slope;         /* 0: none */
+    int64_t place;
 } score_row;
 
 TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
@@ -74,20 +78,52 @@ TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
                                    .keep_stride = b->keep_column,
                                    .additive = b->additive ? (const real *)b->additive + r * b->additive_row : NULL,
                                    .additive_stride = b->additive_column},
-                       .scale = (real)b->scale};
+                       .scale = (real)b->scale,
+                       .cap = (real)b->soft_cap,
+                       .over_cap = b->soft_cap > 0 ? (real)(b->scale / b->soft_cap) : 0,
+                       .slope = b->slope ? *(const real *)b->slope : 0,
+                       .place = b->slope ? b->place[r] : 0};
+}
+
+/* tanh(score scale / soft_cap) of columns x .. x + 15. */
+TH_INLINE lanes capped(const score_row *row, int64_t x)
+{
+    lanes t;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        t.part[r] = vec_tanh(vec_load(row->scores + x + r * TH_REGISTER_LANES) * vec_broadcast(row->over_cap));
+    return t;
+}
+
+/* z - slope |column - place| */
+TH_INLINE lanes less_slope(const score_row *row, int64_t x, lanes z)
+{
+    return lanes_mul_add(lanes_distance(x, row->place), lanes_broadcast(-row->slope), z);
 }
 
 /* The logits of columns x .. x + 15; hidden ones are -inf, even if the score is +inf or NaN. edge and masked as for
- * visible_lanes. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what
+ * visible_lanes; shaped: there may be a soft cap, whose tanh goes to *tanh, and a slope. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what
  * follows.) */
-TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked)
+TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked, bool shaped, lanes *tanh)
 {
     lanes z;
     const lane_mask visible = visible_lanes(&row->visible, x, edge, masked, &z);
     const vec scale = vec_broadcast(row->scale);
-    for (int r = 0; r < TH_REGISTERS; r++)
-        z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + z.part[r];
+    *tanh = lanes_broadcast(0);
+    if (shaped && row->slope != 0)
+        z = less_slope(row, x, z);
+    if (shaped && row->cap > 0) {
+        *tanh = capped(row, x);
+        z = lanes_mul_add(*tanh, lanes_broadcast(row->cap), z);
+    } else {
+        for (int r = 0; r < TH_REGISTERS; r++)
+            z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + z.part[r];
+    }
     return edge || masked ? where_visible(visible, z, (real)-INFINITY) : z;
+}
+
+TH_INLINE bool is_shaped(const th_attention_rows *b)
+{
+    return b->soft_cap > 0 || b->slope;
 }
 
 /* x with what is hidden, where z is -inf, replaced. */
@@ -111,25 +147,26 @@ static bool any_visible(const score_row row)
 
 /* Replaces the scores of first .. past-1 by logits. The largest lane of the result is the largest that is not NaN; -inf
  * when there is none. */
-TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked)
+TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked, bool shaped)
 {
+    lanes tanh;
     lanes largest[CHAINS];
     for (int c = 0; c < CHAINS; c++)
         largest[c] = lanes_broadcast((real)-INFINITY);
     for (int64_t x = lanes_down(row->visible.keys.first), step; x < row->visible.keys.past; x += step) {
         step = TH_LANES;
         if (at_edge(&row->visible, x)) {
-            const lanes z = logits(row, x, true, masked);
+            const lanes z = logits(row, x, true, masked, shaped, &tanh);
             lanes_store(to + x, z);
             largest[0] = lanes_max(z, largest[0]);
         } else if (x + CHAINS * TH_LANES > row->visible.keys.past) {
-            const lanes z = logits(row, x, false, masked);
+            const lanes z = logits(row, x, false, masked, shaped, &tanh);
             lanes_store(to + x, z);
             largest[0] = lanes_max(z, largest[0]);
         } else {
             step = CHAINS * TH_LANES;
             UNROLLED_FOR (int c = 0; c < CHAINS; c++) {
-                const lanes z = logits(row, x + c * TH_LANES, false, masked);
+                const lanes z = logits(row, x + c * TH_LANES, false, masked, shaped, &tanh);
                 lanes_store(to + x + c * TH_LANES, z);
                 largest[c] = lanes_max(z, largest[c]);
             }
@@ -220,9 +257,9 @@ TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, i
 }
 
 /* shared: what *b is a copy of, so that the compiler may keep that in registers. masked: there are masks to read;
- * drops: there is dropout. */
+ * drops: there is dropout; shaped as in logits. */
 TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows *shared, const running *state,
-                            bool masked, bool drops)
+                            bool masked, bool drops, bool shaped)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0; r < b->rows; r += TH_LANES) {
@@ -230,7 +267,7 @@ TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows 
         lanes part[TH_LANES]; /* of each row, before its lanes are reduced */
         for (int64_t i = 0; i < rows; i++) {
             const score_row row = row_of(b, r + i);
-            part[i] = put_logits(&row, (real *)b->scores + (r + i) * b->stride, masked);
+            part[i] = put_logits(&row, (real *)b->scores + (r + i) * b->stride, masked, shaped);
         }
         for (int64_t i = rows; i < TH_LANES; i++)
             part[i] = lanes_broadcast(0);
@@ -257,12 +294,14 @@ void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *
 {
     const running state = {maximum, sum, output, width, output_row, fresh};
     const th_attention_rows own = *b;
-    if (b->keep || b->additive)
-        softmax_rows(&own, b, &state, true, b->dropout != NULL);
+    if (is_shaped(b))
+        softmax_rows(&own, b, &state, true, b->dropout != NULL, true);
+    else if (b->keep || b->additive)
+        softmax_rows(&own, b, &state, true, b->dropout != NULL, false);
     else if (b->dropout)
-        softmax_rows(&own, b, &state, false, true);
+        softmax_rows(&own, b, &state, false, true, false);
     else
-        softmax_rows(&own, b, &state, false, false);
+        softmax_rows(&own, b, &state, false, false, false);
 }
 
 /* -- backward -- */
@@ -270,14 +309,16 @@ void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *
 /* What one row of the gradient needs besides its scores. */
 typedef struct gradient_row {
     real log_sum_exp, delta, factor;
+    bool of_scores;         /* the cap's derivative is wanted too */
     real *gradient;         /* dL/d weight, which dL/d logit * factor replaces; NULL: only the weights are wanted */
     const real *multiplier; /* of column begin; NULL: all are 1 */
 } gradient_row;
 
 TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier, int64_t x,
-                           bool edge, bool masked)
+                           bool edge, bool masked, bool shaped)
 {
-    const lanes z = logits(row, x, edge, masked);
+    lanes tanh;
+    const lanes z = logits(row, x, edge, masked, shaped, &tanh);
     lanes weight = lanes_exp(lanes_sub(z, lanes_broadcast(g->log_sum_exp)));
     lanes gradient = weight;
     if (g->gradient) {
@@ -288,6 +329,9 @@ TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g
         else
             gradient = lanes_add(gradient, minus_delta);
         gradient = lanes_mul(lanes_mul(weight, gradient), lanes_broadcast(g->factor));
+        if (shaped && row->cap > 0 && g->of_scores)
+            for (int r = 0; r < TH_REGISTERS; r++)
+                gradient.part[r] *= vec_mul_add(-tanh.part[r], tanh.part[r], vec_broadcast(1));
         if (edge || masked)
             gradient = replace_hidden(z, gradient, vec_broadcast(0));
         lanes_store(g->gradient + x, gradient);
@@ -300,7 +344,7 @@ TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g
 }
 
 TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g,
-                            bool masked)
+                            bool masked, bool shaped)
 {
     lanes hidden;
     for (int r = 0; r < TH_REGISTERS; r++)
@@ -312,15 +356,15 @@ TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, re
             if (g->gradient)
                 lanes_store(g->gradient + x, lanes_broadcast(0));
         } else if (at_edge(&row->visible, x)) {
-            gradient_at(row, to, g, multiplier, x, true, masked);
+            gradient_at(row, to, g, multiplier, x, true, masked, shaped);
         } else {
-            gradient_at(row, to, g, multiplier, x, false, masked);
+            gradient_at(row, to, g, multiplier, x, false, masked, shaped);
         }
     }
 }
 
 TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows *shared, const real *log_sum_exp,
-                             const real *delta, real factor, real *gradient, bool masked, bool drops)
+                             const real *delta, bool of_scores, real *gradient, bool masked, bool drops, bool shaped)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0, together; r < b->rows; r += together) {
@@ -329,24 +373,29 @@ TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows
             const score_row row = row_of(b, r + i);
             const gradient_row g = {.log_sum_exp = log_sum_exp[r + i],
                                     .delta = gradient ? delta[r + i] : 0,
-                                    .factor = factor,
+                                    .factor = of_scores ? (real)b->scale : 1,
+                                    .of_scores = of_scores,
                                     .gradient = gradient ? gradient + (r + i) * b->stride : NULL,
                                     .multiplier = drops ? multiplier + i * (b->end - b->begin) : NULL};
-            put_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, masked);
+            put_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, masked, shaped);
         }
     }
 }
 
 /* Scores become weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, holds what a product
- * has made of the output's gradient, dP = dO vᵀ, and becomes weight (multiplier dP - delta) factor; 0 where hidden. */
+ * has made of the output's gradient, dP = dO vᵀ, and becomes that of the logits, weight (multiplier dP - delta), or
+ * of_scores, that of what they come from; 0 where hidden. */
 void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta,
-                                   double factor, void *gradient)
+                                   bool of_scores, void *gradient)
 {
     const th_attention_rows own = *b;
-    if (b->keep || b->additive)
-        gradient_rows(&own, b, log_sum_exp, delta, (real)factor, gradient, true, b->dropout != NULL);
-    else if (b->dropout || !gradient) /* (apart, so that what is most common takes the fewest steps) */
-        gradient_rows(&own, b, log_sum_exp, delta, (real)factor, gradient, false, b->dropout != NULL);
+    const bool drops = b->dropout != NULL;
+    if (is_shaped(b))
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, true, drops, true);
+    else if (b->keep || b->additive)
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, true, drops, false);
+    else if (drops || !gradient) /* (apart, so that what is most common takes the fewest steps) */
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, false, drops, false);
     else
-        gradient_rows(&own, b, log_sum_exp, delta, (real)factor, gradient, false, false);
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, false, false, false);
 }

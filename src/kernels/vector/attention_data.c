@@ -1,8 +1,7 @@
 /* What surrounds the products of attention: rows brought in from strided memory and out to it, and the product that
  * knows hidden pairs. Buffers have rows of whole lanes, filled up with zeros. */
 #include "kernels/vector/product.h"
-#include "kernels/vector/row.h"
-#include "kernels/visible.h"
+#include "kernels/vector/visible.h"
 
 /* Whether rows are whole lanes of elements that follow each other. Short rows cost little if the compiler knows. */
 static bool is_whole(int64_t columns, int64_t stride)
@@ -179,4 +178,23 @@ void TH_KERNEL(attention_accumulate)(int64_t rows, const th_key_range *keys, con
         for (int64_t i = keys[r].first; i < keys[r].past; i++)
             y[i * to_column] += x[i];
     }
+}
+
+/* *sum -= |column - place[r]| from over the columns begin .. end - 1, multiples of TH_LANES, of each row r. */
+void TH_KERNEL(attention_slope_gradient)(int64_t rows, int64_t begin, int64_t end, const int64_t *place,
+                                         const void *from, int64_t from_row, double *sum)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        lanes total = lanes_broadcast(0);
+        for (int64_t i = begin; i < end; i += TH_LANES)
+            total =
+                lanes_mul_add(lanes_distance(i, place[r]), lanes_load((const real *)from + r * from_row + i), total);
+        *sum -= (double)lanes_sum(total);
+    }
+}
+
+/* *to += number */
+void TH_KERNEL(attention_add_number)(double number, void *to)
+{
+    *(real *)to += (real)number;
 }

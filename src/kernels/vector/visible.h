@@ -103,6 +103,20 @@ TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edg
     return visible;
 }
 
+/* |x + i - place| in lane i. */
+TH_INLINE lanes lanes_distance(int64_t x, int64_t place)
+{
+    lanes distance;
+    for (int r = 0; r < TH_REGISTERS; r++) {
+        vec lane;
+        for (int i = 0; i < TH_REGISTER_LANES; i++)
+            lane[i] = (real)(r * TH_REGISTER_LANES + i);
+        const vec from_place = lane + vec_broadcast((real)(x - place));
+        distance.part[r] = vec_max(from_place, -from_place);
+    }
+    return distance;
+}
+
 /* visible ? x : otherwise */
 TH_INLINE lanes where_visible(lane_mask visible, lanes x, real otherwise)
 {

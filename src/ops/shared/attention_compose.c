@@ -1,0 +1,111 @@
+/* Attention from single operations (attention.h): what the fused one is held to. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/sizes.h"
+#include "ops/shared/attention.h"
+#include "tapehead/tensor.h"
+#include "tensor/convert.h"
+#include "tensor/tensor.h"
+
+/* x (.., H, T, D) with its heads in groups (.., Hkv, G, T, D). */
+static th_tensor *split_groups(th_tensor *x, int64_t group)
+{
+    if (x == NULL || group == 1)
+        return x;
+    const th_shape whole = th_shape_of(x);
+    th_shape shape = {.ndim = whole.ndim + 1};
+    const int heads = whole.ndim - 3;
+    memcpy(shape.size, whole.size, (size_t)heads * sizeof shape.size[0]);
+    shape.size[heads] = whole.size[heads] / group;
+    shape.size[heads + 1] = group;
+    shape.size[heads + 2] = whole.size[heads + 1];
+    shape.size[heads + 3] = whole.size[heads + 2];
+    return (th_reshape)(x, shape);
+}
+
+/* a @ b over grouped heads: a and keep have all heads, b one for each group; the result has all heads again. */
+static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, int64_t group)
+{
+    if (a == NULL || b == NULL)
+        return NULL;
+    if (group > 1)
+        b = (th_unsqueeze)(b, -3);
+    a = split_groups(a, group);
+    th_tensor *product = keep ? (th_masked_matmul)(a, b, split_groups(keep, group), side) : (th_matmul)(a, b);
+    if (product == NULL || group == 1)
+        return product;
+    const th_shape grouped = th_shape_of(product);
+    th_shape merged = {.ndim = grouped.ndim - 1};
+    const int heads = merged.ndim - 3;
+    memcpy(merged.size, grouped.size, (size_t)heads * sizeof merged.size[0]);
+    merged.size[heads] = grouped.size[heads] * grouped.size[heads + 1];
+    merged.size[heads + 1] = grouped.size[heads + 2];
+    merged.size[heads + 2] = grouped.size[heads + 3];
+    return (th_reshape)(product, merged);
+}
+
+/* -|key - place of the query|, over as many of the dimensions of the scores as it depends on: (T, S) or (B, 1, .., T,
+ * S). */
+static th_tensor *distances(th_context *ctx, const th_mask *mask, th_dtype dtype, th_shape scores)
+{
+    const char *const operation = "scaled_dot_product_attention";
+    th_mask_rules rules;
+    th_array tensors[TH_MASK_INPUTS];
+    if (!th_mask_open(ctx, operation, mask, &scores, &rules, tensors))
+        return NULL;
+    th_mask_view view;
+    th_mask_view_init(&view, &rules, tensors, scores.ndim, scores.size);
+    const int key_axis = scores.ndim - 1;
+    th_shape shape = scores;
+    int64_t rows = scores.size[key_axis - 1];
+    for (int d = 0; d < key_axis - 1; d++) {
+        shape.size[d] = view.positions.stride[d] ? scores.size[d] : 1;
+        rows *= shape.size[d];
+    }
+    th_body *result = th_tensor_new(ctx, dtype, shape.ndim, shape.size, false, operation);
+    char *at = result ? th_tensor_data(result) : NULL; /* none in a run of shapes only */
+    for (int64_t r = 0; at && r < rows; r++) {
+        int64_t index[TH_MAX_DIMS];
+        th_index_at(key_axis, shape.size, r, index);
+        const int64_t place = th_mask_place(&view, index);
+        for (int64_t s = 0; s < scores.size[key_axis]; s++, at += th_dtype_size(dtype))
+            th_number_store(dtype, at, -fabs((double)(s - place)));
+    }
+    return th_handle_of(result);
+}
+
+th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_tensor *const *inputs,
+                                th_tensor **weights)
+{
+    th_tensor *q = inputs[TH_ATTENTION_Q], *k = inputs[TH_ATTENTION_K], *v = inputs[TH_ATTENTION_V];
+    th_tensor *const *tensors = &inputs[TH_ATTENTION_MASK], *alibi = inputs[TH_ATTENTION_ALIBI];
+    const th_mask_rules *rules = &attributes->rules;
+    const th_mask mask = {.causal = (th_causal)rules->causal,
+                          .window = {rules->has_window != 0, rules->left, rules->right},
+                          .valid_lens = tensors[TH_MASK_VALID_LENS],
+                          .keep = tensors[TH_MASK_KEEP],
+                          .additive = tensors[TH_MASK_ADDITIVE],
+                          .positions = tensors[TH_MASK_POSITIONS]};
+    th_context *ctx = th_context_of(q);
+    const th_shape q_shape = th_shape_of(q), k_shape = th_shape_of(k);
+    const int last = q_shape.ndim - 1;
+    th_shape scores = q_shape;
+    scores.size[last] = k_shape.size[last - 1];
+    const int64_t group = th_attention_group(q_shape.ndim, q_shape.size, k_shape.size);
+    const double scale = th_attention_scale(attributes, q_shape.size[last]), cap = attributes->soft_cap;
+
+    th_tensor *keep = (th_mask_keep)(ctx, &mask, scores);
+    if (th_failed(ctx))
+        return NULL;
+    th_tensor *s = grouped_matmul(q, (th_swap_axes)(k, -1, -2), keep, TH_MASK_RESULT, group);
+    s = cap > 0 ? (th_scale)((th_tanh)((th_scale)(s, scale / cap)), cap) : (th_scale)(s, scale);
+    if (alibi) {
+        alibi = (th_unsqueeze)((th_unsqueeze)(alibi, -1), -1);
+        s = (th_add)(s, (th_mul)(alibi, distances(ctx, &mask, th_dtype_of(q), scores)));
+    }
+    th_tensor *p = (th_masked_softmax)(s, &mask);
+    if (weights)
+        *weights = p;
+    return grouped_matmul((th_dropout)(p, attributes->dropout), v, keep, TH_MASK_LEFT, group);
+}

@@ -1,0 +1,137 @@
+/* A call of attention as the kernels want it (attention.h). Leading dimensions are walked by strides, grouped heads are a
+ * dimension of their own. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/shared/attention.h"
+#include "tensor/context.h"
+
+void th_attention_scores_shape(int ndim, const int64_t *q, const int64_t *k, int64_t *size)
+{
+    memcpy(size, q, (size_t)ndim * sizeof *size);
+    size[ndim - 1] = k[ndim - 2];
+}
+
+int64_t th_attention_group(int ndim, const int64_t *q, const int64_t *k)
+{
+    const int heads = ndim - 3;
+    return heads >= 0 && k[heads] > 0 ? q[heads] / k[heads] : 1;
+}
+
+double th_attention_scale(const th_attention_attributes *attributes, int64_t width)
+{
+    return attributes->scale != 0 ? attributes->scale : width > 0 ? 1 / sqrt((double)width) : 1;
+}
+
+/* An operand with `trailing` dimensions behind the leading ones. per_query_head: it has all of q's heads, otherwise one
+ * head for each group. */
+static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
+{
+    th_attention_array result = {.data = NULL};
+    if (!array->given)
+        return result;
+    result.data = array->data;
+    const int leading = array->ndim - trailing, last = leading - 1;
+    for (int d = 0; d < leading; d++)
+        result.leading[d] = array->stride[d];
+    if (a->grouped) {
+        const int64_t group = a->size[a->dims - 1];
+        result.leading[last] = per_query_head ? array->stride[last] * group : array->stride[last];
+        result.leading[last + 1] = per_query_head ? array->stride[last] : 0;
+    }
+    result.row = array->stride[leading];
+    result.column = trailing > 1 ? array->stride[leading + 1] : 0;
+    return result;
+}
+
+/* The mask's tensors broadcast to the scores: they have q's heads, with strides of 0 where they repeat. */
+static void plan_mask(const th_call *call, th_attention *a)
+{
+    const th_attention_attributes *attributes = call->attributes;
+    const int ndim = call->input[TH_ATTENTION_Q].ndim;
+    int64_t scores[TH_MAX_DIMS];
+    th_attention_scores_shape(ndim, call->input[TH_ATTENTION_Q].size, call->input[TH_ATTENTION_K].size, scores);
+    th_mask_view view;
+    th_mask_view_init(&view, &attributes->rules, &call->input[TH_ATTENTION_MASK], ndim, scores);
+    a->band = view.band;
+    a->valid_lens = operand(a, &view.valid_lens, 2, true);
+    a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
+    a->positions = operand(a, &view.positions, 2, true);
+    a->positions_64 = view.positions.dtype == TH_INT64;
+    a->keep = operand(a, &view.keep, 2, true);
+    a->additive = operand(a, &view.additive, 2, true);
+    th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
+    gradients[TH_MASK_ADDITIVE] = call->input_gradient[TH_ATTENTION_ADDITIVE];
+    th_mask_view_init(&view, &attributes->rules, gradients, ndim, scores);
+    a->additive_gradient = operand(a, &view.additive, 2, true);
+}
+
+/* Slopes, or their gradients, broadcast to the leading dimensions, as if over scores. */
+static th_attention_array slopes(const th_attention *a, const th_array *alibi, int ndim)
+{
+    if (!alibi->given)
+        return (th_attention_array){.data = NULL};
+    th_array over = {.given = true, .data = alibi->data, .dtype = alibi->dtype, .ndim = ndim};
+    for (int d = 0; d < alibi->ndim; d++)
+        over.stride[ndim - 2 - alibi->ndim + d] = alibi->size[d] != 1 ? alibi->stride[d] : 0;
+    return operand(a, &over, 2, true);
+}
+
+static void plan_operands(const th_call *call, th_attention *a)
+{
+    const th_attention_attributes *attributes = call->attributes;
+    const th_array *q = &call->input[TH_ATTENTION_Q], *k = &call->input[TH_ATTENTION_K],
+                   *v = &call->input[TH_ATTENTION_V];
+    const int last = q->ndim - 1, leading = q->ndim - 2;
+    const int64_t group = th_attention_group(q->ndim, q->size, k->size);
+    *a = (th_attention){.dims = leading,
+                        .grouped = group > 1,
+                        .queries = q->size[last - 1],
+                        .keys = k->size[last - 1],
+                        .width = q->size[last],
+                        .value_width = v->size[last],
+                        .scale = attributes->scale,
+                        .soft_cap = attributes->soft_cap};
+    memcpy(a->size, q->size, (size_t)leading * sizeof a->size[0]);
+    if (a->grouped) {
+        a->size[leading - 1] = k->size[leading - 1];
+        a->size[a->dims++] = group;
+    }
+    a->q = operand(a, q, 2, true);
+    a->k = operand(a, k, 2, false);
+    a->v = operand(a, v, 2, false);
+    a->o = operand(a, &call->output[TH_ATTENTION_O], 2, true);
+    a->log_sum_exp = operand(a, &call->output[TH_ATTENTION_LOG_SUM_EXP], 1, true);
+    a->alibi = slopes(a, &call->input[TH_ATTENTION_ALIBI], q->ndim);
+    a->drops = call->training && attributes->dropout > 0;
+    if (a->drops)
+        a->dropout = th_dropout_mask_make(
+            (th_philox){{call->random.key[0], call->random.key[1]}, call->random.call, call->random.step},
+            attributes->dropout);
+}
+
+static void plan_gradients(const th_call *call, th_attention *a)
+{
+    a->o_gradient = operand(a, &call->output_gradient[TH_ATTENTION_O], 2, true);
+    a->log_sum_exp_gradient = operand(a, &call->output_gradient[TH_ATTENTION_LOG_SUM_EXP], 1, true);
+    a->q_gradient = operand(a, &call->input_gradient[TH_ATTENTION_Q], 2, true);
+    a->k_gradient = operand(a, &call->input_gradient[TH_ATTENTION_K], 2, false);
+    a->v_gradient = operand(a, &call->input_gradient[TH_ATTENTION_V], 2, false);
+    a->alibi_gradient = slopes(a, &call->input_gradient[TH_ATTENTION_ALIBI], call->input[TH_ATTENTION_Q].ndim);
+    a->wants_q = call->input_gradient[TH_ATTENTION_Q].given;
+}
+
+void th_attention_plan_call(const th_call *call, bool backward, void *plan)
+{
+    th_attention_plan *p = plan;
+    th_attention *a = &p->attention;
+    const th_context *ctx = call->ctx;
+    const th_dtype dtype = call->input[TH_ATTENTION_Q].dtype;
+    plan_operands(call, a);
+    plan_mask(call, a);
+    if (backward)
+        plan_gradients(call, a);
+    const size_t bytes = backward ? th_attention_backward_workspace(&ctx->machine, dtype, a, ctx->threads)
+                                  : th_attention_forward_workspace(&ctx->machine, dtype, a, ctx->threads);
+    p->workspace = th_plan_scratch(call, 1, bytes);
+}

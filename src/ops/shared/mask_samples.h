@@ -1,0 +1,27 @@
+/* How the samples of operations with a mask are written: an input, and the four inputs of a mask (valid_lens, keep,
+ * additive, positions) of which one at most is given. */
+#ifndef TH_OPS_SHARED_MASK_SAMPLES_H
+#define TH_OPS_SHARED_MASK_SAMPLES_H
+
+#include "tapehead/op.h"
+
+#define REAL(...)                                                                                                      \
+    {                                                                                                                  \
+        .shape = TH_SIZES(__VA_ARGS__)                                                                                 \
+    }
+#define INTEGERS(least, past, ...)                                                                                     \
+    {                                                                                                                  \
+        .shape = TH_SIZES(__VA_ARGS__), .kind = TH_SAMPLE_INDEX, .low = (least), .high = (past)                        \
+    }
+#define KEEP(...)                                                                                                      \
+    {                                                                                                                  \
+        .shape = TH_SIZES(__VA_ARGS__), .kind = TH_SAMPLE_BOOL, .high = 0.8                                            \
+    }
+
+#define UNMASKED TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT
+#define LENS(...) INTEGERS(__VA_ARGS__), TH_ABSENT, TH_ABSENT, TH_ABSENT
+#define KEPT(...) TH_ABSENT, KEEP(__VA_ARGS__), TH_ABSENT, TH_ABSENT
+#define ADDED(...) TH_ABSENT, TH_ABSENT, REAL(__VA_ARGS__), TH_ABSENT
+#define PLACED(...) TH_ABSENT, TH_ABSENT, TH_ABSENT, INTEGERS(__VA_ARGS__)
+
+#endif
