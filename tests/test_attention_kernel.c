@@ -37,9 +37,11 @@ typedef struct attention_case {
     int64_t queries, keys, width, value_width;
     bool causal, bottom_right, window;
     int64_t left, right;
-    int lens; /* 1: (B), 2: (B, T) */
+    int lens;      /* 1: (B), 2: (B, T) */
+    int positions; /* 1: (T), 2: (B, T) */
     mask_shape keep, additive;
-    double dropout, scale;
+    int slopes; /* 1: (H), 2: (B, H) */
+    double dropout, scale, soft_cap;
     bool with_lse; /* has a cotangent */
     layout layout;
     bool add;
@@ -95,6 +97,26 @@ static const attention_case cases[] = {
     {"wide heads", SIZES(1, 1, 1, 60, 70, 256, 192)},
     {"wider than a block of the product", SIZES(1, 1, 1, 20, 20, 600, 530), .scale = 0.02},
     {"negative scale", SIZES(1, 2, 1, 20, 20, 8, 8), .scale = -0.5},
+    {"soft cap", SIZES(2, 2, 1, 50, 60, 16, 20), .soft_cap = 0.7, .with_lse = true},
+    {"soft cap, causal, dropout", SIZES(1, 2, 2, 70, 70, 24, 16), .soft_cap = 2, .causal = true, .dropout = 0.3,
+     .scale = 1.5, .add = true},
+    {"soft cap, bias", SIZES(2, 2, 1, 33, 300, 8, 8), .soft_cap = 0.5, .scale = -1, .additive = PER_HEAD,
+     .keep = PER_KEY},
+    {"slopes", SIZES(2, 3, 1, 65, 65, 16, 16), .slopes = 1, .causal = true, .layout = PACKED},
+    {"slopes, no order", SIZES(1, 2, 2, 50, 60, 8, 8), .slopes = 2, .with_lse = true},
+    {"slopes, bottom right, added", SIZES(2, 2, 2, 33, 90, 8, 8), .slopes = 1, .causal = true, .bottom_right = true,
+     .add = true},
+    {"slopes, two blocks of keys", SIZES(1, 2, 1, 50, 1100, 8, 8), .slopes = 1, .additive = PER_KEY, .dropout = 0.2},
+    {"places", SIZES(2, 2, 1, 50, 60, 8, 8), .positions = 1, .causal = true},
+    {"places in each sequence", SIZES(3, 2, 2, 17, 300, 8, 8), .positions = 2, .causal = true, .with_lse = true},
+    {"places and a window", SIZES(2, 2, 1, 60, 1100, 8, 8), .positions = 2, .causal = true, .window = true, .left = 30,
+     .right = -1, .add = true},
+    {"places and a window on both sides", SIZES(2, 1, 1, 60, 90, 8, 8), .positions = 1, .window = true, .left = 3,
+     .right = 9},
+    {"places of one query", SIZES(4, 2, 2, 1, 700, 20, 20), .positions = 2, .causal = true, .slopes = 1},
+    {"all options", SIZES(2, 2, 2, 60, 290, 12, 20), .positions = 2, .causal = true, .window = true, .left = 70,
+     .right = -1, .lens = 2, .keep = PER_KEY, .additive = PER_HEAD, .slopes = 2, .soft_cap = 1.5, .dropout = 0.2,
+     .scale = 0.7, .with_lse = true, .add = true},
     {"no queries", SIZES(2, 2, 1, 0, 5, 8, 8), .additive = PER_KEY},
     {"no keys", SIZES(2, 2, 1, 5, 0, 8, 8), .with_lse = true},
     {"no keys, added", SIZES(2, 2, 1, 5, 0, 8, 8), .additive = PER_QUERY, .add = true},
@@ -123,8 +145,8 @@ typedef struct operand {
     bool owns;
 } operand;
 
-enum { Q, K, V, O, LSE, LENS, KEEP, ADDITIVE, DO, DLSE, DQ, DK, DV, DADDITIVE, OPERANDS };
-static const int results[] = {O, LSE, DQ, DK, DV, DADDITIVE};
+enum { Q, K, V, O, LSE, LENS, POSITIONS, KEEP, ADDITIVE, SLOPES, DO, DLSE, DQ, DK, DV, DADDITIVE, DSLOPES, OPERANDS };
+static const int results[] = {O, LSE, DQ, DK, DV, DADDITIVE, DSLOPES};
 enum { RESULTS = sizeof results / sizeof *results };
 
 typedef struct problem {
@@ -252,6 +274,24 @@ static void make_masks(problem *p)
                 ((int32_t *)p->operands[LENS].view.data)[i] = (int32_t)length;
         }
     }
+    if (p->c.positions) {
+        make(p, POSITIONS, (dims){{p->c.positions == 2 ? p->batch : 1, 1, 1, p->queries, 1}}, in_order);
+        for (int64_t i = 0; i < p->operands[POSITIONS].count; i++) {
+            const bool far = i == 2 && !p->c.slopes; /* a slope that far is beyond float32 */
+            const int64_t place = far ? INT32_MAX : (int64_t)((uniform() + 1) / 2 * (double)(p->keys + 9));
+            if (p->c.positions == 2)
+                ((int64_t *)p->operands[POSITIONS].view.data)[i] = place;
+            else
+                ((int32_t *)p->operands[POSITIONS].view.data)[i] = (int32_t)place;
+        }
+    }
+    if (p->c.slopes) {
+        const dims slopes = {{p->c.slopes == 2 ? p->batch : 1, p->heads, p->group, 1, 1}};
+        make(p, SLOPES, slopes, in_order);
+        make(p, DSLOPES, slopes, in_order);
+        fill(p, SLOPES, 0.01, 0.3);
+        fill(p, DSLOPES, -1, 1);
+    }
     if (p->c.keep) {
         make(p, KEEP, mask_dims(p, p->c.keep), in_order);
         for (int64_t i = 0; i < p->operands[KEEP].count; i++)
@@ -306,8 +346,12 @@ static problem *make_problem(const attention_case *c, th_dtype dtype)
                  .position = c->bottom_right ? c->keys - c->queries : 0},
         .valid_lens = x[LENS].view,
         .valid_lens_64 = c->lens == 2,
+        .positions = x[POSITIONS].view,
+        .positions_64 = c->positions == 2,
         .keep = x[KEEP].view,
         .additive = x[ADDITIVE].view,
+        .alibi = x[SLOPES].view,
+        .soft_cap = c->soft_cap,
         .drops = c->dropout > 0,
         .dropout = th_dropout_mask_make((th_philox){{1, 2}, 3, 4}, c->dropout),
         .o_gradient = x[DO].view,
@@ -316,10 +360,12 @@ static problem *make_problem(const attention_case *c, th_dtype dtype)
         .k_gradient = x[DK].view,
         .v_gradient = x[DV].view,
         .additive_gradient = x[DADDITIVE].view,
+        .alibi_gradient = x[DSLOPES].view,
         .add_q = c->add,
         .add_k = c->add,
         .add_v = c->add,
         .add_additive = c->add,
+        .add_alibi = c->add,
     };
     if (c->with_lse)
         p->attention.log_sum_exp_gradient = x[DLSE].view;
@@ -360,11 +406,22 @@ static void run(problem *p, const th_machine *machine, int threads)
 
 /* -- the definition -- */
 
+/* Where query t stands. */
+static int64_t place_of(const problem *p, int64_t b, int64_t t)
+{
+    const operand *positions = &p->operands[POSITIONS];
+    if (!positions->view.data)
+        return t + p->attention.band.position;
+    const int64_t i = offset(positions, b, 0, 0, t, 0);
+    return p->attention.positions_64 ? ((const int64_t *)positions->view.data)[i]
+                                     : ((const int32_t *)positions->view.data)[i];
+}
+
 static bool is_visible(const problem *p, int64_t b, int64_t h, int64_t g, int64_t t, int64_t s)
 {
     const th_attention *a = &p->attention;
     const th_band *band = &a->band;
-    const int64_t at = t + band->position;
+    const int64_t at = place_of(p, b, t);
     if (band->causal && s > at)
         return false;
     if (band->window && ((band->left >= 0 && band->left < 1 << 20 && s < at - band->left) ||
@@ -404,9 +461,10 @@ static double *expected_at(const problem *p, expected *e, int which, int64_t b, 
 }
 
 static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int64_t g, int64_t t, double *weight,
-                       double *dz)
+                       double *dz, double *slope)
 {
     const th_attention *a = &p->attention;
+    const int64_t place = place_of(p, b, t);
     double most = -INFINITY, sum = 0, dot = 0;
     bool any = false;
     for (int64_t s = 0; s < p->keys; s++) {
@@ -415,7 +473,15 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
         double z = 0;
         for (int64_t d = 0; d < p->width; d++)
             z += get(p, Q, b, h, g, t, d) * get(p, K, b, h, g, s, d);
-        weight[s] = z * a->scale + (a->additive.data ? get(p, ADDITIVE, b, h, g, t, s) : 0);
+        z *= a->scale;
+        if (a->soft_cap > 0) {
+            const double x = tanh(z / a->soft_cap);
+            z = a->soft_cap * x;
+            slope[s] = 1 - x * x;
+        }
+        if (a->alibi.data)
+            z -= get(p, SLOPES, b, h, g, 0, 0) * fabs((double)(s - place));
+        weight[s] = z + (a->additive.data ? get(p, ADDITIVE, b, h, g, t, s) : 0);
         most = fmax(most, weight[s]);
         any = true;
     }
@@ -442,9 +508,12 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
         dz[s] = weight[s] * (dz[s] - dot + (p->c.with_lse ? get(p, DLSE, b, h, g, t, 0) : 0));
         if (a->additive.data)
             *expected_at(p, e, DADDITIVE, b, h, g, t, s) += dz[s];
+        if (a->alibi.data)
+            *expected_at(p, e, DSLOPES, b, h, g, 0, 0) -= dz[s] * fabs((double)(s - place));
+        const double dx = a->soft_cap > 0 && dz[s] != 0 ? dz[s] * slope[s] : dz[s];
         for (int64_t d = 0; d < p->width; d++) {
-            *expected_at(p, e, DQ, b, h, g, t, d) += dz[s] * a->scale * get(p, K, b, h, g, s, d);
-            *expected_at(p, e, DK, b, h, g, s, d) += dz[s] * a->scale * get(p, Q, b, h, g, t, d);
+            *expected_at(p, e, DQ, b, h, g, t, d) += dx * a->scale * get(p, K, b, h, g, s, d);
+            *expected_at(p, e, DK, b, h, g, s, d) += dx * a->scale * get(p, Q, b, h, g, t, d);
         }
     }
 }
@@ -460,7 +529,7 @@ static expected define(const problem *p)
             continue;
         e.value[which] = calloc((size_t)x->count + 1, sizeof(double));
         ck_assert_ptr_nonnull(e.value[which]);
-        for (int64_t j = 0; p->c.add && which >= DQ && which <= DADDITIVE && j < x->count; j++)
+        for (int64_t j = 0; p->c.add && which >= DQ && j < x->count; j++)
             e.value[which][j] =
                 p->dtype == TH_FLOAT64 ? ((const double *)x->view.data)[j] : (double)((const float *)x->view.data)[j];
     }
@@ -468,19 +537,21 @@ static expected define(const problem *p)
         e.value[DK] = e.value[DQ] + p->heads * p->width;
         e.value[DV] = e.value[DQ] + 2 * p->heads * p->width;
     }
-    double *weight = calloc((size_t)p->keys + 1, sizeof(double)), *dz = calloc((size_t)p->keys + 1, sizeof(double));
+    double *weight = calloc((size_t)p->keys + 1, 3 * sizeof(double));
+    double *dz = weight + p->keys, *slope = dz + p->keys;
+    ck_assert_ptr_nonnull(weight);
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < p->heads; h++)
             for (int64_t g = 0; g < p->group; g++)
                 for (int64_t t = 0; t < p->queries; t++)
-                    define_row(p, &e, b, h, g, t, weight, dz);
+                    define_row(p, &e, b, h, g, t, weight, dz, slope);
     free(weight);
-    free(dz);
     return e;
 }
 
-static const char *const names[OPERANDS] = {"q",        "k",  "v",    "o",  "lse", "lens", "keep",
-                                            "additive", "do", "dlse", "dq", "dk",  "dv",   "dadditive"};
+static const char *const names[OPERANDS] = {"q",         "k",    "v",        "o",         "lse",    "lens",
+                                            "positions", "keep", "additive", "slopes",    "do",     "dlse",
+                                            "dq",        "dk",   "dv",       "dadditive", "dslopes"};
 
 static void compare(const problem *p, const expected *e, const char *isa)
 {
@@ -579,7 +650,7 @@ END_TEST
 START_TEST(bits_depend_on_no_batch)
 {
     const attention_case *c = &cases[_i];
-    if (c->dropout > 0 || c->additive)
+    if (c->dropout > 0 || c->additive || c->slopes)
         return;
     th_machine list[ISAS];
     const int count = machines(list);
@@ -605,6 +676,8 @@ START_TEST(bits_depend_on_no_batch)
             if (a->valid_lens.data)
                 a->valid_lens.data =
                     (char *)a->valid_lens.data + b * a->valid_lens.leading[0] * (a->valid_lens_64 ? 8 : 4);
+            if (a->positions.data)
+                a->positions.data = (char *)a->positions.data + b * a->positions.leading[0] * (a->positions_64 ? 8 : 4);
             if (a->keep.data)
                 a->keep.data = (char *)a->keep.data + b * a->keep.leading[0];
             a->size[0] = 1;
@@ -667,6 +740,57 @@ static void assert_same_element(const problem *p, const problem *q, int which, i
                      (int)x->b, (int)x->h, (int)x->g, get(p, which, b, h, g, row, j), get(q, which, b, h, g, row, j));
     }
 }
+
+/* A query on its own, told where it stands, sees its keys as it does among all the others: what a cache of keys and
+ * values lives on. (What it draws from dropout is another row's.) */
+START_TEST(a_query_alone_has_the_same_bits)
+{
+    const attention_case *c = &cases[_i];
+    if (c->dropout > 0 || c->queries < 2)
+        return;
+    th_machine list[ISAS];
+    const int count = machines(list);
+    for (int m = 0; m < 2 * count; m++) {
+        const th_dtype dtype = m % 2 ? TH_FLOAT64 : TH_FLOAT32;
+        problem *all = make_problem(c, dtype), *each = make_problem(c, dtype);
+        run_forward(all, &list[m / 2], 1);
+        int64_t *places = calloc((size_t)c->batch + 1, sizeof *places);
+        ck_assert_ptr_nonnull(places);
+        for (int64_t t = 0; t < c->queries; t += 1 + t / 7) {
+            problem one = *each;
+            th_attention *a = &one.attention;
+            for (int64_t b = 0; b < c->batch; b++)
+                places[b] = place_of(all, b, t);
+            a->queries = 1;
+            a->positions = (th_attention_array){.data = places, .leading = {1}};
+            a->positions_64 = true;
+            struct {
+                th_attention_array *array;
+                int64_t size;
+            } rows[] = {{&a->q, element_size(dtype)},
+                        {&a->o, element_size(dtype)},
+                        {&a->log_sum_exp, element_size(dtype)},
+                        {&a->valid_lens, a->valid_lens_64 ? 8 : 4},
+                        {&a->keep, 1},
+                        {&a->additive, element_size(dtype)}};
+            for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+                if (rows[i].array->data)
+                    rows[i].array->data = (char *)rows[i].array->data + t * rows[i].array->row * rows[i].size;
+            run_forward(&one, &list[m / 2], 1);
+            for (int64_t b = 0; b < c->batch; b++)
+                for (int64_t h = 0; h < c->heads; h++)
+                    for (int64_t g = 0; g < c->group; g++) {
+                        const plant self = {.operand = Q, .b = b, .h = h, .g = g, .row = t};
+                        assert_same_element(all, each, O, b, h, g, t, c->value_width, &self);
+                        assert_same_element(all, each, LSE, b, h, g, t, 1, &self);
+                    }
+        }
+        free(places);
+        free_problem(all);
+        free_problem(each);
+    }
+}
+END_TEST
 
 static void compare_what_is_independent(const problem *p, const problem *q, const plant *x)
 {
@@ -860,17 +984,19 @@ START_TEST(each_gradient_alone)
                                      .causal = true,
                                      .bottom_right = true,
                                      .additive = PER_HEAD,
+                                     .slopes = 1,
+                                     .soft_cap = 3,
                                      .dropout = 0.2,
                                      .with_lse = true};
     for (int threads = 1; threads <= 3; threads += 2) {
         problem *all = make_problem(&c, TH_FLOAT32);
         run(all, &list[count - 1], threads);
-        for (int which = DQ; which <= DADDITIVE; which++) {
+        for (int which = DQ; which <= DSLOPES; which++) {
             problem *p = make_problem(&c, TH_FLOAT32);
             th_attention *a = &p->attention;
-            th_attention_array *const arrays[] = {&a->q_gradient, &a->k_gradient, &a->v_gradient,
-                                                  &a->additive_gradient};
-            for (int i = DQ; i <= DADDITIVE; i++)
+            th_attention_array *const arrays[] = {&a->q_gradient, &a->k_gradient, &a->v_gradient, &a->additive_gradient,
+                                                  &a->alibi_gradient};
+            for (int i = DQ; i <= DSLOPES; i++)
                 if (i != which)
                     arrays[i - DQ]->data = NULL;
             run(p, &list[count - 1], threads);
@@ -927,6 +1053,7 @@ int main(void)
 {
     TCase *tests = new_suite("attention kernels", NULL, NULL);
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
+    tcase_add_loop_test(tests, a_query_alone_has_the_same_bits, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_instruction_set, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_batch, 0, CASES);
     tcase_add_loop_test(tests, hidden_numbers_change_no_bit, 0, CASES);

@@ -45,8 +45,9 @@ typedef struct th_score_options {
                              twice as many heads, as in their program and in BLOOM */
     bool qk_norm; /* th_rms_norm over each head of queries and keys before they are turned (as Qwen 3 and Gemma 3 have
                      it): parameters q_norm.weight and k_norm.weight (D), ones */
-    double soft_cap; /* th_attention_options.soft_cap; 0: none */
-    int64_t window;  /* a query sees so many keys, itself the last; 0: all. Only with a causal mask */
+    double qk_norm_eps; /* 0: 1e-5 */
+    double soft_cap;    /* th_attention_options.soft_cap; 0: none */
+    int64_t window;     /* a query sees so many keys, itself the last; 0: all. Only with a causal mask */
 } th_score_options;
 
 /* Multi-head attention (Vaswani et al. 2017): concat_h(softmax(q_h k_h^T scale + mask) v_h) W_o^T + b_o with q = query
@@ -58,6 +59,7 @@ typedef struct th_score_options {
  *                                     Otherwise q_proj_weight (key_width, query_input), k_proj_weight (key_width Hkv /
  *                                     H, key_input), v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                      b_q, b_k, b_v one after another, in both cases
+ *   q_norm.weight, k_norm.weight (D)  with scores.qk_norm
  *   out_proj.weight (output_width, value_width), out_proj.bias (output_width)
  *
  * Weights of the projections in: Xavier uniform (the packed one as one matrix); of the projection out: as th_dense_new;

@@ -1,5 +1,5 @@
-/* A call of attention as the kernels want it (attention.h). Leading dimensions are walked by strides, grouped heads are a
- * dimension of their own. */
+/* A call of attention as the kernels want it (attention.h). Leading dimensions are walked by strides, grouped heads are
+ * a dimension of their own. */
 #include <math.h>
 #include <string.h>
 

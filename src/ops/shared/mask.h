@@ -1,8 +1,8 @@
 /* What a th_mask means: its rules as plain data, their checks, and the answer for one row of scores.
  *
  * The operations with a mask (masked_softmax, attention) keep its rules in th_mask_rules, part of their attributes, and
- * its tensors as four optional inputs in a row: valid_lens, keep, additive, positions. Nothing here computes a softmax. Letters:
- * N the dimensions before the last two, the first of which is the batch B; T queries, S keys. */
+ * its tensors as four optional inputs in a row: valid_lens, keep, additive, positions. Nothing here computes a softmax.
+ * Letters: N the dimensions before the last two, the first of which is the batch B; T queries, S keys. */
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
 
