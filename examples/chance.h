@@ -1,0 +1,20 @@
+/* Chance for the examples that make their own data: numbers that a seed determines. Nothing here is about Tapehead. */
+#ifndef EXAMPLES_CHANCE_H
+#define EXAMPLES_CHANCE_H
+
+#include <stdint.h>
+
+typedef struct {
+    uint64_t state; /* any seed */
+} chance;
+
+/* A whole number from 0 to n - 1: splitmix64 (Steele, Lea & Flood 2014). */
+static inline int pick(chance *c, int n)
+{
+    uint64_t z = c->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (int)((z ^ z >> 31) % (uint64_t)n);
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* Dates as people write them, translated to ISO 8601 character by character with an encoder-decoder Transformer
+ * (Vaswani et al. 2017):
+ *
+ *     reads   Thursday, May 3rd 2001
+ *     writes  2001-05-03
+ *
+ * The encoder reads the whole source at once. The decoder writes one character after another, and each time looks back
+ * at what it has written (causal self-attention) and over at what the encoder made of the source (cross attention: that
+ * is the picture). Dates come from translate_dates/dates.c. Every tenth day is held out: training shows it in no form
+ * at all, and only such days are measured.
+ *
+ * B pairs in a batch, S characters of a source, T of a target, H heads. A token is an ASCII code, of which there are
+ * 128; ASCII itself has codes for the start and the end of a text, and 0 fills up what is shorter. */
+#include <signal.h>
+#include <string.h>
+#include <tapehead/tapehead.h>
+#include <time.h>
+
+#include "options.h"
+#include "translate_dates/dates.h"
+
+enum { START_OF_TEXT = 2, END_OF_TEXT = 3, VOCABULARY = 128, S = DATE_SIZE - 1, T = ISO_SIZE /* ten and the end */ };
+enum { TESTS = 10, TEST_BATCH = 200 };
+static int64_t seed = 1, steps = 2000, batch = 64, width = 64, heads = 2, threads = 0;
+static int64_t encoder_layers = 2, decoder_layers = 1;
+static double lr = 3e-3;
+static const char *sample = "Thursday, May 3rd 2001", *picture = "translate_dates.svg";
+static bool quiet;
+static volatile sig_atomic_t interrupted;
+
+/* -- the data -- */
+
+typedef struct {
+    th_tensor *source;  /* (B, S) */
+    th_tensor *lens;    /* (B), how many characters of each source count */
+    th_tensor *target;  /* (B, 1 + T): start, ten characters, end */
+    th_tensor *written; /* (B, T): what the model made of the sources; NULL until it has */
+} pairs;
+
+static pairs pairs_new(th_context *ctx, int64_t count)
+{
+    return (pairs){.source = th_zeros(ctx, TH_INT32, TH_SHAPE(count, S)),
+                   .lens = th_zeros(ctx, TH_INT32, TH_SHAPE(count)),
+                   .target = th_zeros(ctx, TH_INT32, TH_SHAPE(count, 1 + T))};
+}
+
+static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
+{
+    int32_t *source = th_data(p->source), *lens = th_data(p->lens), *target = th_data(p->target);
+    if (!source || !lens || !target)
+        return; /* the error waits in the context */
+    char row[1 + T + 1] = {0};
+    snprintf(row, sizeof row, "%c%s%c", START_OF_TEXT, iso, END_OF_TEXT);
+    lens[b] = (int32_t)strlen(text);
+    for (int64_t s = 0; s < S; s++)
+        source[b * S + s] = s < lens[b] ? text[s] : 0;
+    for (int64_t t = 0; t < 1 + T; t++)
+        target[b * (1 + T) + t] = row[t];
+}
+
+/* Other dates into all rows. */
+static void draw_pairs(pairs *p, chance *c, bool held_out)
+{
+    char text[DATE_SIZE], iso[ISO_SIZE];
+    for (int64_t b = 0; b < th_size(p->lens, 0); b++) {
+        draw_date(c, held_out, text, iso);
+        set_pair(p, b, text, iso);
+    }
+}
+
+/* Tokens of row b, up to the end, as text. */
+static const char *spell(th_tensor *tokens, int64_t b, char text[DATE_SIZE])
+{
+    const int32_t *token = th_data_const(tokens);
+    const int64_t columns = th_size(tokens, 1);
+    int64_t i = 0;
+    for (; token && i < columns && i < DATE_SIZE - 1 && token[b * columns + i] > END_OF_TEXT; i++)
+        text[i] = (char)token[b * columns + i];
+    text[i] = 0;
+    return text;
+}
+
+/* -- the model at work -- */
+
+/* Writes the most probable character, each time given those before, until that is the end. */
+static void translate(th_module *model, pairs *p)
+{
+    th_generated result = {0};
+    const th_generate_options options = {.source = p->source,
+                                         .source_lens = p->lens,
+                                         .start = START_OF_TEXT,
+                                         .end_tokens = (const int64_t[]){END_OF_TEXT},
+                                         .n_end_tokens = 1,
+                                         .most_tokens = T};
+    th_tensor_free(p->written);
+    p->written = th_generate(model, &options, &result) == TH_OK ? result.tokens : NULL;
+    th_tensor_free(result.lens);
+}
+
+/* The share of targets that are written exactly, end included. */
+static double exact(const pairs *p)
+{
+    th_tensor *wrong = th_not_equal(p->written, th_slice(p->target, 1, 1, 1 + T, 1)); /* (B, T) */
+    return 1 - th_item(th_mean(th_max(th_cast(wrong, TH_FLOAT32), TH_AXES(1), NULL), TH_ALL_AXES, NULL));
+}
+
+/* Where in the source the last decoder block looked for each character that was written, in each of its heads. */
+static th_status draw_picture(th_module *model, const pairs *p)
+{
+    char reads[DATE_SIZE], writes[DATE_SIZE];
+    th_tensor **weights = calloc((size_t)decoder_layers, sizeof *weights); /* of every block, (1, H, T, S) */
+    if (weights == NULL)
+        give_up("translate_dates", "out of memory");
+    th_tensor *start = th_slice(p->target, 1, 0, 1, 1), *before = th_slice(p->written, 1, 0, T - 1, 1);
+    th_no_grad_begin(model->ctx);
+    th_transformer_decode(model, th_concat((th_tensor *const[]){start, before}, 2, 1),
+                          th_transformer_encode(model, p->source, p->lens),
+                          &(th_transformer_decode_options){.memory_lens = p->lens, .memory_weights = weights});
+    th_no_grad_end(model->ctx);
+    spell(p->source, 0, reads), spell(p->written, 0, writes);
+    th_tensor *map = th_select(weights[decoder_layers - 1], 0, 0); /* (H, T, S), without what nobody reads or writes: */
+    map = th_slice(th_slice(map, 1, 0, (int64_t)strlen(writes), 1), 2, 0, (int64_t)strlen(reads), 1);
+    free(weights);
+    return th_picture_heatmaps(map, picture,
+                               &(th_heatmap_options){"Where each character was looked up", "writes", "reads",
+                                                     .row_letters = writes, .column_letters = reads, .high = 1});
+}
+
+/* -- the program -- */
+
+static const program_option options[] = {
+    {"seed", "of all random numbers", .whole = &seed, .low = 0, .high = 1e15},
+    {"steps", "of training", .whole = &steps, .low = 1, .high = 1e7},
+    {"batch", "dates in a step", .whole = &batch, .low = 1, .high = 4096},
+    {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
+    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
+    {"encoder-layers", "blocks that read", .whole = &encoder_layers, .low = 1, .high = 32},
+    {"decoder-layers", "blocks that write", .whole = &decoder_layers, .low = 1, .high = 32},
+    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"date", "to translate and to draw", .text = &sample},
+    {"picture", "SVG file for the cross attention", .text = &picture},
+    {"quiet", "one line of output only", .flag = &quiet},
+    {0},
+};
+
+static void interrupt(int signal_number)
+{
+    interrupted = signal_number;
+    signal(SIGINT, SIG_DFL); /* whoever asks twice does not wait for the measuring */
+}
+
+static bool is_ascii(const char *text)
+{
+    while (*text > 0)
+        text++;
+    return *text == 0;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    return timespec_get(&now, TIME_UTC) ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv, "translate_dates", "translate_dates: an encoder-decoder learns to read dates", options);
+    if (width % heads)
+        refuse("translate_dates", "the heads must divide the width", "");
+    if (sample[0] == 0 || strlen(sample) > S || !is_ascii(sample))
+        refuse("translate_dates", "this is no date of 1 to 39 ASCII characters: ", sample);
+    signal(SIGINT, interrupt);
+    const double begin = seconds();
+    th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
+    const th_transformer_options size = {.source_vocabulary = VOCABULARY,
+                                         .target_vocabulary = VOCABULARY,
+                                         .length = S,
+                                         .width = width,
+                                         .heads = heads,
+                                         .encoder_layers = encoder_layers,
+                                         .decoder_layers = decoder_layers,
+                                         .positions = TH_POSITIONS_SINUSOIDAL,
+                                         .shared_embeddings = true, /* a 3 is a 3 on either side */
+                                         .block = {.post_norm = true, .activation = TH_RELU}};
+    th_module *model = th_transformer_new(ctx, &size);
+    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
+    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "dates"};
+    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
+    chance training = {(uint64_t)seed}, testing = {~(uint64_t)seed};
+    pairs train = pairs_new(ctx, batch), fresh = pairs_new(ctx, TEST_BATCH), one = pairs_new(ctx, 1);
+    set_pair(&one, 0, sample, "");
+    char from[DATE_SIZE], to[DATE_SIZE];
+    double loss = NAN, right = 0;
+    int64_t step = 0;
+
+    for (int64_t next = 0; step < steps && !interrupted; step++) {
+        if (step == next && !quiet) { /* 0, 100, 200, 400, 800, ... */
+            translate(model, &one);
+            th_progress_note(bar, "step %5d   %s   ->   %s", (int)step, sample, spell(one.written, 0, to));
+            next = step == 0 ? 100 : 2 * step;
+        }
+        draw_pairs(&train, &training, false);
+        th_tensor *in = th_slice(train.target, 1, 0, T, 1), *out = th_slice(train.target, 1, 1, 1 + T, 1);
+        th_tensor *cross_entropy = th_transformer_loss(model, train.source, train.lens, in, out, NULL);
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 100, steps, 0}));
+        if (th_backward(cross_entropy) || th_optimizer_step(adam))
+            break;
+        loss = th_item(cross_entropy);
+        th_progress_update(bar, step, loss);
+        th_tape_clear(ctx);
+    }
+    th_progress_end(bar);
+
+    for (int part = 0; part < TESTS; part++) {
+        draw_pairs(&fresh, &testing, true);
+        translate(model, &fresh);
+        right += exact(&fresh) / TESTS;
+        for (int64_t b = 0; part == 0 && b < 8 && !quiet; b++)
+            printf("%-40s %s\n", spell(fresh.source, b, from), spell(fresh.written, b, to));
+        th_tape_clear(ctx);
+    }
+    translate(model, &one);
+    if (draw_picture(model, &one))
+        give_up("translate_dates", th_error_message(ctx));
+    if (!quiet)
+        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds; see %s\n", TESTS * TEST_BATCH, 100 * right,
+               seconds() - begin, picture);
+    printf("translate_dates: seed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n", (long)seed, (long)step,
+           right, loss, (unsigned)th_module_crc32c(model));
+    th_context_free(ctx);
+    if (fflush(stdout) || ferror(stdout))
+        give_up("translate_dates", "standard output could not be written");
+    return interrupted ? 130 : EXIT_SUCCESS;
+}

@@ -1,0 +1,114 @@
+/* Days as people write them. No two days look alike, by four rules: between dots the day comes first; between slashes
+ * the month does, unless a year of four digits leads; eight digits are year, month, day; and a year of two digits is
+ * one from 1969 to 2068. */
+#include "dates.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* %d day, %D the same in two digits, %o 3rd; %m and %M month, %b its name; %Y year, %y its last two digits; %a weekday.
+ * Besides, chance decides whether names are cut to three letters, whether a full stop follows those, and whether all is
+ * in usual, small or capital letters. */
+static const char *const forms[] = {
+    "%d %b %Y",           /* 3 May 2001 */
+    "%b %d, %Y",          /* May 3, 2001 */
+    "%b %d, %y",          /* May 3, 01 */
+    "%b %o, %Y",          /* May 3rd, 2001 */
+    "%d %b '%y",          /* 3 May '01 */
+    "%o of %b %Y",        /* 3rd of May 2001 */
+    "the %o of %b, %Y",   /* the 3rd of May, 2001 */
+    "%a %d %b %Y",        /* Thu 3 May 2001 */
+    "%a, %b %o %Y",       /* Thursday, May 3rd 2001 */
+    "%a the %o of %b %Y", /* Thursday the 3rd of May 2001 */
+    "%Y %b %d",           /* 2001 May 3 */
+    "%D-%b-%y",           /* 03-May-01 */
+    "%D%b%Y",             /* 03MAY2001 */
+    "%d.%m.%Y",           /* 3.5.2001 */
+    "%D.%M.%y",           /* 03.05.01 */
+    "%m/%d/%Y",           /* 5/3/2001 */
+    "%M/%D/%y",           /* 05/03/01 */
+    "%Y/%m/%d",           /* 2001/5/3 */
+    "%Y%M%D",             /* 20010503 */
+};
+enum { FORMS = sizeof forms / sizeof *forms, FIRST_YEAR = 1969, DAYS = 100 * 365 + 25 };
+
+typedef struct {
+    int year, month, day, weekday; /* month and day from 1, weekday from 0 on, a Sunday */
+} date;
+
+static date date_of(int number) /* of days since 1 January 1969, a Wednesday */
+{
+    date d = {.year = FIRST_YEAR, .month = 1, .weekday = (number + 3) % 7};
+    for (;;) {
+        const bool short_month = d.month == 4 || d.month == 6 || d.month == 9 || d.month == 11;
+        const int days = d.month == 2 ? 28 + (d.year % 4 == 0) : 31 - short_month; /* 2000 was a leap year, too */
+        if (number < days)
+            break;
+        number -= days;
+        d.year += d.month == 12;
+        d.month = d.month % 12 + 1;
+    }
+    d.day = number + 1;
+    return d;
+}
+
+static const char *ordinal_ending(int n)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    return endings[n / 10 != 1 && n % 10 < 4 ? n % 10 : 0];
+}
+
+/* What chance decides besides the day and the form. */
+typedef struct {
+    bool cut, full_stop;
+    int letters; /* 0 as they are, 1 small, 2 capital */
+} manner;
+
+/* The part of a date that a letter of a form stands for; returns its length. */
+static int write_part(char *text, size_t room, date d, char letter, manner m)
+{
+    static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
+                                         "July",    "August",   "September", "October", "November", "December"};
+    static const char *const days[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
+    switch (letter) {
+    case 'd':
+        return snprintf(text, room, "%d", d.day);
+    case 'D':
+        return snprintf(text, room, "%02d", d.day);
+    case 'o':
+        return snprintf(text, room, "%d%s", d.day, ordinal_ending(d.day));
+    case 'm':
+        return snprintf(text, room, "%d", d.month);
+    case 'M':
+        return snprintf(text, room, "%02d", d.month);
+    case 'Y':
+        return snprintf(text, room, "%d", d.year);
+    case 'y':
+        return snprintf(text, room, "%02d", d.year % 100);
+    default: {
+        const char *name = letter == 'b' ? months[d.month - 1] : days[d.weekday];
+        const bool cut = m.cut && strlen(name) > 3; /* May stays May */
+        return snprintf(text, room, "%.*s%s", cut ? 3 : 9, name, cut && m.full_stop ? "." : "");
+    }
+    }
+}
+
+void draw_date(chance *c, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE])
+{
+    int number;
+    do
+        number = pick(c, DAYS);
+    while ((number % 10 == 0) != held_out);
+    const date d = date_of(number);
+    snprintf(iso, ISO_SIZE, "%04d-%02d-%02d", d.year % 10000, d.month % 100, d.day % 100);
+
+    const manner m = {.cut = pick(c, 2), .full_stop = pick(c, 2), .letters = pick(c, 3)};
+    int length = 0;
+    for (const char *f = forms[pick(c, FORMS)]; *f; f++) {
+        const size_t room = (size_t)(DATE_SIZE - length);
+        length += *f == '%' ? write_part(text + length, room, d, *++f, m) : snprintf(text + length, room, "%c", *f);
+    }
+    for (char *at = text; *at; at++)
+        *at = (char)(m.letters == 1 ? tolower(*at) : m.letters == 2 ? toupper(*at) : *at);
+}
