@@ -3,10 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tapehead/check.h"
-#include "tapehead/tapehead.h"
-
-#include "context.h"
+#include "models.h"
 
 enum { B = 2, T = 6, V = 13, E = 12, H = 4, KV = 2, D = E / H, MLP = 10, LAYERS = 2 };
 
@@ -218,11 +215,8 @@ static uint32_t trained(const th_language_model_options *options, bool fusion)
     th_module *model = th_language_model_new(ctx, options);
     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 1e-2});
     th_tensor *input = tokens(5), *target = tokens(7);
-    for (int step = 0; step < 4; step++) {
-        if (th_backward(th_language_model_loss(model, input, target, NULL)) || th_optimizer_step(adam))
-            ck_abort_msg("%s", th_error_message(ctx));
-        th_tape_clear(ctx);
-    }
+    for (int step = 0; step < 4; step++)
+        (void)step_down(th_language_model_loss(model, input, target, NULL), adam);
     const uint32_t crc = th_module_crc32c(model);
     th_context_free(ctx);
     ctx = outer;
