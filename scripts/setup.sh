@@ -1,16 +1,17 @@
 #!/bin/sh
-# setup.sh [demo|test|bench]: installs what is missing.
-#   demo   to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson; OpenBLAS
-#   test   (the default) to run all tests: more compilers, tools and the libraries that tests compare with
-#   bench  to run the benchmark: the demo's, and what the programs need that it compares with
+# setup.sh [demo|test|bench|interop]: installs what is missing.
+#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson; OpenBLAS
+#   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
+#   bench    to run the benchmark: the demo's, and what the programs need that it compares with
+#   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
 
 tier=${1:-test}
 case $tier in
-demo | test | bench) ;;
+demo | test | bench | interop) ;;
 *)
-    echo "usage: setup.sh [demo|test|bench]" >&2
+    echo "usage: setup.sh [demo|test|bench|interop]" >&2
     exit 2
     ;;
 esac
@@ -110,10 +111,12 @@ missing() {
     need cmake has_cmake
     need libjansson-dev has_jansson
     need libopenblas0-pthread has_openblas
-    if [ "$tier" = bench ]; then
-        need g++ has_cpp
+    if [ "$tier" = bench ] || [ "$tier" = interop ]; then
         need python3 has_python
         need python3-venv has_venv
+    fi
+    if [ "$tier" = bench ]; then
+        need g++ has_cpp
         need python3-dev has_python_header
     fi
     if [ "$tier" = test ]; then

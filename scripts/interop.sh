@@ -1,0 +1,59 @@
+#!/bin/sh
+# interop.sh [--fixtures] [NAME...]: holds Tapehead to PyTorch, transformers, safetensors, tokenizers and TensorBoard.
+# Runs every comparison scripts/interop/NAME.py, or those named, and prints what they measured; fails if one fails. Each
+# also checks that its files in tests/fixtures are what it would make today; --fixtures makes them anew instead.
+# The Python packages (scripts/interop/requirements.txt) are installed once, into ${XDG_CACHE_HOME:-~/.cache}/tapehead/interop.
+set -eu
+
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
+here=$root/scripts/interop
+build=${TAPEHEAD_INTEROP_BUILD:-$root/build/interop}
+environment=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/interop
+fixtures=
+
+case ${1:-} in
+--fixtures)
+    fixtures=--fixtures
+    shift
+    ;;
+-*)
+    sed -n '2,5s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+if [ $# -eq 0 ]; then
+    for program in "$here"/*.py; do
+        name=$(basename "$program" .py)
+        [ "$name" = common ] || set -- "$@" "$name"
+    done
+fi
+for name; do
+    [ -e "$here/$name.py" ] && [ "$name" != common ] || {
+        echo "interop.sh: there is no comparison called $name" >&2
+        exit 2
+    }
+done
+
+# -- what is needed: the environment is made anew when its packages are not those asked for --
+
+"$root/scripts/setup.sh" interop
+if ! cmp -s "$here/requirements.txt" "$environment/complete"; then
+    echo "Installing PyTorch and the other packages into $environment" >&2
+    python3 -m venv --clear "$environment"
+    "$environment/bin/pip" install --quiet -r "$here/requirements.txt"
+    cp "$here/requirements.txt" "$environment/complete"
+fi
+echo "Building into $build" >&2
+cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_INTEROP=ON -DTAPEHEAD_TESTS=OFF >/dev/null
+cmake --build "$build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/dev/null
+
+# -- the comparisons --
+
+failed=
+for name; do
+    PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" "$here/$name.py" --build "$build" $fixtures || failed="$failed $name"
+done
+if [ -n "$failed" ]; then
+    echo "interop.sh: FAILED:$failed" >&2
+    exit 1
+fi
