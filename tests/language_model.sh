@@ -26,7 +26,7 @@ small="--layers 2 --heads 2 --width 16 --length 16 --batch 4 --warmup 5 --steps 
     --sample-tokens 20 --log-every 5"
 # shellcheck disable=SC2086 # options are words
 train() {
-    "$program" train "$@" $small
+    "$program" train $small "$@"
 }
 
 # -- train: what is in the folder --
@@ -67,7 +67,7 @@ expect 0 'loss=' train text llama --llama --kv-heads 1 --tokenizer bpe --vocabul
 expect 0 '' "$program" export llama llama_model
 expect 0 'loss=' train text llama_tuned --from llama_model
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
-expect 0 'steps=20 ' train text patient --patience 1 --lr 1e-9 --min-lr 1e-9 --eval-batches 0
+expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
 
 # -- what is refused --
 expect 2 'there is a run already' train text run
