@@ -95,6 +95,12 @@ static json_t *tokenizer_json(const th_tokenizer *t)
                      (int)t->ignore_merges, "vocab", vocabulary_json(t), "merges", merges_json(t));
 }
 
+/* So that transformers opens tokenizer.json as it is, whatever model lies beside it, and leaves decoded text alone. */
+static json_t *transformers_json(void)
+{
+    return json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+}
+
 /* -- files -- */
 
 static bool write_json(FILE *file, const json_t *value, size_t flags)
@@ -156,7 +162,8 @@ th_status(th_tokenizer_save)(const th_tokenizer *tokenizer, const char *folder)
         return t ? t->ctx->error : TH_ERROR_ARGUMENT;
     if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a folder must be given, whose path is not too long");
-    if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)))
+    if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)) ||
+        save_json(t, folder, "tokenizer_config.json", transformers_json(), JSON_INDENT(2)))
         return t->ctx->error;
     if (!fits_in_two_files(t))
         return TH_OK;

@@ -231,6 +231,13 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
                 TH_MAX_TOKENS, TH_MAX_ADDED_TOKENS);
         return -1;
     }
+    const th_token_entry *e = (size_t)id < t->vocabulary.size ? &t->vocabulary.entry[id] : NULL;
+    if (e && e->made && (e->bytes != bytes || memcmp(t->vocabulary.pool + e->offset, content, bytes) != 0)) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
+                "'%.100s' cannot be a special token: so files write token %ld, which stands for other bytes", content,
+                (long)id);
+        return -1;
+    }
     const th_added_token token = {.content = content, .bytes = bytes, .id = id, .special = true};
     if (!th_tokenizer_add_added(t, token)) {
         th_fail_memory(t->ctx, operation, bytes);
