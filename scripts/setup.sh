@@ -92,6 +92,9 @@ has_clang_format() {
 has_valgrind() {
     valgrind --version
 }
+has_doxygen() {
+    doxygen --version
+}
 
 # Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
 missing() {
@@ -134,6 +137,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer
         need clang-format has_clang_format
         need valgrind has_valgrind
+        need doxygen has_doxygen
     fi
 }
 

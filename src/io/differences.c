@@ -13,13 +13,13 @@ void th_report_print(const char *line, void *file)
 
 void th_differ(th_differences *d, th_difference kind, const char *format, ...)
 {
-    char line[sizeof d->first] = "";
+    char line[sizeof d->told] = "";
     va_list arguments;
     va_start(arguments, format);
     th_append_arguments(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (d->first[0] == 0)
-        memcpy(d->first, line, sizeof line);
+    if (d->told[0] == 0 || strlen(d->told) + strlen("; ") + strlen(line) < sizeof d->told)
+        th_append(d->told, sizeof d->told, "%s%s", d->told[0] ? "; " : "", line);
     d->found[kind]++;
     if (d->report)
         d->report(line, d->user);
@@ -35,5 +35,5 @@ th_status th_differences_end(const th_differences *d)
             th_append(all, sizeof all, "%s%lld %s", all[0] ? ", " : "", (long long)d->found[i], words[i]);
     if (all[0] == 0)
         return TH_OK;
-    return th_fail(d->ctx, TH_ERROR_FILE, d->operation, "%.300s does not fit: %s (in all: %s)", d->path, d->first, all);
+    return th_fail(d->ctx, TH_ERROR_FILE, d->operation, "%.300s does not fit: %s (in all: %s)", d->path, d->told, all);
 }

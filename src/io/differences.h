@@ -21,11 +21,12 @@ typedef struct th_differences {
     th_report_function *report;
     void *user;
     int64_t found[TH_DIFFERENCES];
-    char first[448];
+    char told[448]; /* those that have room, the first ones */
 } th_differences;
 
 void th_differ(th_differences *d, th_difference kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* TH_OK when there are none. Otherwise TH_ERROR_FILE with the first of them and the numbers of all. */
+/* TH_OK when there are none. Otherwise TH_ERROR_FILE with those that the sentence has room for and the numbers of
+ * all. */
 th_status th_differences_end(const th_differences *d);
 
 #endif
