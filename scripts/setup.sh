@@ -1,8 +1,8 @@
 #!/bin/sh
 # setup.sh [demo|test|bench|interop]: installs what is missing.
-#   demo   to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson; OpenBLAS
-#   test   (the default) to run all tests: more compilers, tools and the libraries that tests compare with
-#   bench  to run the benchmark: the demo's, and what the programs need that it compares with
+#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson; OpenBLAS
+#   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
+#   bench    to run the benchmark: the demo's, and what the programs need that it compares with
 #   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
@@ -86,6 +86,9 @@ has_clang_format() {
 has_valgrind() {
     valgrind --version
 }
+has_doxygen() {
+    doxygen --version
+}
 
 # Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
 missing() {
@@ -127,6 +130,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer
         need clang-format has_clang_format
         need valgrind has_valgrind
+        need doxygen has_doxygen
     fi
 }
 
