@@ -76,9 +76,10 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * Files of more than 64 MiB are refused. A transformers folder's other files (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
-/* Writes tokenizer.json, and, for byte-level BPE with GPT-2's pattern, vocab.json and merges.txt, into a folder that is
- * there. The reference gives the same tokens with them, and transformers' PreTrainedTokenizerFast opens the first.
- * (A character that has no token it leaves out without a word.) Each file appears only when it is complete. */
+/* Writes tokenizer.json, and a tokenizer_config.json with which transformers' AutoTokenizer opens it as it is; for
+ * byte-level BPE with GPT-2's pattern also vocab.json and merges.txt (which do not say what tokens are special). The
+ * folder must be there. The reference gives the same tokens with these files, but for a character that has no token:
+ * it leaves that out without a word. Each file appears only when it is complete. */
 TH_API th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder) TH_MUST_CHECK;
 
 /* NULL is fine. Using one that was freed is TH_ERROR_STATE, as for a module (th_module_free). */

@@ -41,12 +41,11 @@ static bool check_decoder(const th_json_source *source, const json_t *value, boo
         return true;
     const json_t *parts = json_object_get(value, "decoders"), *each;
     if (strcmp(type, "Sequence") != 0 || within || !json_is_array(parts))
-        return refuse(source, "its decoder is not supported; ByteLevel (with such a pre_tokenizer), Fuse and a Sequence "
-                              "of them are");
+        return refuse(source,
+                      "its decoder is not supported; ByteLevel (with such a pre_tokenizer), Fuse and a Sequence "
+                      "of them are");
     size_t i;
-    json_array_foreach(parts, i, each)
-        if (!check_decoder(source, each, byte_level, true))
-            return false;
+    json_array_foreach(parts, i, each) if (!check_decoder(source, each, byte_level, true)) return false;
     return true;
 }
 
@@ -72,8 +71,8 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
     char quoted[TH_QUOTED];
     th_quote(content, quoted);
     if (single_word) {
-        th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: the added token '%s' is a single_word, which is not supported",
-                source->name, quoted);
+        th_fail(t->ctx, TH_ERROR_FILE, operation,
+                "%.300s: the added token '%s' is a single_word, which is not supported", source->name, quoted);
         return false;
     }
     if (token.bytes == 0) /* the reference passes over it */
@@ -101,9 +100,7 @@ static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, con
         return true;
     if (!json_is_array(list) || json_array_size(list) > TH_MAX_ADDED_TOKENS)
         return refuse(source, "its added_tokens are no list, or too many");
-    json_array_foreach(list, i, each)
-        if (!read_added_token(t, source, each, vocab))
-            return false;
+    json_array_foreach(list, i, each) if (!read_added_token(t, source, each, vocab)) return false;
     return true;
 }
 
@@ -190,9 +187,10 @@ th_tokenizer *(th_tokenizer_load)(th_context *ctx, const char *path)
     if (is_there(json))
         return load_json(ctx, json);
     if (!is_there(vocab) || !is_there(merges))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it holds no tokenizer.json, nor vocab.json and merges.txt", path);
-    else if (is_there(added))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: without a tokenizer.json its added_tokens.json is not supported",
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it holds no tokenizer.json, nor vocab.json and merges.txt",
                 path);
+    else if (is_there(added))
+        th_fail(ctx, TH_ERROR_FILE, operation,
+                "%.300s: without a tokenizer.json its added_tokens.json is not supported", path);
     return th_failed(ctx) ? NULL : load_pair(ctx, vocab, merges);
 }

@@ -27,7 +27,8 @@ bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const jso
     const char *key;
     json_t *value;
     char quoted[TH_QUOTED];
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
         const json_int_t id = json_integer_value(value);
         if (!good)
             break;
@@ -67,8 +68,8 @@ static bool add_merge(th_tokenizer *t, const th_json_source *source, const json_
     memcpy(joined + first, right, second + 1);
     th_merge merge;
     char quoted[2][TH_QUOTED];
-    const bool known = id_of(vocab, left, &merge.left) && id_of(vocab, right, &merge.right) &&
-                       id_of(vocab, joined, &merge.result);
+    const bool known =
+        id_of(vocab, left, &merge.left) && id_of(vocab, right, &merge.right) && id_of(vocab, joined, &merge.result);
     free(joined);
     if (!known) {
         th_fail(source->ctx, TH_ERROR_FILE, source->operation,
@@ -106,7 +107,8 @@ static bool read_merge(th_tokenizer *t, const th_json_source *source, const json
         free(line);
         return added;
     }
-    const char *left = json_string_value(json_array_get(value, 0)), *right = json_string_value(json_array_get(value, 1));
+    const char *left = json_string_value(json_array_get(value, 0)),
+               *right = json_string_value(json_array_get(value, 1));
     if (left == NULL || right == NULL || json_array_size(value) != 2)
         return refuse(source, "a merge is neither \"left right\" nor [\"left\", \"right\"]");
     return add_merge(t, source, vocab, left, right);
@@ -118,7 +120,8 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
     const json_t *each;
     if (!json_is_array(merges))
         return refuse(source, "its merges are no list");
-    json_array_foreach(merges, i, each) {
+    json_array_foreach(merges, i, each)
+    {
         if (json_typeof(each) != json_typeof(json_array_get(merges, 0)))
             return refuse(source, "its merges are partly \"left right\", partly [\"left\", \"right\"]");
         if (!read_merge(t, source, vocab, each))

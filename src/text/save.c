@@ -54,8 +54,8 @@ static json_t *merges_json(const th_tokenizer *t)
     for (size_t i = 0; made && i < t->merges.count; i++) {
         const th_merge *m = &t->merges.merge[i];
         if (th_merges_counts(&t->merges, i))
-            made = json_array_append_new(merges, json_pack("[o, o]", written_json(t, m->left),
-                                                           written_json(t, m->right))) == 0;
+            made = json_array_append_new(merges,
+                                         json_pack("[o, o]", written_json(t, m->left), written_json(t, m->right))) == 0;
     }
     if (!made)
         json_decref(merges);
@@ -95,11 +95,17 @@ static json_t *tokenizer_json(const th_tokenizer *t)
                      (int)t->ignore_merges, "vocab", vocabulary_json(t), "merges", merges_json(t));
 }
 
+/* So that transformers opens tokenizer.json as it is, whatever model lies beside it, and leaves decoded text alone. */
+static json_t *transformers_json(void)
+{
+    return json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+}
+
 /* -- files -- */
 
 static bool write_json(FILE *file, const json_t *value, size_t flags)
 {
-    return json_dumpf(value, file, flags) == 0 && fputc('\n', file) != EOF;
+    return json_dumpf(value, file, flags) == 0;
 }
 
 static bool write_merges(const th_tokenizer *t, FILE *file)
@@ -156,7 +162,8 @@ th_status(th_tokenizer_save)(const th_tokenizer *tokenizer, const char *folder)
         return t ? t->ctx->error : TH_ERROR_ARGUMENT;
     if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a folder must be given, whose path is not too long");
-    if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)))
+    if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)) ||
+        save_json(t, folder, "tokenizer_config.json", transformers_json(), JSON_INDENT(2)))
         return t->ctx->error;
     if (!fits_in_two_files(t))
         return TH_OK;

@@ -161,16 +161,51 @@ bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)
            tokenizer->vocabulary.entry[token].special;
 }
 
+/* Among the added tokens; -1: none. */
+static int32_t find_added(const th_tokenizer *t, const char *content, size_t bytes)
+{
+    for (size_t i = 0; i < t->added.count; i++)
+        if (t->added.token[i].bytes == bytes && memcmp(t->added.token[i].content, content, bytes) == 0)
+            return t->added.token[i].id;
+    return -1;
+}
+
+/* Among those that files write as they are; -1: none. */
+static int32_t find_literal(const th_tokenizer *t, const char *content, size_t bytes)
+{
+    for (size_t i = 0; i < t->vocabulary.size; i++) {
+        const th_token_entry *e = &t->vocabulary.entry[i];
+        if (e->literal && e->bytes == bytes && memcmp(t->vocabulary.pool + e->offset, content, bytes) == 0)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+/* The token that files write so: not the one that stands for these bytes, where that is written otherwise. */
+static bool find_written(const th_tokenizer *t, const char *content, size_t bytes, int32_t *id)
+{
+    char *read = malloc(bytes + 1);
+    size_t count = bytes;
+    if (read == NULL)
+        return false;
+    *id = find_added(t, content, bytes);
+    if (*id < 0)
+        *id = find_literal(t, content, bytes);
+    if (*id < 0 && (!t->byte_level || th_bytes_read(content, bytes, read, &count)))
+        *id = th_vocabulary_find(&t->vocabulary, t->byte_level ? read : content, count);
+    free(read);
+    return true;
+}
+
 int64_t th_tokenizer_find(const th_tokenizer *tokenizer, const char *content)
 {
     if (!alive(tokenizer) || content == NULL)
         return -1;
     const size_t bytes = strlen(content);
-    const th_added_tokens *added = &tokenizer->added;
-    for (size_t i = 0; i < added->count; i++)
-        if (added->token[i].bytes == bytes && memcmp(added->token[i].content, content, bytes) == 0)
-            return added->token[i].id;
-    return th_vocabulary_find(&tokenizer->vocabulary, content, bytes);
+    int32_t id = find_added(tokenizer, content, bytes);
+    if (id < 0)
+        id = th_vocabulary_find(&tokenizer->vocabulary, content, bytes);
+    return id < 0 ? find_literal(tokenizer, content, bytes) : id;
 }
 
 int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
@@ -184,15 +219,26 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
         th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a special token must be UTF-8, and not empty");
         return -1;
     }
-    int64_t id = th_tokenizer_find(t, content);
+    int32_t id;
+    if (!find_written(t, content, bytes, &id)) {
+        th_fail_memory(t->ctx, operation, bytes);
+        return -1;
+    }
     if (id < 0)
-        id = (int64_t)t->vocabulary.size;
+        id = (int32_t)t->vocabulary.size;
     if (id >= TH_MAX_TOKENS || t->added.count >= TH_MAX_ADDED_TOKENS) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "no tokenizer has more than %d tokens, %d of them added",
                 TH_MAX_TOKENS, TH_MAX_ADDED_TOKENS);
         return -1;
     }
-    const th_added_token token = {.content = content, .bytes = bytes, .id = (int32_t)id, .special = true};
+    const th_token_entry *e = (size_t)id < t->vocabulary.size ? &t->vocabulary.entry[id] : NULL;
+    if (e && e->made && (e->bytes != bytes || memcmp(t->vocabulary.pool + e->offset, content, bytes) != 0)) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
+                "'%.100s' cannot be a special token: so files write token %ld, which stands for other bytes", content,
+                (long)id);
+        return -1;
+    }
+    const th_added_token token = {.content = content, .bytes = bytes, .id = id, .special = true};
     if (!th_tokenizer_add_added(t, token)) {
         th_fail_memory(t->ctx, operation, bytes);
         return -1;
