@@ -62,6 +62,7 @@
 
 /* training */
 #include "tapehead/optimizer.h"
+#include "tapehead/token_file.h"
 
 /* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"
@@ -77,6 +78,7 @@
 #include "tapehead/checkpoint.h"
 #include "tapehead/files.h"
 #include "tapehead/hugging_face.h"
+#include "tapehead/log.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
 #include "tapehead/safetensors.h"
