@@ -1,6 +1,6 @@
-/* Scaled dot-product attention by shape, forward and backward: full and causal, with dropout, with padding. q, k and v
- * are views of one projection (B, T, 3, H, D), as a layer has them. Prints CSV; of_causal is the time of both
- * directions over that of causal attention without anything else. */
+/* Scaled dot-product attention by shape, forward and backward: full and causal, with dropout, padding, a window, a soft
+ * cap, ALiBi. q, k and v are views of one projection (B, T, 3, H, D), as a layer has them. Prints CSV; of_causal is the
+ * time of both directions over that of causal attention without anything else. */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"
@@ -27,13 +27,22 @@ typedef struct {
     const char *name;
     th_causal causal;
     double dropout;
-    bool padded; /* half of the keys, on average */
+    bool padded;    /* half of the keys, on average */
+    int64_t window; /* keys that a query sees; 0: all */
+    double soft_cap;
+    bool alibi;
 } variant;
 /* Causal without anything else comes first: the others are compared with it. */
 static const variant variants[] = {
-    {"causal", TH_CAUSAL_TOP_LEFT, 0, false},          {"causal, dropout 0.1", TH_CAUSAL_TOP_LEFT, 0.1, false},
-    {"causal, padded", TH_CAUSAL_TOP_LEFT, 0, true},   {"full", TH_CAUSAL_NONE, 0, false},
-    {"full, dropout 0.1", TH_CAUSAL_NONE, 0.1, false}, {"full, padded", TH_CAUSAL_NONE, 0, true},
+    {"causal", .causal = TH_CAUSAL_TOP_LEFT},
+    {"causal, dropout 0.1", .causal = TH_CAUSAL_TOP_LEFT, .dropout = 0.1},
+    {"causal, padded", .causal = TH_CAUSAL_TOP_LEFT, .padded = true},
+    {"causal, window 256", .causal = TH_CAUSAL_TOP_LEFT, .window = 256},
+    {"causal, soft cap", .causal = TH_CAUSAL_TOP_LEFT, .soft_cap = 30},
+    {"causal, ALiBi", .causal = TH_CAUSAL_TOP_LEFT, .alibi = true},
+    {"full", .causal = TH_CAUSAL_NONE},
+    {"full, dropout 0.1", .causal = TH_CAUSAL_NONE, .dropout = 0.1},
+    {"full, padded", .causal = TH_CAUSAL_NONE, .padded = true},
 };
 
 typedef struct {
@@ -60,8 +69,12 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
     th_tensor *packed = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(s->batch, s->length, 3, s->heads, s->size), -1, 1);
     th_tensor *dy = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(s->batch, s->heads, s->length, s->size), -1, 1);
     th_set_requires_gradient(packed, true);
-    const th_mask mask = {.causal = v->causal, .valid_lens = v->padded ? lengths(ctx, s) : NULL};
-    const th_attention_options attention = {.mask = &mask, .dropout = v->dropout};
+    const th_mask mask = {.causal = v->causal,
+                          .window = {v->window > 0, v->window - 1, -1},
+                          .valid_lens = v->padded ? lengths(ctx, s) : NULL};
+    th_tensor *slopes = v->alibi ? th_uniform(ctx, TH_FLOAT32, TH_SHAPE(s->heads), 0.01, 0.5) : NULL;
+    const th_attention_options attention = {
+        .mask = &mask, .dropout = v->dropout, .soft_cap = v->soft_cap, .alibi = slopes};
     cost least = {1e300, 1e300};
     const double begin = now();
     for (int i = 0; i < 3 || now() - begin < seconds; i++) {
@@ -77,15 +90,20 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
         th_tape_clear(ctx);
     }
     th_tensor_free(mask.valid_lens);
+    th_tensor_free(slopes);
     th_tensor_free(packed);
     th_tensor_free(dy);
     return least;
 }
 
-/* Of forward and backward together: five products of (T, D) by (D, T) backward, two forward, half of it when causal. */
+/* Of forward and backward together: five products of (T, D) by (D, T) backward, two forward, of which half counts when
+ * causal, and of that what is in the window. */
 static double gflops(const shape *s, const variant *v, cost c)
 {
-    const double pairs = (double)(s->batch * s->heads * s->length * s->length) * (v->causal ? 0.5 : 1);
+    const double length = (double)s->length,
+                 beyond = v->window > 0 && v->window < s->length ? length - (double)v->window : 0;
+    const double pairs =
+        (double)(s->batch * s->heads) * (length * length * (v->causal ? 0.5 : 1) - beyond * beyond / 2);
     return 14 * pairs * (double)s->size / (c.forward + c.backward) * 1e-9;
 }
 

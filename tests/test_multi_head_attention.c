@@ -340,6 +340,27 @@ static const construction constructions[] = {
     {"output width", 4, 2, {.output_width = 3}, 2, 3, 4, 3},
     {"grouped", 6, 6, {.kv_heads = 2}, 2, 3, 4, 3},
     {"one key head for all", 6, 2, {.kv_heads = 1, .value_width = 10}, 2, 3, 4, 2},
+    {"rotary halves", 12, 2, {.scores = {.rotary = true}}, 2, 4, 4, 1},
+    {"rotary neighbours",
+     12,
+     2,
+     {.scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBOURS, .rotary_base = 50, .rotary_width = 4}},
+     2,
+     4,
+     4,
+     1},
+    {"slopes", 6, 6, {.scores = {.alibi = true}}, 2, 4, 4, 1},
+    {"norms of queries and keys", 8, 2, {.kv_heads = 1, .scores = {.qk_norm = true, .qk_norm_eps = 0.01}}, 2, 4, 4, 1},
+    {"soft cap", 6, 3, {.scores = {.soft_cap = 0.5}}, 2, 4, 4, 1},
+    {"window", 6, 3, {.scores = {.window = 2}}, 2, 4, 4, 1},
+    {"every option",
+     12,
+     6,
+     {.kv_heads = 3, .scores = {.rotary = true, .alibi = true, .qk_norm = true, .soft_cap = 2, .window = 3}},
+     2,
+     4,
+     5,
+     2},
 };
 enum { CONSTRUCTIONS = sizeof constructions / sizeof *constructions };
 
@@ -366,6 +387,32 @@ static double projected(const th_module *m, int i, const int64_t *rows, const in
     return sum;
 }
 
+/* A head (D) of queries (i = 0) or keys (1): rows first .. first + D - 1 of x's projection, normalised and turned. */
+static void head_vector(const construction *c, const th_module *m, int i, const int64_t *rows, const int64_t *inputs,
+                        int64_t first, int64_t D, int64_t position, const double *x, double *head)
+{
+    const th_score_options *scores = &c->options.scores;
+    double squares = 0;
+    for (int64_t d = 0; d < D; d++) {
+        head[d] = projected(m, i, rows, inputs, first + d, x);
+        squares += head[d] * head[d];
+    }
+    const th_tensor *norm = th_module_find_parameter(m, i == 0 ? "q_norm.weight" : "k_norm.weight");
+    ck_assert_int_eq(norm != NULL, scores->qk_norm);
+    for (int64_t d = 0; norm && d < D; d++)
+        head[d] *= at(norm, d) / sqrt(squares / (double)D + (scores->qk_norm_eps > 0 ? scores->qk_norm_eps : 1e-5));
+    const int64_t width = scores->rotary_width ? scores->rotary_width : D;
+    for (int64_t pair = 0; scores->rotary && pair < width / 2; pair++) {
+        const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
+        const double angle = (double)position * pow(base, -2.0 * (double)pair / (double)width);
+        const bool halves = scores->rotary_pairing == TH_ROTARY_HALVES;
+        double *a = &head[halves ? pair : 2 * pair], *b = &head[halves ? pair + width / 2 : 2 * pair + 1];
+        const double turned = *a * cos(angle) - *b * sin(angle);
+        *b = *b * cos(angle) + *a * sin(angle);
+        *a = turned;
+    }
+}
+
 /* The layer's output (B, T, out) and weights (B, H, T, S) in plain loops; bias (B, H, T, S) is added to the scores,
  * -inf hides. */
 static void reference(const construction *c, const th_module *m, const double *const x[3], const double *bias,
@@ -387,12 +434,17 @@ static void reference(const construction *c, const th_module *m, const double *c
             for (int64_t h = 0; h < H; h++) {
                 double *w = &weights[((b * H + h) * c->T + t) * c->S], largest = -INFINITY, sum = 0;
                 const int64_t g = h / (H / kv);
+                double q[16], k[16];
+                ck_assert_int_le(D, 16);
+                head_vector(c, m, 0, rows, inputs, h * D, D, t, x[0] + (b * c->T + t) * inputs[0], q);
                 for (int64_t s = 0; s < c->S; s++) {
+                    head_vector(c, m, 1, rows, inputs, g * D, D, s, x[1] + (b * c->S + s) * inputs[1], k);
                     w[s] = 0;
                     for (int64_t d = 0; d < D; d++)
-                        w[s] += projected(m, 0, rows, inputs, h * D + d, x[0] + (b * c->T + t) * inputs[0]) *
-                                projected(m, 1, rows, inputs, g * D + d, x[1] + (b * c->S + s) * inputs[1]);
-                    w[s] = w[s] * scale + (bias ? bias[((b * H + h) * c->T + t) * c->S + s] : 0);
+                        w[s] += q[d] * k[d] * scale;
+                    if (o->scores.soft_cap > 0)
+                        w[s] = o->scores.soft_cap * tanh(w[s] / o->scores.soft_cap);
+                    w[s] += (bias ? bias[((b * H + h) * c->T + t) * c->S + s] : 0);
                     largest = fmax(largest, w[s]);
                 }
                 for (int64_t s = 0; s < c->S; s++)
@@ -439,6 +491,20 @@ static built build(const construction *c, th_dtype dtype)
 /* Masks by number, as options and as what they add to the scores. */
 enum { MASKS = 6 };
 
+/* ALiBi's for head h of 6, as the authors' program has them. */
+static double slope_of(int64_t h, int64_t heads)
+{
+    static const double six[] = {1 / 4.0, 1 / 16.0, 1 / 64.0, 1 / 256.0, 1 / 2.0, 1 / 8.0};
+    ck_assert_int_eq(heads, 6);
+    return six[h];
+}
+
+/* Whether the layer takes that mask: a window wants a causal one. */
+static bool takes_mask(const construction *c, int which)
+{
+    return c->options.scores.window == 0 || which == 1 || which == 2 || which == 5;
+}
+
 static th_mask make_mask(const construction *c, int which, double *bias)
 {
     const int64_t H = c->heads, T = c->T, S = c->S, n = c->B * H * T * S;
@@ -469,7 +535,10 @@ static th_mask make_mask(const construction *c, int which, double *bias)
         const int64_t b = i / (H * T * S), h = i / (T * S) % H, t = i / S % T, s = i % S;
         bias[i] = mask.additive ? th_get(mask.additive, TH_INDEX(h, t, s)) : 0;
         const int64_t aligned = t + (which == 2 ? S - T : 0);
-        const bool hidden = (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) ||
+        if (c->options.scores.alibi)
+            bias[i] -= slope_of(h, H) * fabs((double)(s - aligned));
+        const int64_t reach = c->options.scores.window ? c->options.scores.window - 1 : S + T;
+        const bool hidden = s < aligned - reach || (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) ||
                             (mask.valid_lens && s >= S - 1 - b) || (which == 4 && s == 0) || (which == 5 && t == 0);
         if (hidden)
             bias[i] = -INFINITY;
@@ -502,6 +571,8 @@ START_TEST(against_plain_loops)
            *bias = calloc((size_t)scores, sizeof *bias);
     const double *const x[3] = {th_data_const(l.x[0]), th_data_const(l.x[1]), th_data_const(l.x[2])};
     for (int which = 0; which < MASKS; which++) {
+        if (!takes_mask(c, which))
+            continue;
         const th_mask mask = make_mask(c, which, bias);
         reference(c, l.module, x, bias, y, weights);
         th_tensor *w = NULL, *result = th_attend_with(l.module, l.x[0], l.x[1], l.x[2],
@@ -665,7 +736,8 @@ START_TEST(row_training_every_parameter_receives_a_gradient)
     construction dropped = *c;
     dropped.options = o;
     built l = build(&dropped, TH_FLOAT32);
-    th_tensor *y = th_attend(l.module, l.x[0], l.x[1], l.x[2], NULL);
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    th_tensor *y = th_attend(l.module, l.x[0], l.x[1], l.x[2], takes_mask(c, 0) ? NULL : &causal);
     th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, th_shape_of(y));
     ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
     for (th_parameter_iterator p = th_module_parameters(l.module); th_parameter_next(&p);) {
@@ -712,7 +784,8 @@ START_TEST(row_training_gradient_check)
     th_set_fusion(ctx, _i % 2 == 0);
     built l = build(&c, TH_FLOAT32);
     for (int which = 0; which < MASKS; which += 5) /* none, and all at once */
-        check_layer(&c, &l, which, TH_GRADIENT_FULL);
+        if (takes_mask(&c, which))
+            check_layer(&c, &l, which, TH_GRADIENT_FULL);
     no_error();
 }
 END_TEST
@@ -843,11 +916,29 @@ START_TEST(errors)
         {12, 0, {.dropout = 0}, TH_ERROR_ARGUMENT, "must be positive"},
         {12, 3, {.output_width = -4}, TH_ERROR_ARGUMENT, "no size negative"},
         {INT64_MAX, 1, {.dropout = 0}, TH_ERROR_ARGUMENT, "absurd"},
+        {9, 3, {.scores = {.rotary = true}}, TH_ERROR_SHAPE, "3 is no even number of the 3 elements of a head"},
+        {12, 3, {.scores = {.rotary = true, .rotary_width = 6}}, TH_ERROR_SHAPE, "6 is no even number of the 4"},
+        {12, 3, {.scores = {.rotary = true, .rotary_width = -2}}, TH_ERROR_SHAPE, "-2 is no even number"},
+        {12, 3, {.scores = {.rotary = true, .rotary_base = -1}}, TH_ERROR_ARGUMENT, "rotary_base = -1"},
+        {12, 3, {.scores = {.rotary = true, .rotary_pairing = 2}}, TH_ERROR_ARGUMENT, "rotary_pairing is 2"},
+        {12, 3, {.scores = {.soft_cap = -1}}, TH_ERROR_ARGUMENT, "soft_cap = -1 must be a positive number"},
+        {12, 3, {.scores = {.soft_cap = INFINITY}}, TH_ERROR_ARGUMENT, "soft_cap = inf"},
+        {12, 3, {.scores = {.window = -1}}, TH_ERROR_ARGUMENT, "window = -1"},
+        {12, 3, {.scores = {.qk_norm = true, .qk_norm_eps = NAN}}, TH_ERROR_ARGUMENT, "qk_norm_eps is nan"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_ptr_null(th_multi_head_attention_new(ctx, bad[i].width, bad[i].heads, &bad[i].options));
         expect_error(bad[i].code, bad[i].words);
     }
+    th_module *windowed = th_multi_head_attention_new(
+        ctx, 12, 3, &(th_multi_head_attention_options){.scores = {.rotary = true, .window = 2}});
+    ck_assert_ptr_null(th_attend(windowed, x, x, x, NULL));
+    expect_error(TH_ERROR_ARGUMENT, "a window of 2 keys needs a causal mask");
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    th_tensor *positions = th_zeros(ctx, TH_INT64, TH_SHAPE(3));
+    ck_assert_ptr_null(
+        th_attend_with(windowed, x, x, x, &(th_attend_options){.mask = &causal, .positions = positions}));
+    expect_error(TH_ERROR_SHAPE, "positions is (3)");
     assert_shape(th_attend(m, x, x, x, NULL), TH_SHAPE(2, 5, 12)); /* it works again */
 }
 END_TEST

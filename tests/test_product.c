@@ -347,10 +347,19 @@ START_TEST(test_every_edge)
             const recipe columns = {
                 .dtype = dtype, .m = 7, .n = size, .k = 18, .b = size % 3 ? ROWS : COLUMNS, .bias = size % 2};
             const recipe packed = {.dtype = dtype, .m = 97, .n = size, .k = 35, .b = COLUMNS, .bias = size % 2 == 0};
+            const recipe few = {.dtype = dtype,
+                                .m = size,
+                                .n = 37,
+                                .k = 45,
+                                .a = size % 2 ? ROWS : COLUMNS,
+                                .b = COLUMNS,
+                                .bias = size % 3 == 0,
+                                .add = size % 3 == 1};
             const recipe steps = {.dtype = dtype, .m = 14, .n = 35, .k = size, .a = COLUMNS, .b = COLUMNS};
             check_case(&rows, &list[m], 1, 0, 0);
             check_case(&columns, &list[m], 2, 0, 0);
             check_case(&packed, &list[m], 3, 0, 0);
+            check_case(&few, &list[m], 2, 0, 0);
             check_case(&steps, &list[m], 4, 0, 0);
         }
 }
@@ -362,7 +371,7 @@ START_TEST(test_blocks_of_k)
     th_machine list[ISAS];
     const int count = machines(list);
     const int64_t steps[] = {511, 512, 513, 1024, 1031, 1537};
-    const int64_t rows[] = {1, 7, 13, 110};
+    const int64_t rows[] = {1, 4, 7, 13, 24, 110};
     random_state = 2;
     for (int m = 0; m < count; m++)
         for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)

@@ -59,6 +59,15 @@ bool th_attention_seen(const attention_problem *p, const attention_head *head, i
     const queries q = queries_from(p->a, head, query, start, count);
     *least = count;
     *most = 0;
+    if (!q.position && !q.length) { /* ranges that move on by one: those of the first and the last row that sees any */
+        const int64_t first = q.edges.first + q.place, past = q.edges.past + q.place;
+        const int64_t row = th_larger(0, 1 - past), last = th_smaller(rows, count - first) - 1;
+        if (row > last)
+            return false;
+        *least = th_larger(first + row, 0);
+        *most = th_smaller(past + last, count);
+        return *most > 0;
+    }
     for (int64_t r = 0; r < rows; r++) {
         const th_key_range keys = keys_of(&q, r);
         if (keys.past == 0)
@@ -88,8 +97,6 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
         for (int64_t r = row; r < row_end; r++) {
             const th_key_range keys = keys_of(&q, r);
             tile->keys[r] = keys;
-            if (p->a->alibi.data)
-                tile->place[r] = place_of(&q, r);
             tile->all_first = th_larger(keys.first, tile->all_first);
             tile->all_past = th_smaller(keys.past, tile->all_past);
             least = keys.past > 0 ? th_smaller(keys.first, least) : least;
@@ -102,6 +109,8 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
     }
     if (tile->most == 0)
         return false;
+    for (int64_t r = 0; p->a->alibi.data && r < rows; r++)
+        tile->place[r] = place_of(&q, r);
     tile->begin = tile->least / LANES * LANES;
     tile->end = th_parts(tile->most, LANES) * LANES;
     return true;

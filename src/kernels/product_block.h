@@ -10,7 +10,7 @@
 #define TH_TILE_COLUMNS(vector_bytes, real_bytes) (2 * (vector_bytes) / (real_bytes))
 
 /* Up to so many rows of C a product is limited by reading B, and transposes it in registers instead of packing it. */
-enum { TH_FEW_ROWS = 3 };
+enum { TH_FEW_ROWS = 24 };
 
 struct th_product_block;
 

@@ -5,7 +5,7 @@
  * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them
  * packed by the team where several tasks share them. B is taken
  *  - in place, where its rows are contiguous and it is small enough to stay in a cache;
- *  - in place, transposed in registers, where C has very few rows;
+ *  - in place, transposed in registers, where C has few rows;
  *  - by the task, a few panels at a time, where only one block of rows needs them;
  *  - otherwise from a block that the team has packed together before, one for each pass over C. */
 #include "kernels/product_plan.h"
@@ -60,7 +60,7 @@ static void plan_b(th_product_plan *p)
     p->panel_bytes = (size_t)(th_product_elements(p, steps) * p->tile_columns * p->size) + PANEL_PAD_BYTES;
     p->b_in_place = !p->rounded && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
     p->b_few_rows = !p->rounded && !p->b_in_place && product->b_row == 1 && product->m <= TH_FEW_ROWS;
-    p->b_shared = !p->b_in_place && product->m > p->row_block;
+    p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
     p->b_shared_bytes = 0;
@@ -106,7 +106,7 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
-    p->pack_a = p->rounded || (p->product.m > 1 && packing_a_pays(p));
+    p->pack_a = p->rounded || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
     p->a_bytes =
         p->pack_a ? th_aligned((size_t)(p->row_block * th_product_elements(p, steps) * p->size) + PANEL_PAD_BYTES) : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;

@@ -1,4 +1,5 @@
-/* The largest of many numbers, in order (sampling.h): a heap of the best so far, its worst on top. */
+/* The largest of many numbers (sampling.h): so many of them, in order, by a heap of the best so far, whose worst is on
+ * top; or those that make up a sum, by quickselect (Hoare 1961) with weights. */
 #include "nn/sampling.h"
 
 /* Whether a stands behind b: it is smaller, or the later of equals. */
@@ -43,4 +44,57 @@ int64_t th_best_of(int64_t n, const double *score, int64_t most, th_ranked *best
         sink(best, left, 0);
     }
     return count;
+}
+
+static void swap(th_ranked *a, th_ranked *b)
+{
+    const th_ranked was = *a;
+    *a = *b;
+    *b = was;
+}
+
+/* Of three, the one in the middle comes to the end. */
+static void choose_pivot(int64_t n, th_ranked *scores)
+{
+    th_ranked *a = &scores[0], *b = &scores[n / 2], *c = &scores[n - 1];
+    if (behind(a, b))
+        swap(a, b);
+    if (behind(b, c))
+        swap(b, c);
+    if (behind(a, b))
+        swap(a, b);
+    swap(b, c);
+}
+
+/* What is before the pivot, the last, comes to the front, the pivot next: its place. *before: the sum in front of it. */
+static int64_t partition(int64_t n, th_ranked *scores, double *before)
+{
+    const th_ranked pivot = scores[n - 1];
+    int64_t place = 0;
+    *before = 0;
+    for (int64_t i = 0; i < n - 1; i++)
+        if (behind(&pivot, &scores[i])) {
+            *before += scores[i].score;
+            swap(&scores[i], &scores[place++]);
+        }
+    swap(&scores[n - 1], &scores[place]);
+    return place;
+}
+
+int64_t th_front_of(int64_t n, th_ranked *scores, double mass)
+{
+    int64_t taken = 0; /* are sure to belong to them; those from n on do not */
+    const int64_t all = n;
+    while (taken < n && mass > 0) {
+        double before;
+        choose_pivot(n - taken, scores + taken);
+        const int64_t place = taken + partition(n - taken, scores + taken, &before);
+        if (before >= mass) {
+            n = place;
+        } else {
+            mass -= before + scores[place].score;
+            taken = place + 1;
+        }
+    }
+    return taken < all ? taken : all;
 }

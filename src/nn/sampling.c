@@ -102,25 +102,14 @@ static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *spa
 /* The most probable tokens that have p of the whole weight together: each stays before which less than p is. */
 static void take_top_p(double p, double sum, th_sampling_space *space)
 {
-    enum { FIRST = 64, FACTOR = 8 }; /* a few are enough as a rule; more are looked at until it is so */
     th_choices *c = &space->choices;
-    int64_t kept = 0;
-    for (int64_t most = FIRST; kept == 0; most *= FACTOR) {
-        const int64_t found = th_best_of(c->count, c->weight, most, space->best);
-        double before = 0;
-        int64_t i = 0;
-        for (; i < found && before < p * sum; i++)
-            before += space->best[i].score;
-        if (before >= p * sum || found == c->count)
-            kept = i;
-    }
-    for (int64_t i = 0; i < kept; i++)
-        space->best[i].index = c->token[space->best[i].index];
-    for (int64_t i = 0; i < kept; i++) {
+    for (int64_t i = 0; i < c->count; i++)
+        space->best[i] = (th_ranked){c->weight[i], c->token[i]};
+    c->count = th_front_of(c->count, space->best, p * sum);
+    for (int64_t i = 0; i < c->count; i++) {
         c->token[i] = space->best[i].index;
         c->weight[i] = space->best[i].score;
     }
-    c->count = kept;
 }
 
 bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)

@@ -36,6 +36,10 @@ typedef struct th_ranked {
  * them is NaN. */
 int64_t th_best_of(int64_t n, const double *score, int64_t most, th_ranked *best);
 
+/* The fewest of n scores, none negative, that have `mass` together, the largest first: they come to the front, in any
+ * order. How many they are; all where even those have less. */
+int64_t th_front_of(int64_t n, th_ranked *scores, double mass);
+
 /* Tokens with their probabilities, up to a common factor. */
 typedef struct th_choices {
     int64_t count;

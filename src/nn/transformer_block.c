@@ -69,25 +69,34 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     return NULL;
 }
 
-/* (.., T, mlp_width): what linear2 reads, before dropout. */
-static th_tensor *widened(const transformer_block *b, th_module *norm, th_tensor *x)
+/* What linear1 makes of x after its norm, (.., T, mlp_width), and the gate, if there is one. The norm's output goes
+ * before the widest values come. */
+static th_tensor *widen(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor **gate)
 {
     th_context *ctx = b->base.ctx;
-    th_scope_begin(ctx, NULL); /* the norm's output goes before the widest values come */
+    th_scope_begin(ctx, NULL);
     th_tensor *h = normed(norm, x);
-    if (b->gate == NULL)
-        return activate(th_scope_end(ctx, (th_module_forward)(b->linear1, h)), b->activation);
-    th_tensor *wide[2] = {(th_module_forward)(b->gate, h), (th_module_forward)(b->linear1, h)};
-    th_scope_end_all(ctx, wide, 2);
-    return (th_mul)(activate(wide[0], b->activation), wide[1]);
+    *gate = b->gate ? (th_module_forward)(b->gate, h) : NULL;
+    h = (th_module_forward)(b->linear1, h);
+    th_scope_end_all(ctx, (th_tensor *const[]){h, *gate}, 2);
+    return h;
+}
+
+static th_tensor *narrow(const transformer_block *b, th_tensor *h, th_tensor *residual)
+{
+    h = (th_dropout)(h, b->mlp_dropout);
+    return residual ? (th_dense_residual)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
 }
 
 static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                       const th_transform_options *given)
 {
     (void)given;
-    th_tensor *h = (th_dropout)(widened(b, norm, x), b->mlp_dropout);
-    return residual ? (th_dense_residual)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
+    th_tensor *gate, *h = widen(b, norm, x, &gate);
+    if (b->gate == NULL)
+        return narrow(b, activate(h, b->activation), residual);
+    th_scope_begin_recomputed(b->base.ctx, NULL); /* of the gated values only both factors are kept */
+    return th_scope_end(b->base.ctx, narrow(b, (th_mul)(activate(gate, b->activation), h), residual));
 }
 
 /* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped. */

@@ -1,0 +1,75 @@
+/* Times th_generate on a GPT-2 with random weights: a prompt of each sequence, then token after token, greedily. One line
+ * of name=value comes out; it judges nothing and compares with nobody (generation.sh does). */
+#include <tapehead/tapehead.h>
+
+#include "measure.h"
+#include "options.h"
+
+static const char program[] = "generation";
+static int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, length = 1024, batch = 1, prompt = 32,
+               tokens = 64, beams, threads, repeats = 3;
+static double temperature, top_p;
+static int64_t top_k;
+static const program_option options[] = {
+    {"layers", "of the model", .whole = &layers, .low = 1, .high = 1000},
+    {"width", "of the model", .whole = &width, .low = 1, .high = 1e6},
+    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 1e6},
+    {"vocabulary", "different tokens", .whole = &vocabulary, .low = 1, .high = 1e7},
+    {"batch", "sequences", .whole = &batch, .low = 1, .high = 1e6},
+    {"prompt", "tokens of each prompt", .whole = &prompt, .low = 1, .high = 1000},
+    {"tokens", "generated for each sequence", .whole = &tokens, .low = 2, .high = 1000},
+    {"temperature", "0: greedy", .real = &temperature, .low = 0, .high = 100},
+    {"top-k", "0: all", .whole = &top_k, .low = 0, .high = 1e7},
+    {"top-p", "0: all", .real = &top_p, .low = 0, .high = 1},
+    {"beams", "0: no beam search", .whole = &beams, .low = 0, .high = 1000},
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"repeats", "of which the least counts", .whole = &repeats, .low = 1, .high = 1000},
+    {0},
+};
+
+/* When the first token of the last sequence was there, and when it was all over. */
+typedef struct {
+    double begin, first, end;
+} times;
+
+static bool note(void *user, int64_t sequence, int64_t token)
+{
+    times *t = user;
+    (void)token;
+    if (sequence == batch - 1 && t->first == 0)
+        t->first = now();
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv, program, "generation: tokens per second of a GPT-2 with random weights", options);
+    th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = (int)threads});
+    th_module *model = th_language_model_new(
+        ctx, &(th_language_model_options){
+                 .vocabulary = vocabulary, .length = length, .width = width, .heads = heads, .layers = layers});
+    th_tensor *prompts = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, prompt), 0, vocabulary);
+    times best = {.end = 1e300};
+    for (int64_t i = 0; i < repeats; i++) {
+        times t = {.begin = now()};
+        const th_generate_options generate = {.prompts = prompts,
+                                              .most_tokens = tokens,
+                                              .temperature = temperature,
+                                              .top_k = top_k,
+                                              .top_p = top_p,
+                                              .beams = beams,
+                                              .emit = note,
+                                              .user = &t};
+        if (th_generate(model, &generate, NULL))
+            give_up(program, th_error_message(ctx));
+        t.end = now();
+        if (t.end - t.begin < best.end - best.begin)
+            best = t;
+    }
+    const double all = best.end - best.begin;
+    printf("batch=%lld tokens_per_second=%.1f prompt_ms=%.1f token_ms=%.2f peak_rss_mib=%.0f build=\"%s\"\n",
+           (long long)batch, (double)(batch * tokens) / all, (best.first - best.begin) * 1e3,
+           (best.end - best.first) / (double)(tokens - 1) * 1e3, peak_rss_mib(), th_build_info(ctx));
+    th_context_free(ctx);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

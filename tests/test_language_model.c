@@ -1,0 +1,335 @@
+/* The options of the language model: Llama-like models against the same written out in single operations, every kind of
+ * positions and scores, recomputed blocks, reading options back. (GPT-2's numbers: test_transformer.c.) */
+#include <math.h>
+#include <string.h>
+
+#include "tapehead/check.h"
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+enum { B = 2, T = 6, V = 13, E = 12, H = 4, KV = 2, D = E / H, MLP = 10, LAYERS = 2 };
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2, .default_dtype = TH_FLOAT64});
+    ck_assert_ptr_nonnull(ctx);
+}
+
+static const th_language_model_options llama = {.vocabulary = V,
+                                                .length = 9,
+                                                .width = E,
+                                                .heads = H,
+                                                .layers = LAYERS,
+                                                .positions = TH_POSITIONS_NONE,
+                                                .untied = true,
+                                                .block = {.norm = TH_RMS_NORM,
+                                                          .gated = true,
+                                                          .activation = TH_SILU,
+                                                          .no_bias = true,
+                                                          .kv_heads = KV,
+                                                          .head_width = D + 1,
+                                                          .mlp_width = MLP,
+                                                          .eps = 1e-6,
+                                                          .scores = {.rotary = true, .rotary_width = D + 1}}};
+
+static th_tensor *tokens(int64_t factor)
+{
+    th_tensor *t = th_zeros(ctx, TH_INT32, TH_SHAPE(B, T));
+    int32_t *token = th_data(t);
+    for (int64_t i = 0; i < (int64_t)B * T; i++)
+        token[i] = (int32_t)((factor * i + 1) % V);
+    return t;
+}
+
+/* -- Llama -- */
+
+static th_tensor *parameter(th_module *model, int layer, const char *name)
+{
+    char full[TH_FULL_NAME_SIZE];
+    snprintf(full, sizeof full, "layers.%d.%s", layer, name);
+    th_tensor *p = th_module_find_parameter(model, full);
+    ck_assert_msg(p != NULL, "%s", full);
+    return p;
+}
+
+static th_tensor *rms(th_tensor *x, th_tensor *weight)
+{
+    const th_reduce_options keep = {.keep_axes = true};
+    th_tensor *mean = th_mean(th_mul(x, x), TH_AXES(-1), &keep);
+    return th_mul(th_div(x, th_sqrt(th_add_scalar(mean, 1e-6))), weight);
+}
+
+/* (B, T, n width) -> (B, n, T, width) */
+static th_tensor *heads(th_tensor *x, int64_t n)
+{
+    return th_transpose(th_reshape(x, TH_SHAPE(B, T, n, th_size(x, 2) / n)), TH_AXES(0, 2, 1, 3));
+}
+
+/* x cos + (-second half, first half) sin */
+static th_tensor *turned(th_tensor *x)
+{
+    const int64_t width = th_size(x, -1), half = width / 2;
+    th_tensor *c = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(T, width)), *s = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(T, width));
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < width; i++) {
+            const double angle = (double)t * pow(10000, -2.0 * (double)(i % half) / (double)width);
+            ((double *)th_data(c))[t * width + i] = cos(angle);
+            ((double *)th_data(s))[t * width + i] = sin(angle);
+        }
+    th_tensor *const other[] = {th_neg(th_slice(x, -1, half, width, 1)), th_slice(x, -1, 0, half, 1)};
+    return th_add(th_mul(x, c), th_mul(th_concat(other, 2, -1), s));
+}
+
+static th_tensor *repeated(th_tensor *x) /* query head h uses head h KV / H */
+{
+    th_tensor *each[H];
+    for (int h = 0; h < H; h++)
+        each[h] = th_slice(x, 1, h * KV / H, h * KV / H + 1, 1);
+    return th_concat(each, H, 1);
+}
+
+static th_tensor *llama_by_hand(th_module *model, th_tensor *input)
+{
+    th_tensor *x = th_embedding(th_module_find_parameter(model, "embedding.weight"), input);
+    const int64_t width = llama.block.head_width;
+    for (int i = 0; i < LAYERS; i++) {
+        th_tensor *h = rms(x, parameter(model, i, "norm1.weight"));
+        th_tensor *q = turned(heads(th_dense(h, parameter(model, i, "self_attn.q_proj_weight"), NULL), H));
+        th_tensor *k = turned(heads(th_dense(h, parameter(model, i, "self_attn.k_proj_weight"), NULL), KV));
+        th_tensor *v = heads(th_dense(h, parameter(model, i, "self_attn.v_proj_weight"), NULL), KV);
+        th_tensor *scores = th_scale(th_matmul(q, th_swap_axes(repeated(k), -1, -2)), 1 / sqrt((double)width));
+        th_tensor *weights = th_masked_softmax(scores, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+        th_tensor *y =
+            th_reshape(th_transpose(th_matmul(weights, repeated(v)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(B, T, H * width));
+        x = th_add(x, th_dense(y, parameter(model, i, "self_attn.out_proj.weight"), NULL));
+        h = rms(x, parameter(model, i, "norm2.weight"));
+        th_tensor *gate = th_dense(h, parameter(model, i, "gate.weight"), NULL);
+        th_tensor *up = th_dense(h, parameter(model, i, "linear1.weight"), NULL);
+        y = th_mul(th_mul(gate, th_sigmoid(gate)), up);
+        x = th_add(x, th_dense(y, parameter(model, i, "linear2.weight"), NULL));
+    }
+    x = rms(x, th_module_find_parameter(model, "norm.weight"));
+    return th_dense(x, th_module_find_parameter(model, "classifier.weight"), NULL);
+}
+
+static double largest(th_tensor *t)
+{
+    return th_numel(t) ? th_item(th_max(th_abs(t), TH_ALL_AXES, NULL)) : 0;
+}
+
+START_TEST(a_llama_is_the_model_by_hand)
+{
+    th_set_fusion(ctx, _i % 2 == 0);
+    th_language_model_options options = llama;
+    options.block.recompute = _i >> 1;
+    th_module *model = th_language_model_new(ctx, &options);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        ck_assert_ptr_null(strstr(p.name, "bias"));
+    th_tensor *input = tokens(5), *target = tokens(7);
+    ck_assert_double_le(largest(th_sub(th_module_forward(model, input), llama_by_hand(model, input))), 1e-13);
+    th_tensor *loss = th_language_model_loss(model, input, target, NULL);
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    th_tensor *expected = th_cross_entropy(llama_by_hand(model, input), target, NULL);
+    ck_assert_double_eq_tol(th_item(loss), th_item(expected), 1e-12);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
+        th_tensor *own = th_keep(th_gradient(p.tensor)), *theirs;
+        const th_backward_options one = {.keep_tape = true, .wrt = &p.tensor, .n_wrt = 1, .gradients = &theirs};
+        ck_assert_int_eq(th_backward_with(expected, &one), TH_OK);
+        ck_assert_msg(largest(th_sub(own, theirs)) <= 1e-12 * fmax(largest(theirs), 1e-3), "%s", p.name);
+    }
+}
+END_TEST
+
+START_TEST(a_llama_of_7_billion_has_its_number_of_parameters)
+{
+    th_context *outer = ctx;
+    ctx = th_context_new(&(th_context_options){.shapes_only = true});
+    const th_language_model_options options = {.vocabulary = 32000,
+                                               .length = 4096,
+                                               .width = 4096,
+                                               .heads = 32,
+                                               .layers = 32,
+                                               .positions = TH_POSITIONS_NONE,
+                                               .untied = true,
+                                               .block = {.norm = TH_RMS_NORM,
+                                                         .gated = true,
+                                                         .activation = TH_SILU,
+                                                         .no_bias = true,
+                                                         .mlp_width = 11008,
+                                                         .scores = {.rotary = true}}};
+    ck_assert_int_eq(th_module_count(th_language_model_new(ctx, &options)), 6738415616);
+    no_error();
+    th_context_free(ctx);
+    ctx = outer;
+}
+END_TEST
+
+/* -- every option -- */
+
+static th_language_model_options options_of(int i)
+{
+    th_language_model_options o = {.vocabulary = V, .length = 9, .width = E, .heads = H, .layers = LAYERS};
+    o.dropout = 0.1;
+    o.block.attention_dropout = 0.2;
+    switch (i) {
+    case 0:
+        break;
+    case 1:
+        o = llama;
+        o.block.dropout = 0.2;
+        o.embedding_dropout = 0.3;
+        break;
+    case 2:
+        o.positions = TH_POSITIONS_SINUSOIDAL;
+        o.block.post_norm = true;
+        break;
+    case 3:
+        o.positions = TH_POSITIONS_NONE;
+        o.block.scores = (th_score_options){.alibi = true, .soft_cap = 3};
+        break;
+    case 4:
+        o.block.scores = (th_score_options){.qk_norm = true, .window = 3};
+        o.block.gated = true;
+        break;
+    case 5:
+        o.untied = true;
+        o.positions = TH_POSITIONS_NONE;
+        o.block.head_width = 4;
+        o.block.scores = (th_score_options){
+            .rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBOURS, .rotary_width = 2, .rotary_base = 500};
+        break;
+    default:
+        o.block.no_mlp = true;
+        o.block.norm = TH_RMS_NORM;
+        o.dropout = 0;
+        break;
+    }
+    return o;
+}
+enum { OPTIONS = 7 };
+
+/* Of the parameters after some steps. */
+static uint32_t trained(const th_language_model_options *options, bool fusion)
+{
+    th_context *outer = ctx;
+    ctx = th_context_new(&(th_context_options){.seed = 7, .threads = 2});
+    th_set_fusion(ctx, fusion);
+    th_module *model = th_language_model_new(ctx, options);
+    th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 1e-2});
+    th_tensor *input = tokens(5), *target = tokens(7);
+    for (int step = 0; step < 4; step++) {
+        if (th_backward(th_language_model_loss(model, input, target, NULL)) || th_optimizer_step(adam))
+            ck_abort_msg("%s", th_error_message(ctx));
+        th_tape_clear(ctx);
+    }
+    const uint32_t crc = th_module_crc32c(model);
+    th_context_free(ctx);
+    ctx = outer;
+    return crc;
+}
+
+START_TEST(recomputed_blocks_train_to_the_same_bits)
+{
+    th_language_model_options options = options_of(_i / 2);
+    const uint32_t crc = trained(&options, _i % 2);
+    options.block.recompute = true;
+    ck_assert_uint_eq(trained(&options, _i % 2), crc);
+}
+END_TEST
+
+START_TEST(options_that_are_read_back_make_the_same_model)
+{
+    const th_language_model_options options = options_of(_i);
+    const th_language_model_options *read = th_language_model_options_of(th_language_model_new(ctx, &options));
+    no_error();
+    ck_assert_ptr_nonnull(read);
+    ck_assert_int_gt(read->block.kv_heads, 0);
+    ck_assert_int_gt(read->block.head_width, 0);
+    ck_assert_uint_eq(trained(read, true), trained(&options, true));
+}
+END_TEST
+
+/* Dropout of the embedding and of the branches are two rates, either of which may be none. */
+START_TEST(dropout_of_the_embedding_is_apart)
+{
+    for (int which = 0; which < 2; which++) {
+        th_language_model_options options = options_of(6);
+        options.block.no_mlp = false;
+        if (which)
+            options.block.dropout = 0.25;
+        else
+            options.embedding_dropout = 0.25;
+        th_module *model = th_language_model_new(ctx, &options);
+        ck_assert_ptr_nonnull(th_module_forward(model, tokens(5)));
+        int dropped = 0;
+        for (int64_t i = 0; i < th_tape_length(ctx); i++) {
+            th_node_info node;
+            ck_assert_int_eq(th_tape_node(ctx, i, &node), TH_OK);
+            dropped += strcmp(node.operation, "dropout") == 0;
+        }
+        ck_assert_int_eq(dropped, which ? 2 * LAYERS : 1);
+        no_error();
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+static th_tensor *loss_of(void *model, th_tensor *const *inputs)
+{
+    return th_language_model_loss(model, inputs[0], inputs[0], NULL);
+}
+
+START_TEST(gradients_of_a_llama_are_right)
+{
+    th_language_model_options options = llama;
+    options.layers = 1;
+    options.block.recompute = _i;
+    options.block.dropout = 0.1;
+    th_module *model = th_language_model_new(ctx, &options);
+    th_tensor *const inputs[] = {tokens(5)};
+    th_gradient_report report;
+    const th_status status = th_check_gradient(ctx, loss_of, model, 1, inputs, NULL, &report);
+    ck_assert_msg(status == TH_OK, "%s%s", report.text, th_error_message(ctx));
+}
+END_TEST
+
+START_TEST(errors)
+{
+    th_language_model_options o = llama;
+    o.positions = (th_position_kind)3;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "3 is no kind of positions");
+    o = llama;
+    o.embedding_dropout = 1;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "embedding_dropout must be in [0, 1), it is 1");
+    o = llama;
+    o.block.head_width = -1;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "-1");
+    o = llama;
+    o.block.head_width = INT64_MAX / 4;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "too wide");
+    th_module *model = th_language_model_new(ctx, &llama);
+    th_tensor *places = th_full(ctx, TH_INT32, TH_SHAPE(T), 8);
+    ck_assert_ptr_nonnull(
+        th_language_model_logits(model, tokens(5), &(th_language_model_logits_options){.positions = places}));
+    assert_error(th_language_model_logits(
+                     model, tokens(5),
+                     &(th_language_model_logits_options){.positions = th_zeros(ctx, TH_INT32, TH_SHAPE(T + 1))}),
+                 TH_ERROR_SHAPE, "positions must be (T) or (B, T) for tokens");
+    assert_error(th_language_model_logits(th_dense_new(ctx, 2, 2, NULL), tokens(5), NULL), TH_ERROR_ARGUMENT,
+                 "dense is not a language_model");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = new_suite("language_model", setup, close_context);
+    tcase_add_loop_test(tcase, a_llama_is_the_model_by_hand, 0, 4);
+    tcase_add_test(tcase, a_llama_of_7_billion_has_its_number_of_parameters);
+    tcase_add_loop_test(tcase, recomputed_blocks_train_to_the_same_bits, 0, 2 * OPTIONS);
+    tcase_add_loop_test(tcase, options_that_are_read_back_make_the_same_model, 0, OPTIONS);
+    tcase_add_test(tcase, dropout_of_the_embedding_is_apart);
+    tcase_add_loop_test(tcase, gradients_of_a_llama_are_right, 0, 2);
+    tcase_add_test(tcase, errors);
+    return run_suites();
+}
