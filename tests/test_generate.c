@@ -80,6 +80,7 @@ static tokens generated_by(th_module *model, const th_generate_options *options)
     ck_assert_msg(status == TH_OK, "%s", th_error_message(ctx));
     const int64_t batch = th_size(result.tokens, 0);
     tokens t = {.len = {0}};
+    ck_assert_int_le(batch * options->most_tokens, B * MOST);
     ck_assert_int_eq(th_dtype_of(result.tokens), TH_INT32);
     ck_assert_int_eq(th_size(result.tokens, 1), options->most_tokens);
     ck_assert_int_eq(th_copy_out(result.lens, t.len, (size_t)batch * sizeof *t.len), TH_OK);
@@ -165,9 +166,348 @@ START_TEST(greedy_is_the_largest_logit_of_whole_sequences)
 }
 END_TEST
 
+static th_module *lively(void)
+{
+    return enlivened(th_language_model_new(ctx, &gpt));
+}
+
+START_TEST(a_sequence_depends_on_nothing_else_in_its_batch)
+{
+    th_module *model = lively();
+    th_generate_options options = prompted();
+    options.temperature = 1.5;
+    options.seed = 7;
+    options.repetition_penalty = 1.2;
+    const tokens all = generated_by(model, &options);
+    ck_assert_int_eq(th_set_threads(ctx, 1), TH_OK);
+    const tokens again = generated_by(model, &options);
+    assert_same(&again, &all);
+
+    int32_t others[B * T];
+    memcpy(others, prompt, sizeof others);
+    others[0] = 9, others[2 * T] = 2;
+    options.prompts = integers(B, T, others);
+    const tokens changed = generated_by(model, &options);
+    ck_assert_mem_eq(changed.token[1], all.token[1], sizeof all.token[1]);
+    options.prompts = integers(1, T, prompt);
+    options.lens = NULL;
+    const tokens alone = generated_by(model, &options);
+    ck_assert_mem_eq(alone.token[0], all.token[0], sizeof all.token[0]);
+
+    options = prompted();
+    options.temperature = 1.5;
+    options.seed = 8;
+    const tokens other_seed = generated_by(model, &options);
+    ck_assert(memcmp(other_seed.token, all.token, sizeof all.token) != 0);
+}
+END_TEST
+
+/* Dropout of a step and the data stream draw the same numbers whether something was generated in between or not. */
+START_TEST(training_goes_on_as_if_nothing_had_been_generated)
+{
+    th_module *model = lively();
+    th_tensor *data = integers(1, T, prompt);
+    double loss[2][2], data_drawn[2];
+    float gradient[2][24 * V];
+    for (int turn = 0; turn < 2; turn++) {
+        th_set_seed(ctx, 5);
+        th_set_step(ctx, 4);
+        for (int i = 0; i < 2; i++) {
+            th_tensor *l = th_language_model_loss(model, data, data, NULL);
+            const th_generate_options options = {.prompts = data, .most_tokens = 3, .temperature = 1};
+            if (turn)
+                generated_by(model, &options);
+            loss[turn][i] = th_item(l);
+            ck_assert_int_eq(th_backward(l), TH_OK);
+            th_tensor *dw = th_gradient(th_module_find_parameter(model, "embedding.weight"));
+            ck_assert_int_eq(th_copy_out(dw, gradient[turn], sizeof gradient[turn]), TH_OK);
+            th_empty_gradient(th_module_find_parameter(model, "embedding.weight"));
+            th_tape_clear(ctx);
+        }
+        data_drawn[turn] = th_item(th_randn(ctx, TH_FLOAT64, TH_SHAPE(1)));
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+            th_empty_gradient(p.tensor);
+    }
+    ck_assert_mem_eq(loss[0], loss[1], sizeof loss[0]);
+    ck_assert_mem_eq(gradient[0], gradient[1], sizeof gradient[0]);
+    ck_assert_double_eq(data_drawn[0], data_drawn[1]);
+}
+END_TEST
+
+typedef struct heard {
+    th_context *ctx;
+    int32_t token[B][MOST];
+    int count[B], stop_after;
+    size_t allocations, reserved;
+    bool grew;
+} heard;
+
+static bool hear(void *user, int64_t sequence, int64_t token)
+{
+    heard *h = user;
+    h->token[sequence][h->count[sequence]++] = (int32_t)token;
+    const th_memory_usage memory = th_memory(h->ctx);
+    if (h->count[0] > 2)
+        h->grew |= memory.allocations != h->allocations || memory.reserved != h->reserved;
+    h->allocations = memory.allocations;
+    h->reserved = memory.reserved;
+    return sequence != 1 || h->count[1] != h->stop_after;
+}
+
+START_TEST(tokens_stream_out_and_may_stop)
+{
+    th_module *model = lively();
+    th_generate_options options = prompted();
+    heard h = {.ctx = ctx, .stop_after = 4};
+    options.emit = hear;
+    options.user = &h;
+    const tokens got = generated_by(model, &options);
+    const tokens expected = written_out(model, true, LENGTH);
+    ck_assert_int_eq(got.len[0], MOST);
+    ck_assert_int_eq(got.len[1], 4);
+    for (int b = 0; b < B; b++) {
+        ck_assert_int_eq(h.count[b], got.len[b]);
+        ck_assert_mem_eq(h.token[b], expected.token[b], (size_t)h.count[b] * sizeof(int32_t));
+        for (int i = got.len[b]; i < MOST; i++)
+            ck_assert_int_eq(got.token[b][i], 0);
+    }
+    ck_assert_msg(!h.grew, "a token has allocated");
+}
+END_TEST
+
+START_TEST(an_end_token_ends)
+{
+    th_module *model = lively();
+    const tokens whole = written_out(model, true, LENGTH);
+    th_generate_options options = prompted();
+    const int64_t ends[2] = {whole.token[0][3], whole.token[2][1]};
+    options.end_tokens = ends;
+    options.n_end_tokens = 2;
+    const tokens got = generated_by(model, &options);
+    for (int b = 0; b < B; b++) {
+        int length = 0;
+        while (length < MOST && whole.token[b][length] != ends[0] && whole.token[b][length] != ends[1])
+            length++;
+        length += length < MOST;
+        ck_assert_int_eq(got.len[b], length);
+        for (int i = 0; i < MOST; i++)
+            ck_assert_int_eq(got.token[b][i], i < length ? whole.token[b][i] : (int32_t)ends[0]);
+    }
+}
+END_TEST
+
+START_TEST(a_window_slides_over_what_is_longer_than_the_model)
+{
+    th_language_model_options small = gpt;
+    small.length = 6;
+    th_module *model = enlivened(th_language_model_new(ctx, &small));
+    th_generate_options options = prompted();
+    options.slide = true;
+    const tokens got = generated_by(model, &options), expected = written_out(model, true, 6);
+    assert_same(&got, &expected);
+    options.slide = false;
+    expect_status(th_generate(model, &options, NULL), TH_ERROR_SHAPE, "do not fit the model's length of 6");
+}
+END_TEST
+
+/* -- beam search -- */
+
+/* The best of all sequences of `most` tokens, or that end before with `end`, by their sum of log-probabilities. */
+static double best_of_all(th_module *model, int64_t b, int32_t *token, int64_t n, int64_t most, int32_t end, double sum,
+                          int32_t *best, int64_t *best_length, double best_sum, int64_t begin)
+{
+    if (n - begin == most || (n > begin && token[n - 1] == end)) {
+        if (sum > best_sum) {
+            best_sum = sum;
+            *best_length = n - begin;
+            memcpy(best, token + begin, (size_t)(n - begin) * sizeof *best);
+        }
+        return best_sum;
+    }
+    double logits[V], total = 0;
+    last_logits(model, b, n, token, logits);
+    for (int v = 0; v < V; v++)
+        total += exp(logits[v]);
+    for (int v = 0; v < V; v++) {
+        token[n] = v;
+        best_sum = best_of_all(model, b, token, n + 1, most, end, sum + logits[v] - log(total), best, best_length,
+                               best_sum, begin);
+    }
+    return best_sum;
+}
+
+/* With as many beams as there are beginnings nothing is lost. */
+START_TEST(enough_beams_find_the_best_sequence)
+{
+    enum { SHORT = 3, END = 4 };
+    const bool decoder_only = _i == 0;
+    th_module *model = decoder_only ? lively() : enlivened(th_transformer_new(ctx, &encoder_decoder));
+    th_generate_options options = decoder_only ? prompted() : sourced();
+    const int64_t end = END;
+    options.most_tokens = SHORT;
+    options.end_tokens = &end;
+    options.n_end_tokens = 1;
+    options.beams = V * V;
+    options.length_penalty = TH_ZERO;
+    const tokens got = generated_by(model, &options);
+    for (int b = 0; b < B; b++) {
+        int32_t token[T + SHORT] = {3}, best[SHORT] = {0};
+        const int64_t n = decoder_only ? prompt_len[b] : 1;
+        int64_t length = 0;
+        if (decoder_only)
+            memcpy(token, prompt + b * T, (size_t)n * sizeof *token);
+        const double sum = best_of_all(model, b, token, n, SHORT, END, 0, best, &length, (double)-INFINITY, n);
+        ck_assert_int_eq(got.len[b], length);
+        for (int i = 0; i < length; i++)
+            ck_assert_int_eq(got.token[b][i], best[i]);
+        ck_assert_double_eq_tol(got.score[b], sum, 1e-4);
+    }
+}
+END_TEST
+
+/* Each sequence's search is its own. */
+START_TEST(beams_of_a_sequence_depend_on_nothing_else)
+{
+    th_module *model = lively();
+    th_generate_options options = prompted();
+    const int64_t end = 4;
+    options.end_tokens = &end;
+    options.n_end_tokens = 1;
+    options.beams = 3;
+    options.repetition_penalty = 1.1;
+    const tokens all = generated_by(model, &options);
+    for (int b = 0; b < B; b++) {
+        options.prompts = integers(1, prompt_len[b], prompt + b * T);
+        options.lens = NULL;
+        const tokens alone = generated_by(model, &options);
+        ck_assert_int_eq(alone.len[0], all.len[b]);
+        ck_assert_mem_eq(alone.token[0], all.token[b], sizeof all.token[b]);
+        ck_assert_double_eq(alone.score[0], all.score[b]);
+    }
+}
+END_TEST
+
+/* -- errors and memory -- */
+
+START_TEST(what_makes_no_sense_is_an_error)
+{
+    th_module *model = lively(), *dense = th_dense_new(ctx, 2, 2, NULL);
+    const int64_t long_lens[B] = {5, 6, 1}, end = V;
+    int32_t strange[B * T];
+    memcpy(strange, prompt, sizeof strange);
+    strange[3] = V;
+#define EXPECT(code, words, ...)                                                                                       \
+    do {                                                                                                               \
+        th_generate_options options = prompted();                                                                      \
+        __VA_ARGS__;                                                                                                   \
+        th_generated result = {.lens = (th_tensor *)model};                                                            \
+        expect_status(th_generate(model, &options, &result), code, words);                                             \
+        ck_assert_ptr_null(result.lens);                                                                               \
+    } while (0)
+    EXPECT(TH_ERROR_ARGUMENT, "prompts is NULL", options.prompts = NULL);
+    EXPECT(TH_ERROR_ARGUMENT, "most_tokens must be given", options.most_tokens = 0);
+    EXPECT(TH_ERROR_SHAPE, "a prompt of 5 tokens and 13 more", options.most_tokens = 13);
+    EXPECT(TH_ERROR_SHAPE, "do not fit", options.most_tokens = INT64_MAX);
+    EXPECT(TH_ERROR_SHAPE, "overflows", options.most_tokens = INT64_MAX, options.slide = true);
+    EXPECT(TH_ERROR_ARGUMENT, "temperature -1", options.temperature = -1);
+    EXPECT(TH_ERROR_ARGUMENT, "top_p 1.5", options.top_p = 1.5);
+    EXPECT(TH_ERROR_ARGUMENT, "top_p nan", options.top_p = (double)NAN);
+    EXPECT(TH_ERROR_ARGUMENT, "repetition_penalty -1", options.repetition_penalty = -1);
+    EXPECT(TH_ERROR_ARGUMENT, "draws nothing", options.beams = 2, options.temperature = 1);
+    EXPECT(TH_ERROR_ARGUMENT, "do not slide", options.beams = 2, options.slide = true);
+    EXPECT(TH_ERROR_ARGUMENT, "-1 beams", options.beams = -1);
+    EXPECT(TH_ERROR_INDEX, "end token 11 is outside", options.end_tokens = &end, options.n_end_tokens = 1);
+    EXPECT(TH_ERROR_INDEX, "lens[1] is 6, outside [1, 5]",
+           options.lens = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));
+    EXPECT(TH_ERROR_INDEX, "token 3 of prompt 0 is 11", options.prompts = integers(B, T, strange));
+    EXPECT(TH_ERROR_TYPE, "prompts must be int32 or int64",
+           options.prompts = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(B, T)));
+    EXPECT(TH_ERROR_SHAPE, "prompts must be (B, T)", options.prompts = integers(B * T, 0, prompt));
+    EXPECT(TH_ERROR_SHAPE, "lens must be (B) for the same B", options.lens = integers(B - 1, 0, prompt));
+    EXPECT(TH_ERROR_ARGUMENT, "has no source", options.source = options.prompts);
+    EXPECT(TH_ERROR_ARGUMENT, "neither a language_model nor", model = dense);
+#undef EXPECT
+    expect_status(th_generate(NULL, NULL, NULL), TH_ERROR_ARGUMENT, "NULL");
+}
+END_TEST
+
+START_TEST(logits_that_are_not_numbers_are_an_error)
+{
+    th_module *model = lively();
+    th_generate_options options = prompted();
+    options.beams = _i ? 2 : 0;
+    ck_assert_int_eq(th_set(th_module_find_parameter(model, "norm.bias"), TH_INDEX(0), (double)NAN), TH_OK);
+    expect_status(th_generate(model, &options, NULL), TH_ERROR_VALUE, "token 0 of sequence 0");
+    ck_assert_int_eq(th_set(th_module_find_parameter(model, "norm.bias"), TH_INDEX(0), 0), TH_OK);
+    generated_by(model, &options);
+}
+END_TEST
+
+/* What is generated with, the context that it is done in, and what all that took. */
+static th_memory_usage usage_of(bool shapes_only, test_memory *memory, bool beams, th_status *status)
+{
+    th_context *const outer = ctx;
+    ctx = th_context_new(
+        &(th_context_options){.seed = 3, .threads = 2, .shapes_only = shapes_only, .allocator = allocator_of(memory)});
+    th_memory_usage usage = {0};
+    *status = TH_ERROR_MEMORY;
+    if (ctx) {
+        th_module *model = beams ? th_transformer_new(ctx, &encoder_decoder) : th_language_model_new(ctx, &gpt);
+        th_generate_options options = beams ? sourced() : prompted();
+        options.lens = options.source_lens = NULL;
+        if (!beams && !shapes_only) { /* whole prompts */
+            int32_t whole[B * T] = {0};
+            options.prompts = integers(B, T, whole);
+        }
+        options.beams = beams ? 3 : 0;
+        th_generated result;
+        *status = th_generate(model, &options, &result);
+        usage = th_memory(ctx);
+        th_context_free(ctx);
+    }
+    ctx = outer;
+    return usage;
+}
+
+START_TEST(a_shapes_only_context_forecasts_the_memory)
+{
+    test_memory counted = {0}, forecast_memory = {0};
+    th_status status;
+    const th_memory_usage real = usage_of(false, &counted, _i, &status);
+    ck_assert_int_eq(status, TH_OK);
+    const th_memory_usage forecast = usage_of(true, &forecast_memory, _i, &status);
+    ck_assert_int_eq(status, TH_OK);
+    ck_assert_uint_eq(forecast.reserved_peak, real.reserved_peak);
+    ck_assert_uint_eq(counted.bytes, 0);
+}
+END_TEST
+
+START_TEST(running_out_of_memory_leaves_nothing_behind)
+{
+    th_status status = TH_ERROR_MEMORY;
+    for (int64_t call = 1; status != TH_OK; call++) {
+        test_memory memory = {.fail_at = call};
+        usage_of(false, &memory, _i, &status);
+        ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
+        ck_assert_uint_eq(memory.bytes, 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("generate", setup, close_context);
     tcase_add_loop_test(tests, greedy_is_the_largest_logit_of_whole_sequences, 0, 6);
+    tcase_add_test(tests, a_sequence_depends_on_nothing_else_in_its_batch);
+    tcase_add_test(tests, training_goes_on_as_if_nothing_had_been_generated);
+    tcase_add_test(tests, tokens_stream_out_and_may_stop);
+    tcase_add_test(tests, an_end_token_ends);
+    tcase_add_test(tests, a_window_slides_over_what_is_longer_than_the_model);
+    tcase_add_loop_test(tests, enough_beams_find_the_best_sequence, 0, 2);
+    tcase_add_test(tests, beams_of_a_sequence_depend_on_nothing_else);
+    tcase_add_test(tests, what_makes_no_sense_is_an_error);
+    tcase_add_loop_test(tests, logits_that_are_not_numbers_are_an_error, 0, 2);
+    tcase_add_loop_test(tests, a_shapes_only_context_forecasts_the_memory, 0, 2);
+    tcase_add_loop_test(tests, running_out_of_memory_leaves_nothing_behind, 0, 2);
     return run_suites();
 }

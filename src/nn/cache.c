@@ -70,7 +70,7 @@ void th_cache_free(th_cache *cache)
 th_status(th_cache_reset)(th_cache *cache)
 {
     if (!th_module_usable((th_module *)cache, "cache_reset"))
-        return cache ? cache->base.ctx->error : TH_ERROR_ARGUMENT;
+        return cache ? cache->base.ctx->error : th_refused(NULL);
     for (int64_t i = 0; i < cache->layers; i++)
         cache->layer[i].stored = false;
     return TH_OK;

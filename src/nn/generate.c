@@ -134,8 +134,6 @@ static th_status run(th_generation *g)
     g->cache = (th_cache_new)(g->model, g->rows, needed < g->length ? needed : g->length);
     if (g->cache == NULL || (!g->decoder_only && th_generation_encode(g) != TH_OK))
         return g->ctx->error;
-    if (g->ctx->options.shapes_only)
-        return th_generation_forecast(g);
     return g->options.beams > 1 ? th_generate_beams(g) : th_generate_tokens(g);
 }
 
@@ -144,7 +142,7 @@ th_status(th_generate)(th_module *model, const th_generate_options *options, th_
     if (result)
         *result = (th_generated){NULL};
     if (!th_module_usable(model, operation))
-        return model ? model->ctx->error : TH_ERROR_ARGUMENT;
+        return model ? model->ctx->error : th_refused(NULL);
     th_context *ctx = model->ctx;
     th_generation g = {
         .ctx = ctx, .model = model, .threads = ctx->threads, .options = options ? *options : (th_generate_options){0}};

@@ -146,6 +146,21 @@ static void begin_searches(beams *s)
     }
 }
 
+static void search(beams *s)
+{
+    th_generation *g = s->g;
+    bool anew = true;
+    begin_searches(s);
+    do {
+        if (th_generation_run(g, anew) == TH_OK)
+            th_parallel(g->threads, g->rows, rank_row, s);
+        th_generation_done(g);
+        anew = false;
+    } while (!th_failed(g->ctx) && step(s));
+    if (!th_failed(g->ctx))
+        take_results(s);
+}
+
 th_status th_generate_beams(th_generation *g)
 {
     th_context *ctx = g->ctx;
@@ -157,16 +172,10 @@ th_status th_generate_beams(th_generation *g)
     if (memory == NULL)
         return th_fail_memory(ctx, "generate", bytes);
     lay_out(&s, memory);
-    begin_searches(&s);
-    bool anew = true;
-    do {
-        if (th_generation_run(g, anew) == TH_OK)
-            th_parallel(g->threads, g->rows, rank_row, &s);
-        th_generation_done(g);
-        anew = false;
-    } while (!th_failed(ctx) && step(&s));
-    if (!th_failed(ctx))
-        take_results(&s);
+    if (!ctx->options.shapes_only)
+        search(&s);
+    else if (th_generation_forecast(g) == TH_OK)
+        (void)th_cache_follow(g->cache, s.source, s.first, s.past); /* takes memory, and does nothing */
     th_release(ctx, memory, bytes);
     return ctx->error;
 }

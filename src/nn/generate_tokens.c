@@ -59,6 +59,8 @@ static bool slide(th_generation *g)
 th_status th_generate_tokens(th_generation *g)
 {
     bool anew = true;
+    if (g->ctx->options.shapes_only)
+        return th_generation_forecast(g);
     do {
         anew |= slide(g);
         if (th_generation_run(g, anew) == TH_OK)

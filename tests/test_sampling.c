@@ -1,0 +1,222 @@
+/* From logits to tokens: the distributions against their formulas and against numbers of transformers' logits
+ * processors, the choice of the largest, a beam search by hand. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/machine.h"
+#include "nn/beam_search.h"
+#include "nn/sampling.h"
+#include "suite.h"
+
+static th_machine machine;
+static double memory[4096];
+
+static void setup(void)
+{
+    ck_assert_ptr_null(th_machine_detect(&machine));
+}
+
+static th_sampling sampling_of(double temperature, int64_t top_k, double top_p, double penalty)
+{
+    return (th_sampling){th_kernels_for(&machine, TH_FLOAT64), temperature, top_k, top_p, penalty};
+}
+
+enum { V = 8 };
+static const float logits[V] = {1.0F, -0.5F, 2.25F, 0.0F, 2.25F, -3.0F, 1.5F, 0.5F};
+static const int64_t history[] = {2, 1, 2, 6};
+
+static th_logits_row row_of(int64_t length)
+{
+    return (th_logits_row){logits, TH_FLOAT32, V, history, length};
+}
+
+/* Probabilities after RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper of
+ * transformers 5.23.0, in this order, on these logits with this history (0: left out). */
+static const struct {
+    double temperature, top_p, penalty;
+    int64_t top_k;
+    double probability[V];
+} cases[] = {
+    {1,
+     0,
+     0,
+     0,
+     {0.0922061542, 0.0205739739, 0.321831101, 0.0339207485, 0.321831101, 0.00168881462, 0.152022248, 0.0559258595}},
+    {0.7,
+     0,
+     0,
+     0,
+     {0.0632102659, 0.00741577531, 0.376975844, 0.0151484052, 0.376975844, 0.000208499447, 0.129121308, 0.0309440579}},
+    {1,
+     0,
+     1.3,
+     0,
+     {0.112131413, 0.0215348281, 0.232860785, 0.0412508414, 0.391377086, 0.00205375846, 0.130780148, 0.0680111397}},
+    {1, 0, 0, 3, {0, 0, 0.404470769, 0, 0.404470769, 0, 0.191058463, 0}},
+    {1, 0, 0, 1, {0, 0, 0.5, 0, 0.5, 0, 0, 0}},
+    {1, 0.6, 0, 0, {0, 0, 0.5, 0, 0.5, 0, 0, 0}},
+    {0.7, 0.9, 1.3, 5, {0.0904971357, 0, 0.257050931, 0, 0.53971034, 0, 0.112741592, 0}},
+    {2, 0.5, 0.8, 6, {0, 0, 0.569852651, 0, 0.430147349, 0, 0, 0}},
+    {1,
+     0.999,
+     0,
+     0,
+     {0.0922061542, 0.0205739739, 0.321831101, 0.0339207485, 0.321831101, 0.00168881462, 0.152022248, 0.0559258595}},
+};
+
+START_TEST(distributions_are_those_of_transformers)
+{
+    const th_sampling s = sampling_of(cases[_i].temperature, cases[_i].top_k, cases[_i].top_p, cases[_i].penalty);
+    const th_logits_row row = row_of(cases[_i].penalty > 0 ? 4 : 0);
+    th_sampling_space space = th_sampling_space_at(memory, V);
+    ck_assert(th_sampling_choices(&s, &row, &space));
+    double p[V] = {0}, sum = 0;
+    for (int64_t i = 0; i < space.choices.count; i++)
+        sum += space.choices.weight[i];
+    for (int64_t i = 0; i < space.choices.count; i++)
+        p[space.choices.token[i]] = space.choices.weight[i] / sum;
+    for (int i = 0; i < V; i++)
+        ck_assert_double_eq_tol(p[i], cases[_i].probability[i], 1e-6);
+}
+END_TEST
+
+/* u walks through the distribution: each token has its share of [0, 1). */
+START_TEST(tokens_are_drawn_by_their_probabilities)
+{
+    enum { DRAWS = 20000 };
+    const th_sampling s = sampling_of(0.9, 5, 0, 0);
+    const th_logits_row row = row_of(0);
+    th_sampling_space space = th_sampling_space_at(memory, V);
+    int count[V] = {0};
+    for (int i = 0; i < DRAWS; i++)
+        count[th_sampling_token(&s, &row, (i + 0.5) / DRAWS, &space)]++;
+    double sum = 0;
+    const int kept[5] = {0, 2, 4, 6, 7};
+    for (int i = 0; i < 5; i++)
+        sum += exp(logits[kept[i]] / 0.9);
+    for (int i = 0; i < V; i++) {
+        bool is_kept = false;
+        for (int j = 0; j < 5; j++)
+            is_kept |= kept[j] == i;
+        ck_assert_double_eq_tol(count[i], is_kept ? DRAWS * exp(logits[i] / 0.9) / sum : 0, 2);
+    }
+}
+END_TEST
+
+START_TEST(the_first_of_equals_is_the_largest)
+{
+    const th_sampling greedy = sampling_of(0, 3, 0.5, 0), penalized = sampling_of(0, 0, 0, 1.5);
+    th_sampling_space space = th_sampling_space_at(memory, V);
+    const th_logits_row row = row_of(4);
+    ck_assert_int_eq(th_sampling_token(&greedy, &row, 0.7, &space), 2);
+    ck_assert_int_eq(th_sampling_token(&penalized, &row, 0.7, &space), 4); /* 2 has been said: 2.25 / 1.5 */
+}
+END_TEST
+
+START_TEST(what_is_no_distribution_is_refused)
+{
+    const double strange[][3] = {{1, NAN, 0}, {0, 1, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
+    const double half[3] = {-INFINITY, 1, -INFINITY};
+    th_sampling_space space = th_sampling_space_at(memory, V);
+    for (int temperature = 0; temperature < 2; temperature++) {
+        const th_sampling s = sampling_of(temperature, 2, 0.9, 0);
+        for (int i = 0; i < 3; i++) {
+            const th_logits_row row = {strange[i], TH_FLOAT64, 3, NULL, 0};
+            ck_assert_int_eq(th_sampling_token(&s, &row, 0.999, &space), -1);
+            ck_assert(!th_log_probabilities(&s, &row, &space));
+        }
+        const th_logits_row row = {half, TH_FLOAT64, 3, NULL, 0};
+        ck_assert_int_eq(th_sampling_token(&s, &row, 0.999, &space), 1);
+        ck_assert_int_eq(th_sampling_token(&s, &row, 0, &space), 1);
+    }
+}
+END_TEST
+
+/* -- choosing among many -- */
+
+static uint64_t state = 1;
+
+static double coarse(int64_t values) /* with ties */
+{
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (double)((state >> 33) % (uint64_t)values);
+}
+
+START_TEST(the_best_are_the_first_of_all_in_order)
+{
+    enum { MOST = 200 };
+    static double score[MOST];
+    static th_ranked best[MOST], all[MOST];
+    for (int64_t n = 0; n <= MOST; n += 1 + n / 5)
+        for (int64_t most = 0; most <= n + 1; most += 1 + most / 3) {
+            double total = 0;
+            for (int64_t i = 0; i < n; i++)
+                total += score[i] = coarse(1 + n / 2);
+            for (int64_t i = 0; i < n; i++) {
+                int64_t place = 0;
+                for (int64_t j = 0; j < n; j++)
+                    place += score[j] > score[i] || (score[j] == score[i] && j < i);
+                all[place] = (th_ranked){score[i], i};
+            }
+            const int64_t found = th_best_of(n, score, most, best);
+            ck_assert_int_eq(found, most < n ? most : n);
+            for (int64_t i = 0; i < found; i++)
+                ck_assert(best[i].index == all[i].index && best[i].score == all[i].score);
+            /* the same set in front, by its sum */
+            double mass = 0;
+            int64_t needed = 0;
+            while (needed < n && mass < total * 0.6)
+                mass += all[needed++].score;
+            for (int64_t i = 0; i < n; i++)
+                best[i] = (th_ranked){score[i], i};
+            ck_assert_int_eq(th_front_of(n, best, total * 0.6), needed);
+            int64_t sum = 0, expected = 0;
+            for (int64_t i = 0; i < needed; i++) {
+                sum += best[i].index * best[i].index;
+                expected += all[i].index * all[i].index;
+            }
+            ck_assert_int_eq(sum, expected);
+        }
+}
+END_TEST
+
+/* -- beam search, two beams over three tokens, 2 ends -- */
+
+START_TEST(a_beam_search_by_hand)
+{
+    const int64_t end = 2;
+    th_beam_search s = {
+        .beams = 2, .vocabulary = 3, .most_tokens = 4, .length_penalty = 1, .end_tokens = &end, .n_end_tokens = 1};
+    int64_t source[2], length;
+    double score;
+    th_beam_begin(&s, memory);
+    ck_assert_int_eq(th_beam_candidates(&s), 4);
+    /* the first step goes on from beam 0 alone; the end token is third and so not among the best two */
+    th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 1}, {-1, 0}, {-1.5, 2}, {-1e9, 4}}, source);
+    ck_assert(!s.over && s.n_finished == 0 && s.tokens[0] == 1 && s.tokens[4] == 0);
+    ck_assert(source[0] == 0 && source[1] == 0);
+    /* beam 0 ends first, at -0.8 / 2; beam 1 comes to the front */
+    th_beam_step(&s, 4, (const th_ranked[]){{-0.8, 2}, {-1.2, 3}, {-1.4, 0}, {-2, 4}}, source);
+    ck_assert(!s.over && s.n_finished == 1 && source[0] == 1 && source[1] == 0);
+    ck_assert_double_eq_tol(s.finished[0].score, -0.4, 1e-12);
+    /* a second one ends, at -1.5 / 3; the best that runs, -1.6 / 3, is worse than both: over */
+    th_beam_step(&s, 4, (const th_ranked[]){{-1.5, 5}, {-1.6, 0}, {-1.7, 1}, {-3, 4}}, source);
+    ck_assert(s.over && s.n_finished == 2);
+    const int64_t *tokens = th_beam_result(&s, &length, &score);
+    ck_assert(length == 2 && tokens[0] == 1 && tokens[1] == 2);
+    ck_assert_double_eq_tol(score, -0.4, 1e-12);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("sampling", setup, NULL);
+    tcase_add_loop_test(tests, distributions_are_those_of_transformers, 0, sizeof cases / sizeof *cases);
+    tcase_add_test(tests, tokens_are_drawn_by_their_probabilities);
+    tcase_add_test(tests, the_first_of_equals_is_the_largest);
+    tcase_add_test(tests, what_is_no_distribution_is_refused);
+    tcase_add_test(tests, the_best_are_the_first_of_all_in_order);
+    tcase_add_test(tests, a_beam_search_by_hand);
+    return run_suites();
+}
