@@ -3,11 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "memory.h"
-#include "tapehead/check.h"
-#include "tapehead/tapehead.h"
-
-#include "context.h"
+#include "models.h"
 
 enum { B = 3, S = 5, T = 4, V = 11, W = 9, E = 8, H = 2 };
 
@@ -288,13 +284,8 @@ static uint32_t trained(const th_transformer_options *options, bool recompute, i
     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 3e-3});
     th_tensor *source = tokens(B, S, 3, V), *source_lens = lens(5, 1, 4), *target = tokens(B, T, 5, V),
               *next = tokens(B, T, 7, V);
-    for (int step = 0; step < 12; step++) {
-        th_tensor *l = th_transformer_loss(model, source, source_lens, target, next, NULL);
-        loss[step] = th_item(l);
-        if (th_backward(l) || th_optimizer_step(adam))
-            ck_abort_msg("%s", th_error_message(ctx));
-        th_tape_clear(ctx);
-    }
+    for (int step = 0; step < 12; step++)
+        loss[step] = step_down(th_transformer_loss(model, source, source_lens, target, next, NULL), adam);
     const uint32_t crc = th_module_crc32c(model);
     *exact = strstr(th_build_info(ctx), "gemm=native") != NULL;
     th_context_free(ctx);
@@ -330,11 +321,8 @@ static size_t peak_of(th_module *(*make)(bool recompute), bool recompute, bool d
     th_module *model = make(recompute);
     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 3e-3});
     th_tensor *source = th_zeros(ctx, TH_INT32, TH_SHAPE(4, 32));
-    for (int step = 0; step < 2; step++) {
-        if (th_backward(th_transformer_loss(model, source, NULL, source, source, NULL)) || th_optimizer_step(adam))
-            ck_abort_msg("%s", th_error_message(ctx));
-        th_tape_clear(ctx);
-    }
+    for (int step = 0; step < 2; step++)
+        (void)step_down(th_transformer_loss(model, source, NULL, source, source, NULL), adam);
     const size_t peak = th_memory(ctx).peak;
     th_context_free(ctx);
     ctx = outer;
@@ -384,22 +372,14 @@ START_TEST(its_gradients_are_right)
 }
 END_TEST
 
+static th_module *make_published(th_context *fresh)
+{
+    return th_transformer_new(fresh, &published);
+}
+
 START_TEST(making_one_survives_the_failure_of_any_allocation)
 {
-    test_memory f = {.fail_at = 1};
-    for (bool reached = true; reached; f.calls = 0, f.fail_at++) {
-        th_context *fresh = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&f)});
-        const th_module *model = fresh ? th_transformer_new(fresh, &published) : NULL;
-        reached = f.calls >= f.fail_at;
-        if (model == NULL && fresh && th_error_code(fresh) != TH_ERROR_MEMORY)
-            ck_abort_msg("allocation %lld: %s", (long long)f.fail_at, th_error_message(fresh));
-        if (!reached && model == NULL)
-            ck_abort_msg("no model: %s", th_error_message(fresh));
-        th_context_free(fresh);
-        if (f.bytes != 0)
-            ck_abort_msg("allocation %lld: %zu bytes left", (long long)f.fail_at, f.bytes);
-    }
-    ck_assert_int_gt(f.fail_at, 20);
+    assert_making_survives(make_published);
 }
 END_TEST
 

@@ -95,9 +95,24 @@ static th_tensor *hands_x_on(const leaves *l, th_tensor *x)
     return x;
 }
 
+static th_tensor *takes_views_of_ones_own(const leaves *l, th_tensor *x)
+{
+    th_tensor *row = th_select(th_dense(x, l->w, NULL), 0, 2); /* (WIDTH) */
+    th_tensor *both = th_apply(&windows, (&(one_number){3}), th_apply(&flip, NULL, th_sin(row)));
+    return th_add(x, th_mul(th_sum(both, TH_ALL_AXES, NULL), th_mean(th_mul(both, both), TH_ALL_AXES, NULL)));
+}
+
+/* What is asked for besides the output leaves the scope with it or is used in it. */
+static th_tensor *asks_for_more(const leaves *l, th_tensor *x)
+{
+    th_tensor *weights, *q = th_dense(x, l->w, NULL);
+    th_tensor *y = th_scaled_dot_product_attention(q, x, q, &(th_attention_options){.weights = &weights});
+    return th_add(y, th_matmul(th_softmax(weights, 0), x));
+}
+
 static inner_function *const inner[] = {
-    saves_its_result, ends_with_a_norm,   drops,     attends,   cuts_and_joins, nests,
-    is_the_users,     is_part_unrecorded, is_a_loss, hands_x_on};
+    saves_its_result, ends_with_a_norm,   drops,     attends,    cuts_and_joins,          nests,
+    is_the_users,     is_part_unrecorded, is_a_loss, hands_x_on, takes_views_of_ones_own, asks_for_more};
 enum { INNER = sizeof inner / sizeof *inner };
 
 static leaves new_leaves(void)

@@ -5,11 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "memory.h"
 #include "tapehead/check.h"
-#include "tapehead/tapehead.h"
 
-#include "context.h"
+#include "models.h"
 
 static void setup(void)
 {
@@ -585,22 +583,14 @@ START_TEST(a_warm_step_allocates_nothing)
 }
 END_TEST
 
+static th_module *make_tiny(th_context *fresh)
+{
+    return th_language_model_new(fresh, &tiny);
+}
+
 START_TEST(making_a_model_survives_the_failure_of_any_allocation)
 {
-    test_memory f = {.fail_at = 1};
-    for (bool reached = true; reached; f.calls = 0, f.fail_at++) {
-        th_context *fresh = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&f)});
-        const th_module *model = fresh ? th_language_model_new(fresh, &tiny) : NULL;
-        reached = f.calls >= f.fail_at;
-        if (model == NULL && fresh && th_error_code(fresh) != TH_ERROR_MEMORY)
-            ck_abort_msg("allocation %lld: %s", (long long)f.fail_at, th_error_message(fresh));
-        if (!reached && model == NULL)
-            ck_abort_msg("no model: %s", th_error_message(fresh));
-        th_context_free(fresh);
-        if (f.bytes != 0)
-            ck_abort_msg("allocation %lld: %zu bytes left", (long long)f.fail_at, f.bytes);
-    }
-    ck_assert_int_gt(f.fail_at, 20);
+    assert_making_survives(make_tiny);
 }
 END_TEST
 

@@ -8,7 +8,8 @@
  * bits that name what is not there, combinations that mean nothing, shapes that do not fit are TH_ERROR_ARGUMENT or
  * TH_ERROR_SHAPE with a sentence. A descriptor must live and stay as it is until th_tape_clear, since the tape refers
  * to it. Its functions compute on the arrays that they are given: a call of another operation, of backward or of
- * th_tape_clear in them is TH_ERROR_STATE. */
+ * th_tape_clear in them is TH_ERROR_STATE. Forward may run again in backward (TH_OP_RECOMPUTE,
+ * th_scope_begin_recomputed) and has to give the same then. */
 #ifndef TAPEHEAD_OP_H
 #define TAPEHEAD_OP_H
 

@@ -1,4 +1,5 @@
 /* Stacks of transformer blocks, and running a block or a stack. What a block computes is transformer_block.c's matter. */
+#include "autograd/tape.h"
 #include "nn/transformer.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -34,7 +35,7 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
         return th_module_end(m, y);
     th_context *ctx = m->ctx;
     const size_t bytes = (size_t)(1 + 2 * count) * sizeof(th_tensor *);
-    th_tensor **results = th_allocate(ctx, bytes);
+    th_tensor **results = th_bump_take(ctx, &ctx->tape->bytes, bytes); /* whose forward it is has opened a scope */
     if (results == NULL) {
         th_fail_memory(ctx, m->type, bytes);
         return th_module_end(m, NULL);
@@ -48,7 +49,6 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
             results[n++] = memory_weights[i];
     }
     th_module_end_all(m, results, n);
-    th_release(ctx, results, bytes);
     return th_failed(ctx) ? NULL : y;
 }
 
