@@ -203,8 +203,8 @@ typedef struct th_mask {
     th_window_range window;
     th_tensor *positions;  /* int32/int64 (T) or (B, T), whatever stands between: query t stands at key positions[b, t],
                               from where causal order (either one), the window and ALiBi count, instead of at its place
-                              in the tensor. A query whose keys are in a cache has the same bits as in the whole sequence.
-                              For scores (T, S): (T). Not negative; may be past the last key */
+                              in the tensor. A query whose keys are in a cache has the bits of the whole sequence. For
+                              scores (T, S): (T). Not negative; may be past the last key */
     th_tensor *valid_lens; /* int32/int64 (B): keys s < valid_lens[b]; or (B, T): per query, whatever stands between.
                               For scores (T, S): () or (T). Lengths outside [0, S] are an error */
     th_tensor *keep;       /* bool, broadcast to the scores (B, H, T, S): true keeps */
@@ -224,11 +224,11 @@ typedef struct th_attention_options {
     th_tensor **weights; /* asked for: softmax weights (N, T, S) before dropout */
     th_tensor **log_sum_exp; /* asked for: (N, T), -inf for a query without keys */
 } th_attention_options;
-/* softmax(cap(q kᵀ scale) + alibi + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions alike, except
- * that with at least three dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped heads: query head
- * h uses key head h / (Hq / Hkv)). A query without keys gives 0. No bit of output or gradient depends on a hidden pair.
- * Fused in tiles (Rabe & Staats 2021, Dao et al. 2022): nothing of size T x S exists. Composed when fusion is off or
- * the weights are asked for. */
+/* softmax(cap(q kᵀ scale) + alibi + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions
+ * alike, except that with at least three dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped
+ * heads: query head h uses key head h / (Hq / Hkv)). A query without keys gives 0. No bit of output or gradient depends
+ * on a hidden pair. Fused in tiles (Rabe & Staats 2021, Dao et al. 2022): nothing of size T x S exists. Composed when
+ * fusion is off or the weights are asked for. */
 TH_API th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
                                                   const th_attention_options *options);
 /* The same softmax over the last axis of scores (N, T, S) under a mask: hidden entries are exactly 0, a row without

@@ -7,7 +7,8 @@
  *     dz_ts = P_ts (M_ts G_ts - sum_j P_tj M_tj G_tj) + P_ts dlse_t         (softmax's rule, and dlse/dz = P)
  *           = P_ts (M_ts G_ts - delta_t),   delta_t = o_t · do_t - dlse_t   (as sum_j P_tj M_tj v_j = o_t)
  *     dx = scale dz, with a soft cap times cap'(scale q kᵀ) = 1 - tanh²(scale q kᵀ / soft_cap)
- *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - place| dz, summed along what these are broadcast over
+ *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - place| dz,
+ *     the last two summed along what they are broadcast over
  *
  * No running maximum is needed any more, so blocks of keys are smaller than in the forward: all that one needs stays in
  * a cache. For each of them, and each block of queries that sees some of it, in order: recompute P and dz, add to

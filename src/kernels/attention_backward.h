@@ -26,12 +26,13 @@ size_t th_attention_take_backward(const attention_problem *p, void *workspace, b
 void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
                             int64_t count);
 
-/* Brings in what of a tile's queries both passes need, and computes P ∘ M and, if something wants it, dz, or of_scores the
- * gradient of the products q kᵀ. */
+/* Brings in what of a tile's queries both passes need, and computes P ∘ M and, if something wants it, dz, or of_scores
+ * the gradient of the products q kᵀ. */
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
                                 const attention_tile *tile, bool of_scores, bool wants_logits);
 
-/* The gradients of the additive mask and of the slopes; each worker has worker_bytes of workspace for its backward_memory. */
+/* The gradients of the additive mask and of the slopes; each worker has worker_bytes of workspace for its
+ * backward_memory. */
 void th_attention_mask_gradient(const attention_problem *p, int threads, void *workspace, size_t worker_bytes);
 
 #endif

@@ -1,9 +1,9 @@
-/* The gradients of what is added to attention's scores: of the additive mask, which is dz, and of ALiBi's slopes, which is
- * -|key - place| dz, both summed along what they are broadcast over.
+/* The gradients of what is added to attention's scores: of the additive mask, which is dz, and of ALiBi's slopes, which
+ * is -|key - place| dz, both summed along what they are broadcast over.
  *
- * Passes of their own, because they are cut differently from that of q, k and v: a task owns elements of the gradient, so
- * it takes all heads, queries or keys that are summed up in them, in order. Where the mask is not broadcast along queries
- * or keys, a task owns a chunk of them. Slopes are broadcast along both. */
+ * Passes of their own, because they are cut differently from that of q, k and v: a task owns elements of the gradient,
+ * so it takes all heads, queries or keys that are summed up in them, in order. Where the mask is not broadcast along
+ * queries or keys, a task owns a chunk of them. Slopes are broadcast along both. */
 #include "kernels/attention_backward.h"
 #include "kernels/parallel.h"
 

@@ -95,7 +95,8 @@ static th_status check_operands(const th_attention_layer *l, th_tensor *const *x
 
 /* -- scores -- */
 
-/* Heads of queries or keys (B, H, T, D), normalised and turned as the scores want them. positions: (T), (B, T), or NULL. */
+/* Heads of queries or keys (B, H, T, D), normalised and turned as the scores want them. positions: (T), (B, T), or
+ * NULL. */
 static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_module *norm, th_tensor *positions)
 {
     const th_score_options *scores = &l->scores;

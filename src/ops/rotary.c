@@ -1,8 +1,8 @@
 /* rotary: pairs of elements of every row turned by an angle that grows with the row's position (Su et al. 2021).
  *
- * The cosines and sines of a position are computed once for all rows at it, in float64 by our own functions, and rounded
- * to x's type; turning is a kernel on rows (vector/rotary.c). The result is recomputed for backward rather than kept:
- * what it is made of is there anyway, for the values beside it. */
+ * The cosines and sines of a position are computed once for all rows at it, in float64 by our own functions, and
+ * rounded to x's type; turning is a kernel on rows (vector/rotary.c). The result is recomputed for backward rather
+ * than kept: what it is made of is there anyway, for the values beside it. */
 #include <math.h>
 #include <string.h>
 

@@ -101,8 +101,8 @@ TH_INLINE lanes less_slope(const score_row *row, int64_t x, lanes z)
 }
 
 /* The logits of columns x .. x + 15; hidden ones are -inf, even if the score is +inf or NaN. edge and masked as for
- * visible_lanes; shaped: there may be a soft cap, whose tanh goes to *tanh, and a slope. (0 is added where there is no additive mask so that no compiler makes one rounding of this and what
- * follows.) */
+ * visible_lanes; shaped: there may be a soft cap, whose tanh goes to *tanh, and a slope. (0 is added where there is no
+ * additive mask so that no compiler makes one rounding of this and what follows.) */
 TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked, bool shaped, lanes *tanh)
 {
     lanes z;

@@ -1,5 +1,5 @@
-/* Rotary positions on rows (th_rotary_parameters). Operand X is the row that is turned, DX where it goes, which may be the
- * same memory, KEPT the cosines and sines of its position. */
+/* Rotary positions on rows (th_rotary_parameters). Operand X is the row that is turned, DX where it goes, which may be
+ * the same memory, KEPT the cosines and sines of its position. */
 #include "kernels/vector/row.h"
 
 /* a b - c d, the last product rounded first. */

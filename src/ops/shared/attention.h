@@ -1,6 +1,6 @@
 /* What the parts of scaled_dot_product_attention share: its operands and attributes, the plan of a call, and the
- * composition that it equals. What a mask means is in mask.h. Letters: N leading dimensions, T queries, S keys, D and Dv
- * widths. */
+ * composition that it equals. What a mask means is in mask.h. Letters: N leading dimensions, T queries, S keys, D and
+ * Dv widths. */
 #ifndef TH_OPS_SHARED_ATTENTION_H
 #define TH_OPS_SHARED_ATTENTION_H
 
