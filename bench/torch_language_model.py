@@ -23,7 +23,7 @@ options = parser.parse_args()
 
 begin = time.perf_counter()
 layers, heads, width, length, batch = 4, 4, 128, 64, 12
-steps, warmup, peak, final, eval_every, eval_batches = options.steps, 100, 1e-3, 1e-4, 250, 20
+steps, warmup, peak, final, eval_every, eval_batches = options.steps, 100, 3e-3, 3e-4, 250, 20
 if options.threads:
     torch.set_num_threads(options.threads)
 torch.manual_seed(options.seed)
