@@ -169,6 +169,7 @@ static th_status load(trainer *t, const char *name)
 static th_status take_stock(trainer *t)
 {
     double loss;
+    report_pause(&t->report);
     if (evaluate(t, t->validation, chosen.eval_batches, &loss) ||
         report_evaluation(&t->report, t->run, th_step(t->ctx), loss))
         return th_error_code(t->ctx);
@@ -178,9 +179,10 @@ static th_status take_stock(trainer *t)
         if (save(t, "best.safetensors", false))
             return th_error_code(t->ctx);
     }
-    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer))
+    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer) || save(t, "last.safetensors", true))
         return th_error_code(t->ctx);
-    return save(t, "last.safetensors", true);
+    report_go_on(&t->report);
+    return TH_OK;
 }
 
 static bool is_finished(const trainer *t)
@@ -254,17 +256,19 @@ static int run_training(trainer *t, bool resume)
 {
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
+    double seconds = 0;
     if (report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), quiet) == TH_OK &&
         (resume || take_stock(t) == TH_OK) && train_to_the_end(t) == TH_OK)
-        (void)!report_close(&t->report);
+        (void)!report_close(&t->report, &seconds);
     expect_no_error(t);
     if (interrupted) {
         fprintf(stderr, PROGRAM ": stopped and saved at step %lld; " PROGRAM " resume %s goes on\n",
                 (long long)th_step(t->ctx), t->run);
         return 128 + interrupted;
     }
-    printf(PROGRAM ": steps=%lld best=%.4f parameters=%lld parameters_crc32c=%08x\n", (long long)th_step(t->ctx),
-           t->best, (long long)th_module_count(t->model), (unsigned)th_module_crc32c(t->model));
+    printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
+           (long long)th_step(t->ctx), seconds, t->best, th_memory(t->ctx).peak, (long long)th_module_count(t->model),
+           (unsigned)th_module_crc32c(t->model));
     print_loss(t, th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL), chosen.training_tokens);
     return EXIT_SUCCESS;
 }
@@ -297,19 +301,23 @@ static void remove_files(const char *run, const char *pattern)
     globfree(&found);
 }
 
-/* An empty folder for the run. */
+/* A folder for the run: config.json says that one is there. */
 static void make_folder(const char *run)
 {
-    static const char *const files[] = {
-        "*.safetensors", "events.out.tfevents.*", "log.jsonl",      "curves.svg", "samples/*.txt",
-        "text.tokens",   "config.json",           "tokenizer.json", "vocab.json", "merges.txt"};
+    static const char *const files[] = {"config.json", "*.safetensors", "events.out.tfevents.*",
+                                        "log.jsonl",   "curves.svg",    "samples/*.txt",
+                                        "text.tokens"};
     struct stat status;
     if (stat(run, &status) != 0 && mkdir(run, 0777) != 0)
         refuse(PROGRAM, "this folder cannot be made: ", run);
-    for (size_t i = 0; force && i < sizeof files / sizeof *files; i++)
-        remove_files(run, files[i]);
-    if (access(in_run(run, "config.json"), F_OK) == 0)
+    if (access(in_run(run, "config.json"), F_OK) != 0)
+        return;
+    if (access(in_run(run, "text.tokens"), F_OK) != 0)
+        refuse(PROGRAM, "this folder holds something else than a run: ", run);
+    if (!force)
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        remove_files(run, files[i]);
 }
 
 /* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
@@ -385,12 +393,12 @@ static int train(int argc, char **argv)
     const int64_t tokens = th_token_file_count(file);
     chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
     th_token_file_free(file);
-    write_settings(t.run);
     open_tokens(&t);
     make_model(&t);
     if (chosen.from && t.model)
-        (void)!th_pretrained_load(t.model, chosen.from);
+        (void)!th_pretrained_load(t.model, chosen.from, NULL);
     expect_no_error(&t);
+    write_settings(t.run);
     const int status = run_training(&t, false);
     th_context_free(t.ctx);
     return status;
@@ -430,12 +438,12 @@ static int resume(int argc, char **argv)
 
 static int sample(int argc, char **argv)
 {
-    const char *prompt = "\n", *run = NULL;
+    const char *prompt = NULL, *run = NULL;
     int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
     double temperature = 0.8, top_p = 0, penalty = 0;
     bool last = false;
     const program_option options[] = {
-        {"prompt", "what the text begins with", .text = &prompt},
+        {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
         {"tokens", "to write", .whole = &tokens, .low = 1, .high = 1e9},
         {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
         {"top-k", "draw from the k most probable tokens; 0: from all", .whole = &top_k, .low = 0, .high = 1e9},
@@ -452,7 +460,7 @@ static int sample(int argc, char **argv)
                                 "Writes text as the model of a run goes on from a prompt.",
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "sample needs the folder of a run", "");
-    if (prompt[0] == 0)
+    if (prompt && prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
     trainer t;
     open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
@@ -559,6 +567,9 @@ int main(int argc, char **argv)
 {
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {
+            char name[64]; /* getopt's sentences begin with it */
+            snprintf(name, sizeof name, PROGRAM " %s", subcommands[i].name);
+            argv[1] = name;
             const int status = subcommands[i].function(argc - 1, argv + 1);
             if (fflush(stdout) || ferror(stdout))
                 give_up(PROGRAM, "standard output could not be written");

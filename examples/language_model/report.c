@@ -31,7 +31,7 @@ th_status report_open(report *r, th_context *ctx, const char *run, bool resume, 
     const th_log_options options = {.resume = resume, .step = step};
     const th_progress_options line = {stderr, .steps = chosen.steps, .begin = step, .unit = "tokens",
                                       .units_per_step = chosen.batch * chosen.accumulate * chosen.length};
-    *r = (report){.ctx = ctx, .seconds = now(), .step = step};
+    *r = (report){.ctx = ctx, .begin = now(), .seconds = now(), .step = step};
     r->log = th_json_log_open(ctx, in_run(run, "log.jsonl"), &options);
     r->events = th_event_log_open(ctx, run, &options);
     r->bar = quiet ? NULL : th_progress_new(ctx, &line);
@@ -59,6 +59,16 @@ th_status report_step(report *r, int64_t step, double loss, double learning_rate
     r->seconds = seconds;
     r->step = step;
     return log_fields(r, step, fields, 4);
+}
+
+void report_pause(report *r)
+{
+    r->pause = now();
+}
+
+void report_go_on(report *r)
+{
+    r->seconds += now() - r->pause;
 }
 
 /* A curve out of the log; its points are those of the tensor. */
@@ -98,10 +108,9 @@ th_status report_evaluation(report *r, const char *run, int64_t step, double los
 {
     const th_log_field field = {"loss/validation", loss, NULL};
     th_progress_note(r->bar, "step %lld  validation loss %.4f", (long long)step, loss);
-    if (log_fields(r, step, &field, 1) || draw_curves(r->ctx, run))
+    if (log_fields(r, step, &field, 1))
         return th_error_code(r->ctx);
-    r->seconds = now(); /* what evaluating took is no time of training */
-    return TH_OK;
+    return draw_curves(r->ctx, run);
 }
 
 /* The text of a file of samples, as a whole. */
@@ -140,8 +149,9 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     return status;
 }
 
-th_status report_close(report *r)
+th_status report_close(report *r, double *seconds)
 {
+    *seconds = now() - r->begin;
     const th_status status = th_progress_end(r->bar);
     th_event_log_close(r->events);
     th_json_log_close(r->log);

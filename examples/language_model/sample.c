@@ -42,7 +42,10 @@ th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *pr
 {
     writing w = {.tokenizer = tokenizer, .file = file};
     th_token_list tokens = {0};
-    if (th_tokenizer_encode(tokenizer, prompt, strlen(prompt), &tokens) == TH_OK &&
+    size_t bytes = prompt ? strlen(prompt) : 1;
+    if (prompt == NULL)
+        prompt = th_tokenizer_find(tokenizer, "\n") >= 0 ? "\n" : th_tokenizer_bytes(tokenizer, 0, &bytes);
+    if (th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK &&
         th_tokenizer_write(tokenizer, tokens.token, tokens.count, &w.stream, file) == TH_OK) {
         th_tensor *t = th_from_data(model->ctx, TH_INT32, TH_SHAPE(1, (int64_t)tokens.count), tokens.token);
         (void)(go_on(model, t, options, &w) == TH_OK);
