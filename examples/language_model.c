@@ -396,7 +396,7 @@ static int train(int argc, char **argv)
     open_tokens(&t);
     make_model(&t);
     if (chosen.from && t.model)
-        (void)!th_pretrained_load(t.model, chosen.from);
+        (void)!th_pretrained_load(t.model, chosen.from, NULL);
     expect_no_error(&t);
     write_settings(t.run);
     const int status = run_training(&t, false);
