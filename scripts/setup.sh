@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup.sh [demo|test|bench|interop]: installs what is missing.
-#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
+#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson; OpenBLAS
 #   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
 #   bench    to run the benchmark: the demo's, and what the programs need that it compares with
 #   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
@@ -21,7 +21,7 @@ esac
 compiles() { # compiles COMPILER LANGUAGE FLAGS... <program
     compiler=$1 language=$2
     shift 2
-    $compiler "$@" -x "$language" - -o /dev/null # (CC may be "ccache gcc")
+    $compiler -x "$language" - -o /dev/null "$@" # (CC may be "ccache gcc")
 }
 has_c() {
     echo '#include <stdio.h>
@@ -43,6 +43,10 @@ has_cmake() { # 3.22 or later
 }
 has_openblas() {
     PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libopenblas\.so\.0 '
+}
+has_jansson() {
+    echo '#include <jansson.h>
+          int main(void) { return !json_object(); }' | compiles "${CC:-cc}" c -ljansson
 }
 has_pkg_config() {
     pkg-config --version
@@ -82,6 +86,9 @@ has_clang_format() {
 has_valgrind() {
     valgrind --version
 }
+has_doxygen() {
+    doxygen --version
+}
 
 # Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
 missing() {
@@ -102,6 +109,7 @@ missing() {
     need libc6-dev has_c
     need make has_make
     need cmake has_cmake
+    need libjansson-dev has_jansson
     need libopenblas0-pthread has_openblas
     if [ "$tier" = bench ] || [ "$tier" = interop ]; then
         need python3 has_python
@@ -122,6 +130,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer
         need clang-format has_clang_format
         need valgrind has_valgrind
+        need doxygen has_doxygen
     fi
 }
 

@@ -71,8 +71,10 @@
 #include "tapehead/profile.h"
 
 /* files and pictures */
+#include "tapehead/checkpoint.h"
 #include "tapehead/files.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
+#include "tapehead/safetensors.h"
 
 #endif

@@ -6,18 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/atomic_file.h"
+#include "io/elements.h"
 #include "io/npy_header.h"
 #include "tapehead/files.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
 _Static_assert(sizeof(bool) == 1, "bool as in the file");
-
-enum { CHUNK = 64 * 1024, MAX_PATH = 4096 };
 
 static const char *const read_text = "npy_read", *const write_text = "npy_write";
 
@@ -192,43 +191,15 @@ th_tensor *(th_npy_read)(th_context *ctx, const char *path)
 
 /* -- writing -- */
 
-/* The elements in row-major order, a chunk at a time where they do not lie so. */
-static bool write_elements(const th_body *t, FILE *file)
-{
-    const int64_t numel = th_tensor_numel(t);
-    const size_t element = th_dtype_size(t->dtype);
-    const char *data = th_tensor_data(t);
-    if (th_strides_contiguous(t->ndim, t->size, t->stride))
-        return fwrite(data, element, (size_t)numel, file) == (size_t)numel;
-    const th_array array = th_tensor_array(t);
-    th_nest nest;
-    if (!th_nest_build_row_major(&nest, &array, 0, NULL))
-        return true;
-    char chunk[CHUNK];
-    size_t used = 0;
-    th_position position;
-    th_nest_place(&nest, 0, &position);
-    for (int64_t done = 0, run; done < numel; done += run, th_nest_advance(&nest, run, &position)) {
-        const int64_t left = th_nest_run(&nest, &position), room = (int64_t)((CHUNK - used) / element);
-        run = left < room ? left : room;
-        th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, position.at[0],
-                    nest.array[0].stride[nest.ndim - 1]);
-        used += (size_t)run * element;
-        if ((used == CHUNK || done + run == numel) && fwrite(chunk, 1, used, file) != used)
-            return false;
-        used = used == CHUNK ? 0 : used;
-    }
-    return true;
-}
-
 static th_status write_array(const npy_file *f, const th_body *t)
 {
     char bytes[TH_NPY_WRITTEN_HEADER];
     const th_npy_header header = {.dtype = t->dtype, .shape = th_shape_of(t->handle)};
     const size_t length = th_npy_header_format(&header, bytes);
     errno = 0;
-    const bool written = fwrite(bytes, 1, length, f->file) == length &&
-                         (th_tensor_numel(t) == 0 || write_elements(t, f->file)) && fflush(f->file) == 0;
+    const th_array array = th_tensor_array(t);
+    const bool written =
+        fwrite(bytes, 1, length, f->file) == length && th_write_elements(&array, f->file, NULL) && fflush(f->file) == 0;
     return written ? TH_OK : fail(f, write_text, errno ? strerror(errno) : "it cannot be written");
 }
 
@@ -253,55 +224,19 @@ th_status(th_npy_write_to)(th_tensor *handle, FILE *file)
     return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_refused(handle);
 }
 
-/* Writes to a file that is already open and closes it. */
-static th_status write_and_close(const npy_file *f, const th_body *t)
-{
-    const th_status status = write_array(f, t);
-    if (fclose(f->file) != 0 && status == TH_OK)
-        return fail(f, write_text, strerror(errno));
-    return status;
-}
-
-/* A new file beside path, whose name goes into temporary; NULL with errno set when there can be none. */
-static FILE *open_beside(const char *path, char *temporary)
-{
-    for (int attempt = 0; attempt < 100; attempt++) {
-        if (snprintf(temporary, MAX_PATH, "%s.%ld-%d.tmp", path, (long)getpid(), attempt) >= MAX_PATH) {
-            errno = ENAMETOOLONG;
-            return NULL;
-        }
-        const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
-        if (file)
-            return file;
-        if (descriptor >= 0) {
-            close(descriptor);
-            unlink(temporary);
-        }
-        if (errno != EEXIST)
-            return NULL;
-    }
-    return NULL;
-}
-
 th_status(th_npy_write)(th_tensor *handle, const char *path)
 {
     const th_body *t = check_operand(handle, path, "path");
     if (t == NULL)
         return th_refused(handle);
-    struct stat existing;
-    const bool special =
-        stat(path, &existing) == 0 && !S_ISREG(existing.st_mode); /* a device or a pipe is written to, not replaced */
-    char temporary[MAX_PATH];
-    const npy_file f = {t->ctx, path, special ? fopen(path, "wbe") : open_beside(path, temporary)};
-    if (f.file == NULL)
+    th_atomic_file file;
+    npy_file f = {t->ctx, path, NULL};
+    if (!th_atomic_begin(&file, path))
         return fail(&f, write_text, strerror(errno));
-    th_status status = write_and_close(&f, t);
-    if (special)
-        return status;
-    if (status == TH_OK && rename(temporary, path) != 0)
-        status = fail(&f, write_text, strerror(errno));
-    if (status != TH_OK)
-        unlink(temporary);
+    file.hasty = true; /* arrays are written in great numbers, and can be computed again */
+    f.file = file.file;
+    const th_status status = write_array(&f, t);
+    if (!th_atomic_end(&file, status == TH_OK) && status == TH_OK)
+        return fail(&f, write_text, strerror(errno));
     return status;
 }

@@ -1,6 +1,7 @@
 /* Walking a tree of modules by its dotted names: every parameter once, and any member by its name. */
 #include <string.h>
 
+#include "kernels/crc32c.h"
 #include "nn/module.h"
 #include "tapehead/tape.h"
 #include "tensor/context.h"
@@ -149,21 +150,12 @@ int64_t th_module_count_trainable(const th_module *m)
 
 uint32_t th_module_crc32c(const th_module *m)
 {
-    uint32_t table[256];
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            table[i] = (table[i] >> 1) ^ (table[i] & 1 ? 0x82F63B78u : 0); /* the Castagnoli polynomial, reversed */
-    }
     if (m == NULL || m->ctx->options.shapes_only)
         return 0;
-    uint32_t crc = 0xFFFFFFFFu;
+    uint32_t crc = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         const th_body *t = th_body_of(p.tensor);
-        const unsigned char *bytes = th_tensor_data(t);
-        const size_t count = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
-        for (size_t i = 0; i < count; i++)
-            crc = (crc >> 8) ^ table[(crc ^ bytes[i]) & 255];
+        crc = th_crc32c(crc, th_tensor_data(t), (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype));
     }
-    return ~crc;
+    return crc;
 }

@@ -1,0 +1,48 @@
+/* Writing the numbers of arrays: see elements.h. */
+#include "io/elements.h"
+
+#include "kernels/crc32c.h"
+#include "tensor/nest.h"
+#include "tensor/tensor.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
+
+enum { CHUNK = 64 * 1024 };
+
+/* A checksum is taken of what has just been read or is just about to be, while a cache has it. */
+static bool write_bytes(const char *bytes, size_t count, FILE *file, uint32_t *crc)
+{
+    for (size_t done = 0; done < count; done += CHUNK) {
+        const size_t n = count - done < CHUNK ? count - done : CHUNK;
+        if (crc)
+            *crc = th_crc32c(*crc, bytes + done, n);
+        if (fwrite(bytes + done, 1, n, file) != n)
+            return false;
+    }
+    return true;
+}
+
+bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc)
+{
+    const size_t element = th_dtype_size(array->dtype);
+    th_nest nest;
+    if (!th_nest_build_row_major(&nest, array, 0, NULL))
+        return true;
+    if (th_strides_contiguous(array->ndim, array->size, array->stride))
+        return write_bytes(array->data, (size_t)nest.numel * element, file, crc);
+    char chunk[CHUNK];
+    size_t used = 0;
+    th_position place;
+    th_nest_place(&nest, 0, &place);
+    for (int64_t done = 0, run; done < nest.numel; done += run, th_nest_advance(&nest, run, &place)) {
+        const int64_t left = th_nest_run(&nest, &place), room = (int64_t)((CHUNK - used) / element);
+        run = left < room ? left : room;
+        th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, place.at[0],
+                    nest.array[0].stride[nest.ndim - 1]);
+        used += (size_t)run * element;
+        if ((used == CHUNK || done + run == nest.numel) && !write_bytes(chunk, used, file, crc))
+            return false;
+        used = used == CHUNK ? 0 : used;
+    }
+    return true;
+}

@@ -1,0 +1,209 @@
+/* JSON that has been checked, built by jansson and read value by value: see json.h. */
+#include "io/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/utf8.h"
+
+const char *th_quote(const char *text, char quoted[TH_QUOTED])
+{
+    size_t used = 0;
+    for (const char *at = text; *at;) {
+        const int length = th_utf8_length((const unsigned char *)at);
+        const bool plain = length > 1 || (length == 1 && (unsigned char)*at >= 0x20 && *at != 0x7f);
+        const size_t step = plain ? (size_t)length : 1;
+        if (used + step > TH_QUOTED - 8) {
+            memcpy(quoted + used, "...", 3);
+            used += 3;
+            break;
+        }
+        memcpy(quoted + used, plain ? at : "?", step);
+        used += step;
+        at += step;
+    }
+    quoted[used] = 0;
+    return quoted;
+}
+
+/* -- building -- */
+
+json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes)
+{
+    json_error_t error;
+    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    char quoted[TH_QUOTED];
+    if (value == NULL && json_error_code(&error) == json_error_out_of_memory)
+        th_fail_memory(source->ctx, source->operation, bytes);
+    else if (value == NULL)
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name,
+                th_quote(error.text, quoted));
+    return value;
+}
+
+json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits)
+{
+    return th_json_check(source, text, bytes, limits) == TH_OK ? th_json_build(source, text, bytes) : NULL;
+}
+
+/* All of an open file, which has so many bytes. */
+static char *load_descriptor(const th_json_source *source, int descriptor, size_t bytes)
+{
+    th_context *ctx = source->ctx;
+    char *text = th_allocate(ctx, bytes);
+    if (text == NULL) {
+        th_fail_memory(ctx, source->operation, bytes);
+        return NULL;
+    }
+    size_t done = 0;
+    for (ssize_t got = 1; got > 0 && done<bytes; done += got> 0 ? (size_t)got : 0)
+        got = read(descriptor, text + done, bytes - done);
+    if (done == bytes)
+        return text;
+    th_release(ctx, text, bytes);
+    th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it cannot be read to the end", source->name);
+    return NULL;
+}
+
+char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
+{
+    struct stat status;
+    const char *trouble = NULL;
+    char *text = NULL;
+    const int descriptor = open(source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0 || fstat(descriptor, &status) != 0)
+        trouble = strerror(errno);
+    else if (!S_ISREG(status.st_mode))
+        trouble = "it is not a regular file";
+    else if (status.st_size == 0)
+        trouble = "it is empty";
+    else if ((uint64_t)status.st_size > limits->bytes)
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %lld bytes are more than the %zu allowed",
+                source->name, (long long)status.st_size, limits->bytes);
+    else
+        text = load_descriptor(source, descriptor, *bytes = (size_t)status.st_size);
+    if (trouble)
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, trouble);
+    if (descriptor >= 0)
+        close(descriptor);
+    return text;
+}
+
+json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits)
+{
+    size_t bytes;
+    char *text = th_json_load(source, limits, &bytes);
+    if (text == NULL)
+        return NULL;
+    json_t *value = th_json_read(source, text, bytes, limits);
+    th_release(source->ctx, text, bytes);
+    return value;
+}
+
+/* -- walking -- */
+
+static const char *behind_space(const char *at, const char *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+        at++;
+    return at;
+}
+
+static const char *behind_string(const char *at)
+{
+    for (at++; *at != '"'; at++)
+        at += *at == '\\';
+    return at + 1;
+}
+
+/* Behind a value: what opens within it closes within it. */
+static const char *behind_value(const char *at, const char *end)
+{
+    int depth = 0;
+    do {
+        if (*at == '"') {
+            at = behind_string(at);
+        } else {
+            depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+            at++;
+        }
+    } while (at < end && (depth > 0 || (*at != ',' && *at != '}' && *at != ']')));
+    return at;
+}
+
+th_json_walk th_json_members(const char *text, size_t bytes)
+{
+    return (th_json_walk){.at = behind_space(text, text + bytes) + 1, .end = text + bytes};
+}
+
+bool th_json_next(th_json_walk *w)
+{
+    const char *at = behind_space(w->at, w->end);
+    if (at < w->end && *at == ',')
+        at = behind_space(at + 1, w->end);
+    if (at >= w->end || *at != '"')
+        return false;
+    w->key = at;
+    at = behind_string(at);
+    w->key_bytes = (size_t)(at - w->key);
+    at = behind_space(at, w->end) + 1; /* the colon */
+    w->value = behind_space(at, w->end);
+    w->at = behind_value(w->value, w->end);
+    w->value_bytes = (size_t)(w->at - w->value);
+    return true;
+}
+
+/* -- values -- */
+
+static bool refuse(const th_json_source *source, const char *key, const json_t *value, const char *wanted)
+{
+    char quoted[TH_QUOTED];
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: \"%s\" %s, it should be %s", source->name,
+            th_quote(key, quoted), value ? "is something else" : "is missing", wanted);
+    return false;
+}
+
+bool th_json_integer(const th_json_source *source, const json_t *object, const char *key, int64_t low, int64_t high,
+                     int64_t *value)
+{
+    const json_t *member = json_object_get(object, key);
+    if (!json_is_integer(member))
+        return refuse(source, key, member, "an integer");
+    *value = json_integer_value(member);
+    if (*value >= low && *value <= high)
+        return true;
+    char quoted[TH_QUOTED];
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: \"%s\" is %lld, outside %lld to %lld", source->name,
+            th_quote(key, quoted), (long long)*value, (long long)low, (long long)high);
+    return false;
+}
+
+bool th_json_number(const th_json_source *source, const json_t *object, const char *key, double *value)
+{
+    const json_t *member = json_object_get(object, key);
+    if (!json_is_number(member))
+        return refuse(source, key, member, "a number");
+    *value = json_number_value(member);
+    return true;
+}
+
+bool th_json_boolean(const th_json_source *source, const json_t *object, const char *key, bool *value)
+{
+    const json_t *member = json_object_get(object, key);
+    if (!json_is_boolean(member))
+        return refuse(source, key, member, "true or false");
+    *value = json_is_true(member);
+    return true;
+}
+
+bool th_json_string(const th_json_source *source, const json_t *object, const char *key, const char **value)
+{
+    const json_t *member = json_object_get(object, key);
+    if (!json_is_string(member))
+        return refuse(source, key, member, "a string");
+    *value = json_string_value(member);
+    return true;
+}

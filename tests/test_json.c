@@ -1,0 +1,246 @@
+/* The strict reading of JSON: what is sound, what is refused and with which words, in how much memory. */
+#include "io/json.h"
+
+#include "memory.h"
+
+#include "context.h"
+
+static test_memory memory;
+static const th_json_limits usual = {.bytes = 1 << 24, .depth = 4};
+
+static void open_context(void)
+{
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.allocator = allocator_of(&memory)});
+}
+
+static th_json_source source(void)
+{
+    return (th_json_source){ctx, "reading", "the text"};
+}
+
+static json_t *read_text(const char *text, const th_json_limits *limits)
+{
+    const th_json_source from = source();
+    return th_json_read(&from, text, strlen(text), limits);
+}
+
+static void expect_refusal(const char *text, const char *words)
+{
+    json_t *value = read_text(text, &usual);
+    ck_assert_msg(value == NULL, "%.200s was read, instead of \"%s\"", text, words);
+    ck_assert_msg(strstr(th_error_message(ctx), "reading: the text: "), "%s", th_error_message(ctx));
+    expect_failure(true, TH_ERROR_FILE, words);
+}
+
+START_TEST(what_is_sound_is_read)
+{
+    static const char *const texts[] = {
+        "{}",
+        " [ ] ",
+        "0",
+        "-1",
+        "\"\"",
+        "null",
+        "true",
+        "{\"a\":{\"b\":[{\"c\":1.5e-3}]}}",
+        "[1,2,[3]]\n",
+        "{\"a\":1,\"b\":{\"a\":1},\"A\":2}",
+        "\"\\ud83d\\ude00\\n\\u00e9\xc3\xa9\"",
+        "-0.0",
+        "9223372036854775807",
+        "{\"\\u0061\":1,\"\\\\u0061\":2,\"b\\\\\":3,\"b\\\"\":4}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_t *value = read_text(texts[i], &usual);
+        ck_assert_msg(value != NULL, "%s: %s", texts[i], th_error_message(ctx));
+        json_decref(value);
+    }
+}
+END_TEST
+
+START_TEST(what_is_not_json_is_refused)
+{
+    static const char *const cases[][2] = {
+        {"", "byte 0: the text ends"},
+        {"{", "byte 1: the text ends"},
+        {"{\"a\"", "the text ends"},
+        {"{\"a\":", "the text ends"},
+        {"{\"a\":1", "the text ends"},
+        {"\"abc", "the text ends"},
+        {"[1,]", "byte 3: there is no value"},
+        {"{,}", "byte 1: a key is missing"},
+        {"{\"a\":1,}", "byte 7: a key is missing"},
+        {"{\"a\" 1}", "byte 5: a key without a colon"},
+        {"[1 2]", "byte 3: neither a comma nor an end"},
+        {"[1}", "neither a comma nor an end"},
+        {"{\"a\":1]", "neither a comma nor an end"},
+        {"{} {}", "byte 3: there is more behind the end"},
+        {"nul", "there is no value"},
+        {"NaN", "there is no value"},
+        {"'a'", "there is no value"},
+        {"01", "a number"},
+        {"-", "a number"},
+        {"1.", "a number"},
+        {".5", "there is no value"},
+        {"1e", "a number"},
+        {"+1", "there is no value"},
+        {"[-0]", "byte 1: -0 is no integer"},
+        {"\"\\x\"", "byte 1: an escape"},
+        {"\"\\u12g4\"", "an escape"},
+        {"\"\\ud800\"", "an escape"},
+        {"\"\\ud800\\u0041\"", "an escape"},
+        {"\"\\udc00\"", "an escape"},
+        {"\"a\\u0000b\"", "byte 2: the character NUL"},
+        {"\"a\tb\"", "byte 2: a control character"},
+        {"\"\xff\"", "byte 1: it is not UTF-8"},
+        {"\"\xc0\x80\"", "it is not UTF-8"},
+        {"\"\xed\xa0\x80\"", "it is not UTF-8"},
+        {"\"\xe2\x82\"", "it is not UTF-8"},
+        {"\xef\xbb\xbf{}", "there is no value"},
+        {"[[[[[]]]]]", "byte 4: it is nested deeper"},
+        {"18446744073709551616", "too big integer"},
+        {"1e999", "real number overflow"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refusal(cases[i][0], cases[i][1]);
+}
+END_TEST
+
+START_TEST(a_key_stands_once_however_it_is_written)
+{
+    expect_refusal("{\"a\":1,\"b\":2,\"a\":3}", "byte 13: the key \"a\" stands twice");
+    expect_refusal("{\"a\":1,\"\\u0061\":3}", "byte 7: the key \"a\" stands twice");
+    expect_refusal("{\"x\":{\"\xc3\xa9\":1,\"\\u00e9\":3}}", "the key \"\xc3\xa9\" stands twice");
+    expect_refusal("{\"\xf0\x9f\x98\x80\":1,\"\\ud83d\\ude00\":3}", "stands twice");
+    expect_refusal("{\"a\\\\\":1,\"a\\\\\":1}", "the key \"a\\\" stands twice");
+    expect_refusal("{\"\":1,\"\":1}", "the key \"\" stands twice");
+}
+END_TEST
+
+START_TEST(a_long_number_is_refused)
+{
+    char *text = calloc(1, 100001);
+    memset(text, '7', 100000);
+    expect_refusal(text, "byte 0: a number of more than 64 characters");
+    text[1] = '.';
+    expect_refusal(text, "a number of more than 64 characters");
+    memset(text, ' ', 10);
+    text[10] = '1';
+    text[11] = 'e';
+    expect_refusal(text, "byte 10: a number of more than 64 characters");
+    free(text);
+}
+END_TEST
+
+START_TEST(limits_hold_before_anything_is_built)
+{
+    expect_failure(read_text("[1,2,3]", &(th_json_limits){.bytes = 6, .depth = 4}) == NULL, TH_ERROR_FILE,
+                   "7 bytes are more than the 6 allowed");
+    expect_failure(read_text("[1,2,3]", &(th_json_limits){.bytes = 100, .depth = 4, .values = 3}) == NULL,
+                   TH_ERROR_FILE, "more values");
+    const size_t bytes = 1 << 24;
+    char *deep = malloc(bytes);
+    memset(deep, '[', bytes);
+    const th_json_source from = source();
+    ck_assert_int_eq(th_json_check(&from, deep, bytes, &usual), TH_ERROR_FILE);
+    expect_error(TH_ERROR_FILE, "byte 4: it is nested deeper");
+    free(deep);
+}
+END_TEST
+
+/* A million keys: memory for where they stand, and none of it is kept. */
+START_TEST(many_keys_are_checked_in_bounded_memory)
+{
+    const size_t live = th_memory(ctx).live;
+    char *text = malloc(1 << 24), *at = text;
+    *at++ = '{';
+    for (int i = 0; i < 1000000; i++)
+        at += sprintf(at, "\"%06x\":0,", i);
+    memcpy(at - 1, "}", 2);
+    const th_json_source from = source();
+    ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_OK);
+    ck_assert_uint_lt(memory.most, 64 << 20);
+    memcpy(text + 3, text + 11 * 999999 + 3, 5); /* now the first is the last */
+    memcpy(text + 1, text + 11 * 999999 + 1, 8);
+    ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_ERROR_FILE);
+    expect_error(TH_ERROR_FILE, "the key \"0f423f\" stands twice");
+    ck_assert_uint_eq(th_memory(ctx).live, live);
+    run_out(&memory);
+    ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_ERROR_MEMORY);
+    th_error_clear(ctx);
+    ck_assert_uint_eq(th_memory(ctx).live, live);
+    free(text);
+}
+END_TEST
+
+START_TEST(members_are_walked_where_they_stand)
+{
+    const char *text = " { \"a\" : [1, {\"x\\\"}\": \"]\"}] ,\"b\":\"}\\\\\",\"c\":-1.5, \"d\":{} }";
+    static const char *const members[][2] = {
+        {"\"a\"", "[1, {\"x\\\"}\": \"]\"}]"}, {"\"b\"", "\"}\\\\\""}, {"\"c\"", "-1.5"}, {"\"d\"", "{}"}};
+    const th_json_source from = source();
+    ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_OK);
+    th_json_walk w = th_json_members(text, strlen(text));
+    for (int i = 0; i < 4; i++) {
+        ck_assert(th_json_next(&w));
+        ck_assert_msg(w.key_bytes == strlen(members[i][0]) && memcmp(w.key, members[i][0], w.key_bytes) == 0, "%d", i);
+        ck_assert_msg(strncmp(w.value, members[i][1], strlen(members[i][1])) == 0, "%.*s", (int)w.value_bytes, w.value);
+        json_t *value = th_json_build(&from, w.value, w.value_bytes);
+        ck_assert_msg(value != NULL, "%s", th_error_message(ctx));
+        json_decref(value);
+    }
+    ck_assert(!th_json_next(&w));
+    w = th_json_members("{ }", 3);
+    ck_assert(!th_json_next(&w));
+}
+END_TEST
+
+START_TEST(values_are_what_they_should_be)
+{
+    json_t *object = read_text("{\"n\":3,\"r\":3.0,\"e\":1e3,\"s\":\"x\",\"t\":true}", &usual);
+    const th_json_source from = source();
+    int64_t n = 0;
+    double r = 0;
+    bool t = false;
+    const char *s = NULL;
+    ck_assert(th_json_integer(&from, object, "n", 0, 3, &n) && n == 3);
+    ck_assert(th_json_number(&from, object, "r", &r) && r == 3);
+    ck_assert(th_json_number(&from, object, "n", &r) && r == 3);
+    ck_assert(th_json_boolean(&from, object, "t", &t) && t);
+    ck_assert(th_json_string(&from, object, "s", &s) && strcmp(s, "x") == 0);
+    expect_failure(!th_json_integer(&from, object, "r", 0, 3, &n), TH_ERROR_FILE, "\"r\" is something else");
+    expect_failure(!th_json_integer(&from, object, "e", 0, 9999, &n), TH_ERROR_FILE, "it should be an integer");
+    expect_failure(!th_json_integer(&from, object, "n", 0, 2, &n), TH_ERROR_FILE, "\"n\" is 3, outside 0 to 2");
+    expect_failure(!th_json_integer(&from, object, "m", 0, 2, &n), TH_ERROR_FILE, "\"m\" is missing");
+    expect_failure(!th_json_number(&from, object, "s", &r), TH_ERROR_FILE, "it should be a number");
+    expect_failure(!th_json_boolean(&from, object, "n", &t), TH_ERROR_FILE, "it should be true or false");
+    expect_failure(!th_json_string(&from, object, "t", &s), TH_ERROR_FILE, "it should be a string");
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(quotes_are_short_and_plain)
+{
+    char quoted[TH_QUOTED], longest[200];
+    memset(longest, 'x', sizeof longest);
+    longest[199] = 0;
+    ck_assert_str_eq(th_quote("a\n\x7f\xff\xc3\xa9", quoted), "a???\xc3\xa9");
+    ck_assert_uint_eq(strlen(th_quote(longest, quoted)), 63);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("json", open_context, close_context);
+    tcase_add_test(tests, what_is_sound_is_read);
+    tcase_add_test(tests, what_is_not_json_is_refused);
+    tcase_add_test(tests, a_key_stands_once_however_it_is_written);
+    tcase_add_test(tests, a_long_number_is_refused);
+    tcase_add_test(tests, limits_hold_before_anything_is_built);
+    tcase_add_test(tests, many_keys_are_checked_in_bounded_memory);
+    tcase_add_test(tests, members_are_walked_where_they_stand);
+    tcase_add_test(tests, values_are_what_they_should_be);
+    tcase_add_test(tests, quotes_are_short_and_plain);
+    return run_suites();
+}
