@@ -211,6 +211,8 @@ int main(int argc, char **argv)
         th_tape_clear(ctx);
     }
     th_progress_end(bar);
+    if (th_error_code(ctx))
+        give_up("translate_dates", th_error_message(ctx));
 
     for (int part = 0; part < TESTS; part++) {
         draw_pairs(&fresh, &testing, true);

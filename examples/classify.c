@@ -1,0 +1,233 @@
+/* A classifier of sentences: is it "is" or "are" that is missing?
+ *
+ *     behind the old trees , the dog that loved the girls ___ here .          is
+ *     ___ the keys of the king lost ?                                         are
+ *
+ * The noun next to the gap misleads: what counts is the subject, which may stand far away on either side. An encoder of
+ * two blocks reads the sentence. In the first, every word looks at a few words before it; in the second, at all. The
+ * class is read from the row of one more token in front, as in BERT (Devlin et al. 2019), and the picture shows what
+ * that token looks at: the subject. Sentences of twice the length of those in training are measured, too.
+ *
+ * Sentences of a batch differ in length. They are filled up with PAD, and a mask of lengths hides that from every word.
+ *
+ * B sentences, T tokens of the longest that may be, E width, H heads. */
+#include <signal.h>
+#include <stdlib.h>
+#include <tapehead/tapehead.h>
+
+#include "classify/sentences.h"
+#include "options.h"
+
+enum {
+    TRAINED = 16,
+    NEIGHBOURS = 4
+}; /* tokens of a sentence in training at most, and those that the first block sees */
+enum { TESTS = 8, TEST_BATCH = 250, PICTURED = 33 };
+static int64_t seed = 1, steps = 800, batch = 64, width = 64, heads = 2, threads = 0;
+static double lr = 2e-3;
+static const char *const verbs[] = {"is", "are"};
+static const char *picture = "classify.svg";
+static bool quiet;
+static volatile sig_atomic_t interrupted;
+
+/* -- the data -- */
+
+/* A batch, filled anew for every step. */
+typedef struct {
+    th_tensor *tokens;  /* (B, T) */
+    th_tensor *lens;    /* (B): how many tokens of each row count */
+    th_tensor *labels;  /* (B): 0 is, 1 are */
+    th_tensor *subject; /* (B): the place that decides. To measure only: the model never sees it */
+    th_tensor *nearest; /* (B): what the noun nearest to the gap would say, likewise */
+} sentences;
+
+static sentences sentences_new(th_context *ctx, int64_t count, int64_t longest)
+{
+    const th_shape each = TH_SHAPE(count);
+    return (sentences){th_zeros(ctx, TH_INT32, TH_SHAPE(count, longest)), th_zeros(ctx, TH_INT32, each),
+                       th_zeros(ctx, TH_INT32, each), th_zeros(ctx, TH_INT32, each), th_zeros(ctx, TH_INT32, each)};
+}
+
+static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
+{
+    int32_t *tokens = th_data(all->tokens), *lens = th_data(all->lens), *labels = th_data(all->labels);
+    int32_t *subject = th_data(all->subject), *nearest = th_data(all->nearest);
+    const int64_t count = th_size(all->tokens, 0), longest = th_size(all->tokens, 1);
+    for (int64_t b = 0; nearest && b < count; b++) { /* without memory the error waits in the context */
+        const sentence s = draw_sentence(c, low, (int)longest, held_out);
+        for (int64_t t = 0; t < longest; t++)
+            tokens[b * longest + t] = t < s.length ? s.word[t] : PAD;
+        lens[b] = s.length;
+        labels[b] = s.plural;
+        subject[b] = s.subject;
+        nearest[b] = s.nearest_plural;
+    }
+}
+
+/* -- the model -- */
+
+typedef struct {
+    th_module base;
+    th_module *embedding, *local, *global, *norm, *output;
+} classifier;
+
+static th_module *classifier_new(th_context *ctx)
+{
+    classifier *m = th_module_new(ctx, sizeof *m, "classifier", NULL);
+    if (m == NULL)
+        return NULL;
+    /* Only the first block is told where words stand, by turning queries and keys (rotary positions, Su et al. 2021). It
+     * learns about small distances, the second about what words mean: neither changes when a sentence is longer. */
+    const th_transformer_block_options local = {.scores = {.rotary = true}};
+    m->embedding = th_module_add(&m->base, "embedding", th_embedding_new(ctx, WORDS, width));
+    m->local = th_module_add(&m->base, "local", th_transformer_block_new(ctx, width, heads, &local));
+    m->global = th_module_add(&m->base, "global", th_transformer_block_new(ctx, width, heads, NULL));
+    m->norm = th_module_add(&m->base, "norm", th_layer_norm_new(ctx, width, NULL));
+    m->output = th_module_add(&m->base, "output", th_dense_new(ctx, width, 2, NULL));
+    return &m->base;
+}
+
+/* Logits (B, 2). weights, when asked for: what looks at what in either block, (B, H, T, T) each. */
+static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weights[2])
+{
+    const classifier *m = (const classifier *)model;
+    if (!th_module_begin(model))
+        return NULL;
+    const th_mask near = {.valid_lens = s->lens, .window = TH_WINDOW(NEIGHBOURS, 0)}, all = {.valid_lens = s->lens};
+    th_transform_options options = {.mask = &near, .weights = weights};
+    th_tensor *x = th_transform(m->local, th_module_forward(m->embedding, s->tokens), &options); /* (B, T, E) */
+    options = (th_transform_options){.mask = &all, .weights = weights ? &weights[1] : NULL};
+    x = th_select(th_transform(m->global, x, &options), 1, 0); /* (B, E): the row of [class] alone */
+    th_tensor *logits = th_module_forward(m->output, th_module_forward(m->norm, x));
+    th_module_end_all(model, (th_tensor *const[]){logits, weights ? weights[0] : NULL, weights ? weights[1] : NULL}, 3);
+    return logits;
+}
+
+/* -- measuring and looking -- */
+
+typedef struct {
+    double right, nearest, subject; /* shares of the sentences: see measure */
+} score;
+
+static double agreement(th_tensor *a, th_tensor *b) /* the share of equal entries of a and b, (B) int32 each */
+{
+    return th_item(th_mean(th_cast(th_equal(a, b), TH_FLOAT32), TH_ALL_AXES, NULL));
+}
+
+/* On sentences of low to high tokens that training has not shown: how many are classified right, how many would be by
+ * the nearest noun, and in how many [class] looks most at the subject, of all words and in all heads. */
+static score measure(th_module *model, chance *c, int low, int high)
+{
+    score s = {0};
+    sentences fresh = sentences_new(model->ctx, TEST_BATCH, high);
+    th_no_grad_begin(model->ctx);
+    for (int part = 0; part < TESTS; part++) {
+        th_tensor *weights[2] = {NULL};
+        draw_sentences(&fresh, c, low, true);
+        th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);      /* (B) */
+        th_tensor *looks = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
+        s.right += agreement(th_cast(answer, TH_INT32), fresh.labels) / TESTS;
+        s.nearest += agreement(fresh.nearest, fresh.labels) / TESTS;
+        s.subject += agreement(th_cast(th_argmax(looks, -1), TH_INT32), fresh.subject) / TESTS;
+        th_tape_clear(model->ctx);
+    }
+    th_no_grad_end(model->ctx);
+    return s;
+}
+
+/* What looks at what in a sentence that training has not shown, in either block, over the mean of the heads. */
+static th_status draw_picture(th_module *model)
+{
+    static const char *const blocks[] = {"first block: a few words before", "second block: all words"};
+    const char *row[TRAINED];
+    char title[80];
+    th_tensor *weights[2] = {NULL};
+    sentences one = sentences_new(model->ctx, 1, TRAINED);
+    draw_sentences(&one, &(chance){PICTURED}, TRAINED - 3, true);
+    th_no_grad_begin(model->ctx);
+    th_tensor *answer = th_argmax(classify(model, &one, weights), -1);
+    th_no_grad_end(model->ctx);
+    if (th_error_code(model->ctx))
+        return th_error_code(model->ctx);
+    const int64_t length = (int64_t)th_item(one.lens);
+    for (int64_t t = 0; t < length; t++)
+        row[t] = words[(int)th_get(one.tokens, TH_INDEX(0, t))];
+    th_tensor *map = th_mean(th_concat(weights, 2, 0), TH_AXES(1), NULL); /* (2, T, T) */
+    map = th_slice(th_slice(map, 1, 0, length, 1), 2, 0, length, 1);      /* without PAD */
+    snprintf(title, sizeof title, "What each word looks at. [class] says: \"%s\"", verbs[(int)th_item(answer)]);
+    return th_picture_heatmaps(map, picture,
+                               &(th_heatmap_options){title, "looks", "is looked at", blocks, row, row, .high = 1});
+}
+
+/* -- the program -- */
+
+static const program_option options[] = {
+    {"seed", "of all random numbers", .whole = &seed, .low = 0, .high = 1e15},
+    {"steps", "of training", .whole = &steps, .low = 1, .high = 1e7},
+    {"batch", "sentences in a step", .whole = &batch, .low = 1, .high = 4096},
+    {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
+    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
+    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
+    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"picture", "SVG file for what looks at what", .text = &picture},
+    {"quiet", "one line of output only", .flag = &quiet},
+    {0},
+};
+
+static void interrupt(int signal_number)
+{
+    interrupted = signal_number;
+    signal(SIGINT, SIG_DFL); /* who asks twice does not wait for the measuring */
+}
+
+static void report(const char *what, int low, int high, score s)
+{
+    printf("%s, %d to %d tokens: %.2f %% are right (%.0f %% by the nearest noun); [class] looks at the subject in %.2f "
+           "%%\n",
+           what, low, high, 100 * s.right, 100 * s.nearest, 100 * s.subject);
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv, "classify", "classify: an encoder learns which verb a sentence needs", options);
+    if (width % heads || width / heads % 2)
+        refuse("classify", "the heads must divide the width into even parts", "");
+    signal(SIGINT, interrupt);
+    th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
+    th_module *model = classifier_new(ctx);
+    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
+    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
+    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
+    chance training = {(uint64_t)seed}, testing = {~(uint64_t)seed};
+    sentences train = sentences_new(ctx, batch, TRAINED);
+    double last = NAN;
+    int64_t step = 0;
+
+    for (; step < steps && !interrupted; step++) {
+        draw_sentences(&train, &training, SHORTEST, false);
+        th_tensor *loss = th_cross_entropy(classify(model, &train, NULL), train.labels, NULL);
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 50, steps, 0}));
+        if (th_backward(loss) || th_optimizer_step(adam))
+            break;
+        last = th_item(loss);
+        th_progress_update(bar, step, last);
+        th_tape_clear(ctx);
+    }
+    th_progress_end(bar);
+    if (th_error_code(ctx))
+        give_up("classify", th_error_message(ctx));
+    const score usual = measure(model, &testing, SHORTEST, TRAINED);
+    const score longer = measure(model, &testing, TRAINED + 1, LONGEST);
+    if (draw_picture(model))
+        give_up("classify", th_error_message(ctx));
+    if (!quiet) {
+        report("new sentences", SHORTEST, TRAINED, usual);
+        report("longer ones", TRAINED + 1, LONGEST, longer);
+    }
+    printf("classify: seed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           (long)seed, (long)step, usual.right, longer.right, usual.subject, last, (unsigned)th_module_crc32c(model));
+    th_context_free(ctx);
+    if (fflush(stdout) || ferror(stdout))
+        give_up("classify", "standard output could not be written");
+    return interrupted ? 130 : EXIT_SUCCESS;
+}
