@@ -25,3 +25,4 @@ function(tapehead_needs library header package)
 endfunction()
 
 tapehead_needs(jansson jansson.h libjansson-dev)
+tapehead_needs(pcre2-8 pcre2.h libpcre2-dev)

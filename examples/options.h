@@ -1,5 +1,6 @@
-/* Command-line options of the examples: a table of names, places and ranges in, values out. Nonsense ends the program
- * with a sentence and status 2. Nothing here is about Tapehead. */
+/* Command-line options of the examples: a table of names, places and ranges in, values out; and words that are no
+ * options, such as names of files. Nonsense ends the program with a sentence and status 2. Nothing here is about
+ * Tapehead. */
 #ifndef EXAMPLES_OPTIONS_H
 #define EXAMPLES_OPTIONS_H
 
@@ -18,9 +19,10 @@ typedef struct {
     const char **text;
     bool *flag;
     double low, high;
+    const char *group; /* a line above it in --help; NULL: none */
 } program_option;
 
-enum { MAX_OPTIONS = 32 };
+enum { MAX_OPTIONS = 64 };
 
 /* Ends the program when something went wrong while it ran. */
 static inline void give_up(const char *program, const char *problem)
@@ -40,9 +42,13 @@ static inline void print_help(const char *about, const program_option *options)
 {
     printf("%s\n\n", about);
     for (const program_option *o = options; o->name; o++) {
-        printf("  --%-12s %s", o->name, o->help);
+        if (o->group)
+            printf("%s%s\n", o == options ? "" : "\n", o->group);
+        printf("  --%-18s %s", o->name, o->help);
         if (o->whole || o->real)
             printf(" (%g to %g, default %g)", o->low, o->high, o->whole ? (double)*o->whole : *o->real);
+        if (o->text && *o->text)
+            printf(" (default %s)", *o->text);
         printf("\n");
     }
     exit(fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE);
@@ -71,9 +77,10 @@ static inline void set_option(const char *program, const program_option *o, cons
         *o->real = value;
 }
 
-/* about: the first line of --help. */
-static inline void parse_options(int argc, char **argv, const char *program, const char *about,
-                                 const program_option *options)
+/* Options and at most `most` words, which go to `words`; returns how many there were. about: the first lines of
+ * --help. */
+static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
+                                          const program_option *options, const char **words, int most)
 {
     struct option list[MAX_OPTIONS + 2] = {{0}};
     int count = 0;
@@ -88,8 +95,17 @@ static inline void parse_options(int argc, char **argv, const char *program, con
             print_help(about, options);
         set_option(program, &options[i], optarg);
     }
-    if (optind < argc)
-        refuse(program, "this is no option: ", argv[optind]);
+    for (int i = optind; i < argc && i - optind < most; i++)
+        words[i - optind] = argv[i];
+    if (argc - optind > most)
+        refuse(program, "this is no option: ", argv[optind + most]);
+    return argc - optind;
+}
+
+static inline void parse_options(int argc, char **argv, const char *program, const char *about,
+                                 const program_option *options)
+{
+    parse_options_and_words(argc, argv, program, about, options, NULL, 0);
 }
 
 #endif

@@ -216,8 +216,8 @@ try_test() {
 # README's commands as they stand there, and its programs found by pkg-config and by CMake, as it says there.
 install='commands=$(sed -n "/^## Installing/,/^Then/s/^    //p" README.md) && test -n "$commands" && sh -ec "$commands" &&
     sudo apt-get -q install -y --no-install-recommends pkg-config check &&
-    tests/readme_program.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
-    tests/readme_program.sh README.md find_package'
+    tests/documents.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
+    tests/documents.sh README.md find_package'
 
 try_install() {
     fresh_copy

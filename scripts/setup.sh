@@ -1,8 +1,9 @@
 #!/bin/sh
 # setup.sh [demo|test|bench|interop]: installs what is missing.
-#   demo   to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson; OpenBLAS
-#   test   (the default) to run all tests: more compilers, tools and the libraries that tests compare with
-#   bench  to run the benchmark: the demo's, and what the programs need that it compares with
+#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson, PCRE2;
+#            OpenBLAS
+#   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
+#   bench    to run the benchmark: the demo's, and what the programs need that it compares with
 #   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
@@ -48,6 +49,11 @@ has_jansson() {
     echo '#include <jansson.h>
           int main(void) { return !json_object(); }' | compiles "${CC:-cc}" c -ljansson
 }
+has_pcre2() {
+    echo '#define PCRE2_CODE_UNIT_WIDTH 8
+          #include <pcre2.h>
+          int main(void) { return pcre2_config(PCRE2_CONFIG_JIT, 0) < 0; }' | compiles "${CC:-cc}" c -lpcre2-8
+}
 has_pkg_config() {
     pkg-config --version
 }
@@ -86,6 +92,9 @@ has_clang_format() {
 has_valgrind() {
     valgrind --version
 }
+has_doxygen() {
+    doxygen --version
+}
 
 # Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
 missing() {
@@ -107,6 +116,7 @@ missing() {
     need make has_make
     need cmake has_cmake
     need libjansson-dev has_jansson
+    need libpcre2-dev has_pcre2
     need libopenblas0-pthread has_openblas
     if [ "$tier" = bench ] || [ "$tier" = interop ]; then
         need python3 has_python
@@ -127,6 +137,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer
         need clang-format has_clang_format
         need valgrind has_valgrind
+        need doxygen has_doxygen
     fi
 }
 

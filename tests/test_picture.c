@@ -385,6 +385,40 @@ START_TEST(errors)
 }
 END_TEST
 
+/* Several charts in a picture, and a curve of more points than columns: its spike is still there, its text is short. */
+START_TEST(panels_and_many_points)
+{
+    enum { POINTS = 200000 };
+    double *y = malloc(POINTS * sizeof *y);
+    for (int i = 0; i < POINTS; i++)
+        y[i] = i == 77777 ? 1000 : sin(i * 0.01);
+    const th_curve two[] = {{"training", POINTS, NULL, y}, {"validation", 3, NULL, y}};
+    const th_panel panels[] = {{two, 2, {"loss", "step", "nats", false}},
+                               {two + 1, 1, {.title = "<rate>", .log_y = true}},
+                               {NULL, 0, {.title = "nothing"}}};
+    ck_assert_int_eq(th_picture_panels(ctx, path, panels, 3, "A run & more"), TH_OK);
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, 1 << 20);
+    const size_t size = fread(text, 1, (1 << 20) - 1, file);
+    fclose(file);
+    ck_assert_uint_lt(size, 60000);
+    check_xml(text);
+    ck_assert_int_eq(count(text, "class=\"curve\""), 3);
+    ck_assert_ptr_nonnull(strstr(text, "A run &amp; more"));
+    ck_assert_ptr_nonnull(strstr(text, "width=\"1240\" height=\"724\""));
+    ck_assert_ptr_nonnull(strstr(text, " 96")); /* the spike, at the top of the first panel */
+    free(text);
+    ck_assert_int_eq(th_picture_panels(ctx, path, panels, 1, NULL), TH_OK);
+    const th_panel wrong = {two, -1, {0}};
+    expect_status(th_picture_panels(ctx, path, panels, 0, NULL), TH_ERROR_ARGUMENT, "1 to 64 panels, not 0");
+    expect_status(th_picture_panels(ctx, path, panels, 65, NULL), TH_ERROR_ARGUMENT, "not 65");
+    expect_status(th_picture_panels(ctx, path, NULL, 1, NULL), TH_ERROR_ARGUMENT, "panels");
+    expect_status(th_picture_panels(ctx, path, &wrong, 1, NULL), TH_ERROR_ARGUMENT, "-1 curves");
+    expect_status(th_picture_panels(ctx, NULL, panels, 1, NULL), TH_ERROR_ARGUMENT, "a path");
+    free(y);
+}
+END_TEST
+
 int main(void)
 {
     setlocale(LC_ALL, ""); /* coordinates have points, whatever the user's locale */
@@ -398,5 +432,6 @@ int main(void)
     tcase_add_test(pictures, panels_with_names_of_their_own);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
     tcase_add_test(pictures, errors);
+    tcase_add_test(pictures, panels_and_many_points);
     return run_suites();
 }

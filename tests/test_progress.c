@@ -66,6 +66,27 @@ START_TEST(a_line_every_so_many_steps)
 }
 END_TEST
 
+/* Steps that were done before say nothing of the speed now. */
+START_TEST(resumed)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    const th_progress_options options = {.file = file, .steps = 1000000, .begin = 999000, .units_per_step = 1};
+    th_progress *bar = th_progress_new(ctx, &options);
+    usleep(20000);
+    th_progress_update(bar, 999000, 1); /* one step in 0.02 s, 999 to go: not a fraction of a second, as of a million */
+    ck_assert_int_eq(th_progress_end(bar), TH_OK);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "step  999001/1000000 100%  loss 1.0000  "));
+    ck_assert_ptr_null(strstr(text, "0:01 left"));
+    ck_assert_ptr_null(strstr(text, "k samples/s"));
+    free(text);
+    expect_failure(!th_progress_new(ctx, &(th_progress_options){.file = stderr, .begin = -1}), TH_ERROR_ARGUMENT,
+                   "no number may be negative");
+}
+END_TEST
+
 START_TEST(on_a_terminal)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -149,6 +170,7 @@ int main(void)
     TCase *lines = new_suite("progress", setup, close_context);
     tcase_add_test(lines, plain_lines);
     tcase_add_test(lines, a_line_every_so_many_steps);
+    tcase_add_test(lines, resumed);
     tcase_add_test(lines, on_a_terminal);
     tcase_add_test(lines, odd_steps_and_names);
     tcase_add_test(lines, errors);

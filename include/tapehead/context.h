@@ -36,9 +36,11 @@ TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHE
 TH_API void th_context_free(th_context *ctx);
 
 /* -- the first error -- */
+/* Its code; TH_OK when none is pending. */
 TH_API th_status th_error_code(const th_context *ctx);
 /* The sentence, "" when no error is pending. Valid until the next error or th_error_clear. */
 TH_API const char *th_error_message(const th_context *ctx);
+/* Forgets it: what follows is computed again. */
 TH_API void th_error_clear(th_context *ctx);
 
 /* -- mode -- */
@@ -74,14 +76,16 @@ TH_API th_status th_set_default_dtype(th_context *ctx, th_dtype dtype) TH_MUST_C
 TH_API th_dtype th_default_dtype(const th_context *ctx);
 
 /* -- randomness: every number is a function of (seed, stream, step, call within the step, element) -- */
+/* The seed of all streams from now on. */
 TH_API void th_set_seed(th_context *ctx, uint64_t seed);
 /* Number of successful optimiser steps; set it when resuming. TH_ERROR_ARGUMENT for a negative one. */
 TH_API int64_t th_step(const th_context *ctx);
 TH_API void th_set_step(th_context *ctx, int64_t step);
 
 /* -- what runs -- */
+/* The team size that was asked for, or the default; 1 .. 1024 when it is set. */
 TH_API int th_threads(const th_context *ctx);
-TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK; /* 1 .. 1024 */
+TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
 /* The team that a parallel kernel has: what th_threads asks for, or what OpenMP gave; 1 in a process forked from one
  * that had a team. Its threads sleep when there is no work. In one kernel more of them than there are processors take
  * part only where it runs long, and fewer while other threads of the process compute: several contexts share the
@@ -119,6 +123,7 @@ typedef struct th_memory_usage {
     size_t reserved_peak; /* the most of them since the context was made or th_memory_reset_peak */
     size_t allocations;   /* calls of the allocator so far */
 } th_memory_usage;
+/* What is in use now, and the most so far; the peaks begin anew with a reset. */
 TH_API th_memory_usage th_memory(const th_context *ctx);
 TH_API void th_memory_reset_peak(th_context *ctx);
 

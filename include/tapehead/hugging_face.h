@@ -10,6 +10,7 @@
 #ifndef TAPEHEAD_HUGGING_FACE_H
 #define TAPEHEAD_HUGGING_FACE_H
 
+#include "tapehead/checkpoint.h"
 #include "tapehead/language_model.h"
 
 TH_BEGIN_DECLS
@@ -28,9 +29,14 @@ TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* Reads the weights in the folder into a model made with these options: model.safetensors, or the files that
  * model.safetensors.index.json names; float32, float64, bfloat16 and float16, converted to the model's type one tensor
- * after another. The sentence of an error lists all tensors that are missing, unexpected or of another shape; the model
- * is then as it was. */
-TH_API th_status th_pretrained_load(th_module *model, const char *folder) TH_MUST_CHECK;
+ * after another. Every tensor that is missing, unexpected or of another shape is found before the model changes; the
+ * sentence of the error lists as many as it has room for, report hears of all. options may be NULL. */
+typedef struct th_pretrained_load_options {
+    th_report_function *report; /* given each difference as a line; th_report_print prints it to the FILE * user */
+    void *report_user;
+} th_pretrained_load_options;
+TH_API th_status th_pretrained_load(th_module *model, const char *folder,
+                                    const th_pretrained_load_options *options) TH_MUST_CHECK;
 
 /* Writes the folder (made if it is not there): config.json, then model.safetensors with the weights in the model's type.
  * A model with learned positions is written as GPT-2, which has layer norms and biases; one without (positions are

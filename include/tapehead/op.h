@@ -131,6 +131,7 @@ struct th_call {
     void *scratch;             /* the bytes that the plan has reserved (th_call_scratch), 64-byte aligned */
 };
 
+/* The number of elements, and whether they lie row-major without gaps. */
 TH_API int64_t th_array_numel(const th_array *array);
 TH_API bool th_array_contiguous(const th_array *array);
 

@@ -66,31 +66,31 @@ typedef enum th_mask_side { TH_MASK_RESULT, TH_MASK_LEFT } th_mask_side;
 TH_API th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side);
 
 /* -- arithmetic, broadcast -- */
-TH_API th_tensor *th_add(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_sub(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_mul(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_div(th_tensor *a, th_tensor *b);
+TH_API th_tensor *th_add(th_tensor *a, th_tensor *b);     /* a + b */
+TH_API th_tensor *th_sub(th_tensor *a, th_tensor *b);     /* a - b */
+TH_API th_tensor *th_mul(th_tensor *a, th_tensor *b);     /* a b */
+TH_API th_tensor *th_div(th_tensor *a, th_tensor *b);     /* a / b */
 TH_API th_tensor *th_pow(th_tensor *a, th_tensor *b);     /* a^b; d/db is 0 where a = 0 and b >= 0 */
 TH_API th_tensor *th_maximum(th_tensor *a, th_tensor *b); /* ties share the gradient half and half; NaN wins */
-TH_API th_tensor *th_minimum(th_tensor *a, th_tensor *b);
+TH_API th_tensor *th_minimum(th_tensor *a, th_tensor *b); /* likewise */
 TH_API th_tensor *th_where(th_tensor *condition, th_tensor *a, th_tensor *b); /* bool ? a : b */
 
 /* -- elementwise -- */
-TH_API th_tensor *th_neg(th_tensor *x);
-TH_API th_tensor *th_scale(th_tensor *x, double factor);
-TH_API th_tensor *th_add_scalar(th_tensor *x, double number);
-TH_API th_tensor *th_pow_scalar(th_tensor *x, double exponent);
-TH_API th_tensor *th_exp(th_tensor *x);
-TH_API th_tensor *th_log(th_tensor *x);
-TH_API th_tensor *th_sqrt(th_tensor *x);
-TH_API th_tensor *th_rsqrt(th_tensor *x); /* 1 / sqrt(x) */
-TH_API th_tensor *th_sin(th_tensor *x);
-TH_API th_tensor *th_cos(th_tensor *x);
-TH_API th_tensor *th_abs(th_tensor *x); /* gradient 0 at 0 */
+TH_API th_tensor *th_neg(th_tensor *x);                         /* -x */
+TH_API th_tensor *th_scale(th_tensor *x, double factor);        /* factor x */
+TH_API th_tensor *th_add_scalar(th_tensor *x, double number);   /* x + number */
+TH_API th_tensor *th_pow_scalar(th_tensor *x, double exponent); /* x^exponent */
+TH_API th_tensor *th_exp(th_tensor *x);                         /* e^x */
+TH_API th_tensor *th_log(th_tensor *x);                         /* natural logarithm */
+TH_API th_tensor *th_sqrt(th_tensor *x);                        /* square root; gradient infinite at 0 */
+TH_API th_tensor *th_rsqrt(th_tensor *x);                       /* 1 / sqrt(x) */
+TH_API th_tensor *th_sin(th_tensor *x);                         /* sine of radians */
+TH_API th_tensor *th_cos(th_tensor *x);                         /* cosine of radians */
+TH_API th_tensor *th_abs(th_tensor *x);                         /* gradient 0 at 0 */
 TH_API th_tensor *th_clamp(th_tensor *x, double low,
-                           double high); /* gradient passes on the closed interval; NaN passes through */
-TH_API th_tensor *th_tanh(th_tensor *x);
-TH_API th_tensor *th_sigmoid(th_tensor *x);
+                           double high);      /* gradient passes on the closed interval; NaN passes through */
+TH_API th_tensor *th_tanh(th_tensor *x);      /* hyperbolic tangent */
+TH_API th_tensor *th_sigmoid(th_tensor *x);   /* 1 / (1 + e^-x) */
 TH_API th_tensor *th_relu(th_tensor *x);      /* gradient 0 at 0 */
 TH_API th_tensor *th_gelu(th_tensor *x);      /* x Φ(x) with erf (Hendrycks & Gimpel 2016) */
 TH_API th_tensor *th_gelu_tanh(th_tensor *x); /* x/2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) */
@@ -104,17 +104,17 @@ typedef struct th_reduce_options {
     bool keep_axes;    /* reduced axes stay with size 1 */
     double correction; /* variance: divide by count - correction; 0: the population variance */
 } th_reduce_options;
-TH_API th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options);
-TH_API th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options); /* of nothing: NaN */
-TH_API th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options);
+TH_API th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options);      /* of nothing: 0 */
+TH_API th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options);     /* of nothing: NaN */
+TH_API th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options); /* mean of (x - mean)² */
 /* The largest; of nothing: an error; NaN wins; ties share the gradient evenly. */
 TH_API th_tensor *th_max(th_tensor *x, th_shape axes, const th_reduce_options *options);
 TH_API th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes,
                                  const th_reduce_options *options); /* log sum exp(x), stable; of nothing: -inf */
 
 /* -- along one axis -- */
-TH_API th_tensor *th_softmax(th_tensor *x, int axis);
-TH_API th_tensor *th_log_softmax(th_tensor *x, int axis);
+TH_API th_tensor *th_softmax(th_tensor *x, int axis);     /* e^x / sum e^x */
+TH_API th_tensor *th_log_softmax(th_tensor *x, int axis); /* x - log sum e^x */
 /* Mean over the last axis, then (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). weight, bias (E) or
  * NULL. eps 0: 1e-5. */
 typedef struct th_norm_options {
@@ -148,15 +148,15 @@ TH_API int64_t th_target_count(th_tensor *targets, const th_cross_entropy_option
 TH_API th_tensor *th_mse(th_tensor *a, th_tensor *b);
 
 /* -- without a gradient -- */
-TH_API th_tensor *th_equal(th_tensor *a, th_tensor *b); /* these six: bool, broadcast, any type (both the same) */
-TH_API th_tensor *th_not_equal(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_less(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_less_equal(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_greater(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_greater_equal(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_logical_and(th_tensor *a, th_tensor *b); /* bool, broadcast */
-TH_API th_tensor *th_logical_or(th_tensor *a, th_tensor *b);
-TH_API th_tensor *th_logical_not(th_tensor *a);
+TH_API th_tensor *th_equal(th_tensor *a, th_tensor *b);      /* these six: bool, broadcast, any type (both the same) */
+TH_API th_tensor *th_not_equal(th_tensor *a, th_tensor *b);  /* a != b */
+TH_API th_tensor *th_less(th_tensor *a, th_tensor *b);       /* a < b */
+TH_API th_tensor *th_less_equal(th_tensor *a, th_tensor *b); /* a <= b */
+TH_API th_tensor *th_greater(th_tensor *a, th_tensor *b);    /* a > b */
+TH_API th_tensor *th_greater_equal(th_tensor *a, th_tensor *b); /* a >= b */
+TH_API th_tensor *th_logical_and(th_tensor *a, th_tensor *b);   /* bool, broadcast */
+TH_API th_tensor *th_logical_or(th_tensor *a, th_tensor *b);    /* a or b */
+TH_API th_tensor *th_logical_not(th_tensor *a);                 /* not a */
 TH_API th_tensor *th_argmax(th_tensor *x, int axis); /* int64, without the axis; the first of equals; NaN wins */
 TH_API th_tensor *th_one_hot(th_tensor *indices,
                              int64_t classes); /* (N) -> (N, classes) of the default floating type */

@@ -7,7 +7,8 @@
 
 TH_BEGIN_DECLS
 
-/* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. */
+/* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. Of more points than
+ * the picture can show, those are drawn that make its outline. */
 typedef struct th_curve {
     const char *name; /* in the legend; NULL: not listed */
     int64_t count;
@@ -41,6 +42,19 @@ typedef struct th_heatmap_options {
 TH_API th_status th_picture_heatmaps(th_tensor *values, const char *path,
                                      const th_heatmap_options *options) TH_MUST_CHECK;
 
+/* One chart of several in a picture. */
+typedef struct th_panel {
+    const th_curve *curves;
+    int count;
+    th_chart_options options;
+} th_panel;
+
+/* Draws charts side by side, two in a row, as th_picture_curves draws one: what belongs to one run, each with a scale of
+ * its own. At most 64. */
+TH_API th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *panels, int count,
+                                   const char *title) TH_MUST_CHECK;
+
+#define th_picture_panels(...) TH_AT_STATUS(th_picture_panels(__VA_ARGS__))
 #define th_picture_curves(...) TH_AT_STATUS(th_picture_curves(__VA_ARGS__))
 #define th_picture_heatmaps(...) TH_AT_STATUS(th_picture_heatmaps(__VA_ARGS__))
 

@@ -21,6 +21,7 @@ typedef struct th_progress th_progress;
 typedef struct th_progress_options {
     FILE *file;             /* always given; stays the caller's */
     int64_t steps;          /* how many there will be; 0: unknown */
+    int64_t begin;          /* how many were done before, in a run that was resumed: they took no time now */
     int64_t units_per_step; /* 0: no rate is shown */
     const char *unit;       /* NULL: "samples" */
     int64_t plain_every; /* where the file is no terminal, a line every so many steps; 0: twenty lines in all (every 100

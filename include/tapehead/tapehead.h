@@ -62,6 +62,7 @@
 
 /* training */
 #include "tapehead/optimizer.h"
+#include "tapehead/token_file.h"
 
 /* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"
@@ -70,9 +71,14 @@
 /* where the time goes */
 #include "tapehead/profile.h"
 
+/* text */
+#include "tapehead/tokenizer.h"
+
 /* files and pictures */
+#include "tapehead/checkpoint.h"
 #include "tapehead/files.h"
 #include "tapehead/hugging_face.h"
+#include "tapehead/log.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"
 #include "tapehead/safetensors.h"

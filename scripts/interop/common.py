@@ -45,7 +45,7 @@ class Comparison:
     def check(self, title, holds, detail=""):
         """Something that is true or not; detail says more, when it is not or when it is a figure worth reading."""
         before = self.said.get(title, (True, "", 0))
-        first = before if before[2] and not before[0] else (bool(holds), detail)
+        first = before if before[2] and not before[0] else (bool(holds), str(detail))
         self.said[title] = (*first[:2], before[2] + 1)
 
     def program(self, name, *arguments, inputs=None, check=True):
@@ -55,7 +55,7 @@ class Comparison:
             folder = pathlib.Path(folder)
             inputs = inputs or {}
             for key, array in inputs.items():
-                np.save(folder / f"{key}.npy", np.ascontiguousarray(as_array(array)))
+                np.save(folder / f"{key}.npy", np.asarray(as_array(array), order="C"))
             run = self.run(self.build / "scripts" / "interop" / name, folder, *arguments, check=check)
             if not check:
                 return run

@@ -1,15 +1,19 @@
 /* The weights of a model that transformers saved. Whether a file and a model belong together is found out before
  * anything is read, and before a model that a file describes takes any memory. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "io/differences.h"
 #include "io/hugging_face.h"
-#include "io/stored_match.h"
+#include "io/json.h"
 #include "nn/module.h"
 #include "tapehead/context.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 static const char *const embeddings[] = {
     [TH_GPT2] = "transformer.wte.weight", [TH_LLAMA] = "model.embed_tokens.weight"};
@@ -22,6 +26,7 @@ typedef struct source {
     th_architecture architecture;
     th_language_model_options options;
     th_safetensors *file;
+    th_pretrained_load_options given;
 } source;
 
 static bool ends_with(const char *name, const char *end)
@@ -51,29 +56,67 @@ static const char *name_in_file(const source *s, const char *name)
 }
 
 /* Buffers that older versions saved beside the weights, and the classifier of a model where it is the embedding. */
-static bool passed_over(const char *name, void *user)
+static bool passed_over(const source *s, const char *name)
 {
-    const source *s = user;
     if (strcmp(name, classifier) == 0)
         return !s->options.untied;
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
            ends_with(name, ".rotary_emb.inv_freq");
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const th_named_tensor *)a)->name, ((const th_named_tensor *)b)->name);
+}
+
+static void compare(const th_named_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
+{
+    char quoted[TH_QUOTED];
+    const th_shape here = th_shape_of(wanted->tensor), *there = &stored->shape;
+    if (there->ndim != here.ndim || memcmp(there->size, here.size, (size_t)here.ndim * sizeof here.size[0]) != 0)
+        th_differ(d, TH_OTHER_SHAPE, "other shape: %s is %s in the file and %s in the model",
+                  th_quote(stored->name, quoted), TH_SIZES_TEXT(there->ndim, there->size),
+                  TH_SIZES_TEXT(here.ndim, here.size));
+    else if (!stored->readable || !th_is_floating(stored->dtype))
+        th_differ(d, TH_OTHER_TYPE, "other type: %s is %s in the file", th_quote(stored->name, quoted), stored->type);
+}
+
+/* Every tensor wanted must be in the file, and every other one there be known to be of no use. Sorts those wanted. */
+static th_status match(const source *s, th_foreign_tensors *wanted)
+{
+    th_differences d = {s->ctx, s->operation, s->folder, s->given.report, s->given.report_user, {0}, ""};
+    char quoted[TH_QUOTED];
+    for (int64_t i = 0; i < wanted->count; i++) {
+        const th_named_tensor *t = &wanted->tensor[i];
+        const th_stored_tensor *stored = th_safetensors_find(s->file, t->name);
+        if (stored)
+            compare(t, stored, &d);
+        else
+            th_differ(&d, TH_MISSING, "missing: %s", t->name);
+    }
+    qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], by_name);
+    for (int64_t i = 0; i < th_safetensors_count(s->file); i++) {
+        const th_named_tensor found = {.name = th_safetensors_at(s->file, i)->name};
+        if (!passed_over(s, found.name) &&
+            bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, by_name) == NULL)
+            th_differ(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
+    }
+    return th_differences_end(&d);
+}
+
 /* The tensors of model under the names that the file has for them, all of which are there; or the error, stored in the
  * context of the file. */
-static bool list_tensors(source *s, th_module *model, th_foreign_tensors *list)
+static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *list)
 {
     if (th_foreign_tensors_list(model, s->architecture, s->operation, list) != TH_OK)
         return false;
     for (int64_t i = 0; i < list->count; i++)
         list->tensor[i].name = name_in_file(s, list->tensor[i].name);
-    return th_stored_match(s->ctx, s->operation, s->folder, s->file, list->tensor, list->count, passed_over, s) ==
-           TH_OK;
+    return match(s, list) == TH_OK;
 }
 
 /* Holds the file against a model that has shapes only. What that model itself is refused for, the real one is too. */
-static void check_shapes(source *s)
+static void check_shapes(const source *s)
 {
     th_context *ctx = (th_context_new)(&(th_context_options){.shapes_only = true});
     th_module *model = (th_language_model_new)(ctx, &s->options);
@@ -105,7 +148,7 @@ static void check_tied(const source *s, th_tensor *embedding)
 
 /* -- reading -- */
 
-static void read_tensors(source *s, th_module *model)
+static void read_tensors(const source *s, th_module *model)
 {
     th_foreign_tensors list = {0};
     th_scope_begin(s->ctx, NULL);
@@ -157,12 +200,14 @@ static void check_options(const source *s, const th_module *model)
         }
 }
 
-th_status(th_pretrained_load)(th_module *model, const char *folder)
+th_status(th_pretrained_load)(th_module *model, const char *folder, const th_pretrained_load_options *options)
 {
     static const char *const operation = "pretrained_load";
     if (!th_module_usable(model, operation))
         return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
     source s = {.ctx = model->ctx, .operation = operation, .folder = folder};
+    if (options)
+        s.given = *options;
     if (th_language_model_options_of(model) == NULL)
         return th_fail(s.ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
     if (open_source(&s)) {

@@ -1,11 +1,19 @@
-/* Curves in one chart: loss over steps and the like. */
+/* Curves in a chart, or in several beside one another: loss over steps and the like. */
 #include <math.h>
 
 #include "io/picture.h"
 #include "tensor/format.h"
 
-static const double card_width = 760, card_height = 440;
+/* The place of a chart in the picture, and what of it is around the axes. */
+typedef struct frame {
+    double x, y, width, height;
+} frame;
+static const frame whole_card = {0, 0, 760, 440};
 static const double left = 72, right = 24, top = 52, bottom = 60;
+
+static const double panel_width = 620, panel_height = 340, panels_top = 44;
+enum { MOST_PANELS = 64 };
+
 static const char *const colour[] = {"#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700", "#57606a"};
 enum { COLOURS = sizeof colour / sizeof *colour };
 
@@ -44,7 +52,7 @@ static int shift_of_large(double magnitude)
 }
 
 /* Fits both axes to what will be drawn; y starts at 0 where the data come close to it. */
-static void fit(const th_curve *curves, int count, bool log_y, axis *x, axis *y)
+static void fit(const frame *f, const th_curve *curves, int count, bool log_y, axis *x, axis *y)
 {
     double largest_x = 0, largest_y = 0;
     for (int c = 0; c < count; c++)
@@ -53,12 +61,15 @@ static void fit(const th_curve *curves, int count, bool log_y, axis *x, axis *y)
                 largest_x = fmax(largest_x, fabs(curve_x(&curves[c], i)));
                 largest_y = fmax(largest_y, fabs(curves[c].y[i]));
             }
-    *x = (axis){
-        .low = INFINITY, .high = -INFINITY, .from = left, .to = card_width - right, .shift = shift_of_large(largest_x)};
+    *x = (axis){.low = INFINITY,
+                .high = -INFINITY,
+                .from = f->x + left,
+                .to = f->x + f->width - right,
+                .shift = shift_of_large(largest_x)};
     *y = (axis){.low = INFINITY,
                 .high = -INFINITY,
-                .from = card_height - bottom,
-                .to = top,
+                .from = f->y + f->height - bottom,
+                .to = f->y + top,
                 .shift = log_y ? 0 : shift_of_large(largest_y),
                 .logarithmic = log_y};
     for (int c = 0; c < count; c++)
@@ -116,33 +127,87 @@ static void draw_axes(th_svg *svg, const axis *x, const axis *y)
     th_svg_line(svg, x->from, y->from, x->from, y->to, "axis");
 }
 
+/* Points that fall on one column of the picture: the first, the lowest, the highest and the last of them make the same
+ * line as all. */
+typedef struct column {
+    int64_t number;
+    int points;
+    double at[4][2]; /* x, y: first, lowest, highest, last */
+} column;
+
+static void put_point(th_svg *svg, const double at[2], bool *pen)
+{
+    th_svg_put(svg, *pen ? "L" : "M");
+    th_svg_number(svg, at[0]);
+    th_svg_put(svg, " ");
+    th_svg_number(svg, at[1]);
+    if (!*pen)
+        th_svg_put(svg, "h0"); /* a lone point shows as a dot */
+    *pen = true;
+}
+
+static void end_column(th_svg *svg, column *c, bool *pen)
+{
+    if (c->points > 0)
+        put_point(svg, c->at[0], pen);
+    if (c->points > 2) {
+        const bool lowest_first = c->at[1][0] <= c->at[2][0];
+        put_point(svg, c->at[lowest_first ? 1 : 2], pen);
+        put_point(svg, c->at[lowest_first ? 2 : 1], pen);
+    }
+    if (c->points > 1)
+        put_point(svg, c->at[3], pen);
+    c->points = 0;
+}
+
+static void set_point(column *c, int which, double x, double y)
+{
+    c->at[which][0] = x;
+    c->at[which][1] = y;
+}
+
+/* Another point of the column. */
+static void add_to_column(column *c, double x, double y)
+{
+    if (c->points == 0)
+        set_point(c, 0, x, y);
+    if (c->points == 1 || (c->points > 1 && y > c->at[1][1]))
+        set_point(c, 1, x, y);
+    if (c->points == 1 || (c->points > 1 && y < c->at[2][1]))
+        set_point(c, 2, x, y);
+    set_point(c, 3, x, y);
+    c->points++;
+}
+
 static void draw_curve(th_svg *svg, const th_curve *c, const char *stroke, const axis *x, const axis *y)
 {
     bool pen = false;
+    column now = {0};
     fprintf(svg->file, "<path class=\"curve\" stroke=\"%s\" d=\"", stroke);
     for (int64_t i = 0; i < c->count; i++) {
         if (!drawn(c, i, y->logarithmic)) {
+            end_column(svg, &now, &pen);
             pen = false;
             continue;
         }
-        th_svg_put(svg, pen ? "L" : "M");
-        th_svg_number(svg, position(x, scaled(x, curve_x(c, i))));
-        th_svg_put(svg, " ");
-        th_svg_number(svg, position(y, scaled(y, c->y[i])));
-        if (!pen)
-            th_svg_put(svg, "h0"); /* a lone point shows as a dot */
-        pen = true;
+        const double px = position(x, scaled(x, curve_x(c, i))), py = position(y, scaled(y, c->y[i]));
+        const int64_t number = llround(px);
+        if (number != now.number)
+            end_column(svg, &now, &pen);
+        now.number = number;
+        add_to_column(&now, px, py);
     }
+    end_column(svg, &now, &pen);
     th_svg_put(svg, "\"/>\n");
 }
 
-static void draw_legend(th_svg *svg, const th_curve *curves, int count)
+static void draw_legend(th_svg *svg, const frame *f, const th_curve *curves, int count)
 {
-    double at = top + 16;
+    double at = f->y + top + 16;
     for (int c = 0; c < count && count > 1; c++) {
         if (curves[c].name == NULL)
             continue;
-        const double x = card_width - right - 150;
+        const double x = f->x + f->width - right - 150;
         fprintf(svg->file, "<g stroke=\"%s\" stroke-width=\"3\">", colour[c % COLOURS]);
         th_svg_line(svg, x, at - 4, x + 22, at - 4, "key");
         th_svg_put(svg, "</g>\n");
@@ -151,31 +216,68 @@ static void draw_legend(th_svg *svg, const th_curve *curves, int count)
     }
 }
 
+static void draw_chart(th_svg *svg, const frame *f, const th_curve *curves, int count, const th_chart_options *options)
+{
+    axis x, y;
+    fit(f, curves, count, options->log_y, &x, &y);
+    th_svg_text(svg, f->x + left, f->y + 28, "title", TH_ANCHOR_START, false, options->title);
+    draw_axes(svg, &x, &y);
+    for (int c = 0; c < count; c++)
+        draw_curve(svg, &curves[c], colour[c % COLOURS], &x, &y);
+    draw_legend(svg, f, curves, count);
+    th_svg_text(svg, (x.from + x.to) / 2, f->y + f->height - 16, "label", TH_ANCHOR_MIDDLE, false, options->x_label);
+    th_svg_text(svg, f->x + 20, (y.from + y.to) / 2, "label", TH_ANCHOR_MIDDLE, true, options->y_label);
+}
+
+static const char curves_text[] = "picture_curves", panels_text[] = "picture_panels";
+
+static th_status check_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
+                              const char *operation)
+{
+    bool legal = path && count >= 0 && (curves || count == 0);
+    for (int c = 0; legal && c < count; c++)
+        legal = curves[c].count >= 0 && (curves[c].y || curves[c].count == 0);
+    return legal ? TH_OK
+                 : th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and %d curves with their points must be given",
+                           count);
+}
+
 th_status(th_picture_curves)(th_context *ctx, const char *path, const th_curve *curves, int count,
                              const th_chart_options *options)
 {
     const th_chart_options given = options ? *options : (th_chart_options){0};
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
+    if (th_failed(ctx) || check_curves(ctx, path, curves, count, curves_text) != TH_OK)
+        return ctx->error;
+    th_svg svg;
+    if (th_svg_begin(&svg, ctx, path, curves_text, whole_card.width, whole_card.height) != TH_OK)
+        return ctx->error;
+    draw_chart(&svg, &whole_card, curves, count, &given);
+    return th_svg_end(&svg);
+}
+
+th_status(th_picture_panels)(th_context *ctx, const char *path, const th_panel *panels, int count, const char *title)
+{
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
     if (th_failed(ctx))
         return ctx->error;
-    bool legal = path && count >= 0 && (curves || count == 0);
-    for (int c = 0; legal && c < count; c++)
-        legal = curves[c].count >= 0 && (curves[c].y || curves[c].count == 0);
-    if (!legal)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "picture_curves", "a path and %d curves with their points must be given",
+    if (count < 1 || count > MOST_PANELS || panels == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, panels_text, "a picture has 1 to %d panels, not %d", (int)MOST_PANELS,
                        count);
+    for (int p = 0; p < count; p++)
+        if (check_curves(ctx, path, panels[p].curves, panels[p].count, panels_text) != TH_OK)
+            return ctx->error;
+    const int columns = count > 1 ? 2 : 1, rows = (count + columns - 1) / columns;
+    const double above = title ? panels_top : 0;
     th_svg svg;
-    if (th_svg_begin(&svg, ctx, path, "picture_curves", card_width, card_height) != TH_OK)
+    if (th_svg_begin(&svg, ctx, path, panels_text, columns * panel_width, above + rows * panel_height) != TH_OK)
         return ctx->error;
-    axis x, y;
-    fit(curves, count, given.log_y, &x, &y);
-    th_svg_text(&svg, left, 28, "title", TH_ANCHOR_START, false, given.title);
-    draw_axes(&svg, &x, &y);
-    for (int c = 0; c < count; c++)
-        draw_curve(&svg, &curves[c], colour[c % COLOURS], &x, &y);
-    draw_legend(&svg, curves, count);
-    th_svg_text(&svg, (x.from + x.to) / 2, card_height - 16, "label", TH_ANCHOR_MIDDLE, false, given.x_label);
-    th_svg_text(&svg, 20, (y.from + y.to) / 2, "label", TH_ANCHOR_MIDDLE, true, given.y_label);
+    th_svg_text(&svg, left, 34, "title", TH_ANCHOR_START, false, title);
+    for (int p = 0; p < count; p++) {
+        const frame f = {p % columns * panel_width, above + p / columns * panel_height, panel_width, panel_height};
+        draw_chart(&svg, &f, panels[p].curves, panels[p].count, &panels[p].options);
+    }
     return th_svg_end(&svg);
 }

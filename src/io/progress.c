@@ -42,8 +42,8 @@ th_progress *(th_progress_new)(th_context *ctx, const th_progress_options *optio
 {
     if (ctx == NULL || th_failed(ctx))
         return NULL;
-    if (options == NULL || options->file == NULL || options->steps < 0 || options->units_per_step < 0 ||
-        options->plain_every < 0) {
+    if (options == NULL || options->file == NULL || options->steps < 0 || options->begin < 0 ||
+        options->units_per_step < 0 || options->plain_every < 0) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "progress", "a file must be given, and no number may be negative");
         return NULL;
     }
@@ -53,7 +53,12 @@ th_progress *(th_progress_new)(th_context *ctx, const th_progress_options *optio
         th_fail_memory(ctx, "progress", sizeof *bar);
         return NULL;
     }
-    *bar = (th_progress){.ctx = ctx, .options = *options, .start = now(), .shown = -1};
+    *bar = (th_progress){.ctx = ctx,
+                         .options = *options,
+                         .done = options->begin,
+                         .written = options->begin,
+                         .start = now(),
+                         .shown = -1};
     snprintf(bar->unit, sizeof bar->unit, "%s", options->unit ? options->unit : "samples");
     if (bar->options.plain_every == 0)
         bar->options.plain_every = options->steps == 0 ? 100 : options->steps < 20 ? 1 : options->steps / 20;
@@ -76,7 +81,7 @@ static void append_count(char *text, size_t size, double count)
 static void compose(const th_progress *bar, char *text, size_t size)
 {
     const int64_t steps = bar->options.steps;
-    const double seconds = now() - bar->start;
+    const double seconds = now() - bar->start, done = (double)(bar->done - bar->options.begin);
     text[0] = 0;
     if (steps > 0) {
         int digits = 1;
@@ -92,11 +97,11 @@ static void compose(const th_progress *bar, char *text, size_t size)
         th_append(text, size, "  %s %.3f", bar->figure_name[i], bar->figure[i]);
     if (bar->options.units_per_step > 0 && seconds > 0) {
         th_append(text, size, "  ");
-        append_count(text, size, (double)bar->done * (double)bar->options.units_per_step / seconds);
+        append_count(text, size, done * (double)bar->options.units_per_step / seconds);
         th_append(text, size, " %s/s", bar->unit);
     }
-    if (steps > bar->done && bar->done > 0) {
-        const double left = ceil(seconds / (double)bar->done * (double)(steps - bar->done));
+    if (steps > bar->done && done > 0) {
+        const double left = ceil(seconds / done * (double)(steps - bar->done));
         const long long whole = left < 1e9 ? (long long)left : 1000000000;
         if (whole >= 3600)
             th_append(text, size, "  %lld:%02lld:%02lld left", whole / 3600, whole / 60 % 60, whole % 60);

@@ -52,8 +52,8 @@ th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t b
                           const char *operation);
 /* Into a tensor of the same shape and a type that fits. TH_ERROR_FILE: it cannot be read, or a number does not fit. */
 th_status th_stored_read(const th_stored *stored, const th_body *t, const char *operation);
-/* CRC-32C of what lies there; TH_ERROR_FILE too when not all of it could be converted to dtype. */
-th_status th_stored_checksum(th_context *ctx, const th_stored *stored, th_dtype dtype, const char *operation,
-                             uint32_t *crc);
+/* CRC-32C of `bytes` at `begin` of the file. */
+th_status th_stored_range_checksum(th_context *ctx, const th_stored_file *file, int64_t begin, int64_t bytes,
+                                   const char *operation, uint32_t *crc);
 
 #endif

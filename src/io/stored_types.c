@@ -126,7 +126,6 @@ static void store_floating(int64_t n, th_dtype dtype, void *to, kind type, const
     }
 }
 
-/* to NULL: the numbers are only looked at. */
 static bool store_integers(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
 {
     const int64_t bytes = types[type].bits / 8;
@@ -135,34 +134,31 @@ static bool store_integers(int64_t n, th_dtype dtype, void *to, kind type, const
         if (!load_integer(type, from + i * bytes, &value) ||
             (dtype == TH_INT32 && (value < INT32_MIN || value > INT32_MAX)))
             return false;
-        if (to && dtype == TH_INT32)
+        if (dtype == TH_INT32)
             ((int32_t *)to)[i] = (int32_t)value;
-        else if (to)
+        else
             ((int64_t *)to)[i] = value;
     }
     return true;
 }
 
-bool th_stored_convertible(int64_t n, th_dtype dtype, const th_stored_type *type, const void *from)
+static bool bools_are_sound(int64_t n, const unsigned char *bytes)
 {
-    if (type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64)
-        return true;
-    if (dtype != TH_BOOL)
-        return store_integers(n, dtype, NULL, kind_of(type), from);
     unsigned char any = 0;
     for (int64_t i = 0; i < n; i++)
-        any |= ((const unsigned char *)from)[i];
+        any |= bytes[i];
     return any < 2;
 }
 
 bool th_stored_convert(int64_t n, th_dtype dtype, void *to, const th_stored_type *type, const void *from)
 {
-    if (type == th_stored_type_of(dtype)) {
+    if (dtype == TH_BOOL && !bools_are_sound(n, from))
+        return false;
+    if (type == th_stored_type_of(dtype))
         memcpy(to, from, (size_t)n * th_dtype_size(dtype));
-        return dtype != TH_BOOL || th_stored_convertible(n, dtype, type, from);
-    }
-    if (dtype != TH_FLOAT32 && dtype != TH_FLOAT64)
+    else if (dtype == TH_INT32 || dtype == TH_INT64)
         return store_integers(n, dtype, to, kind_of(type), from);
-    store_floating(n, dtype, to, kind_of(type), from);
+    else
+        store_floating(n, dtype, to, kind_of(type), from);
     return true;
 }

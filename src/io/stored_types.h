@@ -22,7 +22,5 @@ bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype);
 /* n contiguous elements of a readable type, at any address, to a dtype that fits. false: an integer that it does not
  * hold, a bool that is neither 0 nor 1. */
 bool th_stored_convert(int64_t n, th_dtype dtype, void *to, const th_stored_type *type, const void *from);
-/* Whether all n elements could be converted. */
-bool th_stored_convertible(int64_t n, th_dtype dtype, const th_stored_type *type, const void *from);
 
 #endif

@@ -21,3 +21,24 @@ int th_utf8_length(const unsigned char *text)
     const bool surrogate = code >= 0xd800 && code < 0xe000;
     return length == 0 || code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
 }
+
+size_t th_utf8_sound(const char *text, const char **part, size_t *size)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    const int length = th_utf8_length((const unsigned char *)text);
+    *part = length ? text : replacement;
+    *size = length ? (size_t)length : sizeof replacement - 1;
+    return length ? (size_t)length : 1;
+}
+
+size_t th_utf8_sound_size(const char *text)
+{
+    size_t all = 0;
+    while (*text) {
+        const char *part;
+        size_t size;
+        text += th_utf8_sound(text, &part, &size);
+        all += size;
+    }
+    return all;
+}

@@ -1,8 +1,16 @@
-/* Telling UTF-8 from other bytes: what goes into an SVG or a JSON file must be some. */
+/* Telling UTF-8 from other bytes: what goes into an SVG, a JSON or an event file must be some. */
 #ifndef TH_IO_UTF8_H
 #define TH_IO_UTF8_H
 
+#include <stddef.h>
+
 /* The length of the character that text begins with; 0 if these bytes are none. */
 int th_utf8_length(const unsigned char *text);
+
+/* The character that text, which is not empty, begins with, as *part of *size bytes, a byte that belongs to none being
+ * the replacement character; returns the bytes of text that it stands for. */
+size_t th_utf8_sound(const char *text, const char **part, size_t *size);
+/* Bytes of a whole text taken so. */
+size_t th_utf8_sound_size(const char *text);
 
 #endif

@@ -1,0 +1,52 @@
+#!/bin/sh
+# language_model.sh TEXT [--rounds N] [--threads N] [--python PYTHON]: trains the default model of examples/language_model.c on a
+# text, and the same model in PyTorch, one after another, N rounds (default 3), and prints the seconds that each took from its
+# first step to its last, evaluations included, and the validation loss. PyTorch: PYTHON's, by default that of bench/run.sh.
+# Nothing else should run meanwhile.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/bench
+python=$build/peers/bin/python rounds=3 threads=$(nproc) text=
+
+usage() {
+    sed -n '2,5s/^# //p' "$0" >&2
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --rounds | --threads | --python)
+        [ $# -gt 1 ] || usage
+        case $1 in
+        --rounds) rounds=$2 ;;
+        --threads) threads=$2 ;;
+        --python) python=$2 ;;
+        esac
+        shift
+        ;;
+    -*) usage ;;
+    *) text=$1 ;;
+    esac
+    shift
+done
+[ -n "$text" ] || usage
+
+cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
+    -DTAPEHEAD_EXAMPLES=ON >/dev/null
+cmake --build "$build" --parallel "$(nproc)" --target language_model >/dev/null
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+# glibc's malloc would give big blocks back to the system and fault them in again in every step.
+export MALLOC_TOP_PAD_=1073741824 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=4294967296
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+    "$build/examples/language_model" train "$text" "$out/run" --force --quiet --threads "$threads" >"$out/ours"
+    echo "tapehead $(grep -o ' seconds=[0-9.]*' "$out/ours") $(grep -o 'best=[0-9.]*' "$out/ours")"
+    for variant in default fused compiled; do
+        "$python" "$root/bench/torch_language_model.py" "$text" --variant "$variant" --threads "$threads" ||
+            echo "$variant does not work here"
+    done
+    round=$((round + 1))
+done

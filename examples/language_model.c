@@ -1,0 +1,584 @@
+/* A language model: any text file in, a model out, GPT-2 or Llama in small.
+ *
+ *     language_model train shakespeare.txt run        about a minute on two cores
+ *     language_model sample run --prompt "ROMEO:"
+ *
+ * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
+ * from text to tokens, and the reports. A run is a folder:
+ *
+ *     config.json             the settings, to read; every checkpoint has them too
+ *     tokenizer.json          and vocab.json and merges.txt for bpe
+ *     text.tokens             the text as tokens: first those for training, then those held out
+ *     last.safetensors        the newest checkpoint: everything needed to go on with the same bits
+ *     best.safetensors        weights of the lowest validation loss so far
+ *     log.jsonl, events.*     for programs and for TensorBoard
+ *     curves.svg, samples/    to look at
+ *
+ * B batch, T length, V vocabulary. */
+#include <fnmatch.h>
+#include <glob.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tapehead/tapehead.h>
+#include <unistd.h>
+
+#include "language_model/corpus.h"
+#include "language_model/report.h"
+#include "language_model/sample.h"
+#include "language_model/settings.h"
+
+/* Everything that training works with. */
+typedef struct trainer {
+    const char *run;
+    th_context *ctx;
+    th_tokenizer *tokenizer;
+    th_module *model;
+    th_optimizer *optimizer;
+    th_windows *training, *validation;
+    th_tensor *tokens, *targets; /* (B, T) */
+    double best;                 /* lowest validation loss, */
+    int64_t worse;               /* and evaluations since */
+    report report;
+} trainer;
+
+static bool force, only_memory, quiet;
+static volatile sig_atomic_t interrupted;
+
+/* -- the model and its optimiser -- */
+
+/* Parameters that --freeze names get no gradient, so that no step changes them. */
+static void freeze(th_module *model)
+{
+    char *patterns = strdup(chosen.freeze), *rest = patterns;
+    for (const char *pattern; (pattern = strsep(&rest, ",")) != NULL;) {
+        bool found = false;
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+            if (fnmatch(pattern, p.name, 0) == 0)
+                found = th_set_requires_gradient(p.tensor, false) != NULL;
+        if (!found)
+            refuse(PROGRAM, "--freeze: no parameter has a name like ", pattern);
+    }
+    free(patterns);
+}
+
+static bool is_vector(const char *name, th_tensor *parameter, void *user)
+{
+    (void)name;
+    (void)user;
+    return th_ndim(parameter) < 2;
+}
+
+/* The model of the settings, and AdamW, which decays matrices only. */
+static void make_model(trainer *t)
+{
+    const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
+    t->model = th_language_model_new(t->ctx, &chosen.model);
+    if (t->model && chosen.freeze)
+        freeze(t->model);
+    t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
+                                                              .beta1 = chosen.beta1 > 0 ? chosen.beta1 : TH_ZERO,
+                                                              .beta2 = chosen.beta2 > 0 ? chosen.beta2 : TH_ZERO,
+                                                              .weight_decay = chosen.weight_decay,
+                                                              .max_norm = chosen.clip,
+                                                              .groups = &vectors,
+                                                              .n_groups = 1});
+    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+}
+
+/* -- training -- */
+
+/* One step of the optimiser over `accumulate` batches; *loss is the mean of theirs. */
+static th_status train_step(trainer *t, double *loss)
+{
+    const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
+    th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
+    *loss = 0;
+    for (int64_t i = 0; i < chosen.accumulate; i++) {
+        if (t->training && th_windows_next(t->training, t->tokens, t->targets)) /* (a forecast has no data) */
+            return th_error_code(t->ctx);
+        th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
+        if (chosen.accumulate > 1)
+            part = th_scale(part, 1.0 / (double)chosen.accumulate);
+        *loss += th_item(part);
+        if (th_backward(part))
+            return th_error_code(t->ctx);
+        th_tape_clear(t->ctx);
+    }
+    return th_optimizer_step(t->optimizer);
+}
+
+/* The mean loss over a pass of windows, or over the first `batches` of it. */
+static th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
+{
+    const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
+    int64_t done = 0;
+    *loss = 0;
+    th_no_grad_begin(t->ctx);
+    th_set_training(t->ctx, false);
+    if (windows == NULL || th_windows_go_to(windows, (th_windows_position){0}) == TH_OK)
+        do {
+            if (windows && th_windows_next(windows, t->tokens, t->targets))
+                break;
+            *loss += th_item(th_language_model_loss(t->model, t->tokens, t->targets, &sum));
+            th_tape_clear(t->ctx);
+        } while (++done != batches && th_windows_where(windows).index < th_windows_count(windows));
+    th_set_training(t->ctx, true);
+    th_no_grad_end(t->ctx);
+    const bool all = th_windows_where(windows).index == th_windows_count(windows);
+    *loss /= (double)(all ? th_windows_targets(windows) : done * chosen.batch * chosen.length);
+    return th_error_code(t->ctx);
+}
+
+/* A checkpoint with everything, or with the weights alone. */
+static th_status save(trainer *t, const char *name, bool everything)
+{
+    th_windows_position position = th_windows_where(t->training);
+    const th_checkpoint_number numbers[] = {{.name = "epoch", .integer = &position.epoch},
+                                            {.name = "window", .integer = &position.index},
+                                            {.name = "best", .real = &t->best},
+                                            {.name = "worse", .integer = &t->worse}};
+    char *text = settings_to_json();
+    const th_checkpoint checkpoint = {.model = t->model,
+                                      .optimizer = everything ? t->optimizer : NULL,
+                                      .configuration = text,
+                                      .numbers = numbers,
+                                      .n_numbers = 4};
+    const th_status status = th_checkpoint_save(in_run(t->run, name), &checkpoint);
+    free(text);
+    return status;
+}
+
+/* The reverse, of one with everything. */
+static th_status load(trainer *t, const char *name)
+{
+    th_windows_position position = {0};
+    const th_checkpoint_number numbers[] = {{.name = "epoch", .integer = &position.epoch},
+                                            {.name = "window", .integer = &position.index},
+                                            {.name = "best", .real = &t->best},
+                                            {.name = "worse", .integer = &t->worse}};
+    const th_checkpoint checkpoint = {.model = t->model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = 4};
+    if (th_checkpoint_load(in_run(t->run, name), &checkpoint))
+        return th_error_code(t->ctx);
+    return th_windows_go_to(t->training, position);
+}
+
+/* What happens now and then: the validation loss, the best model so far, a sample, a checkpoint. */
+static th_status take_stock(trainer *t)
+{
+    double loss;
+    report_pause(&t->report);
+    if (evaluate(t, t->validation, chosen.eval_batches, &loss) ||
+        report_evaluation(&t->report, t->run, th_step(t->ctx), loss))
+        return th_error_code(t->ctx);
+    t->worse = loss < t->best ? 0 : t->worse + 1;
+    if (loss < t->best) {
+        t->best = loss;
+        if (save(t, "best.safetensors", false))
+            return th_error_code(t->ctx);
+    }
+    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer) || save(t, "last.safetensors", true))
+        return th_error_code(t->ctx);
+    report_go_on(&t->report);
+    return TH_OK;
+}
+
+static bool is_finished(const trainer *t)
+{
+    return th_step(t->ctx) >= chosen.steps || (chosen.patience > 0 && t->worse >= chosen.patience);
+}
+
+static th_status train_to_the_end(trainer *t)
+{
+    double loss;
+    while (!is_finished(t) && !interrupted) {
+        if (train_step(t, &loss) ||
+            report_step(&t->report, th_step(t->ctx), loss, th_optimizer_learning_rate(t->optimizer),
+                        th_optimizer_gradient_norm(t->optimizer)))
+            return th_error_code(t->ctx);
+        const int64_t step = th_step(t->ctx);
+        if ((step % chosen.eval_every == 0 || step == chosen.steps) && take_stock(t))
+            return th_error_code(t->ctx);
+    }
+    return interrupted ? save(t, "last.safetensors", true) : TH_OK;
+}
+
+/* -- what the subcommands share -- */
+
+/* Ends the program with the context's error, if it has one. */
+static void expect_no_error(const trainer *t)
+{
+    if (th_error_code(t->ctx) != TH_OK)
+        give_up(PROGRAM, th_error_message(t->ctx));
+}
+
+/* The text as tokens: where training and validation are in it. */
+static void open_tokens(trainer *t)
+{
+    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
+    th_windows_options options = {
+        .end = chosen.training_tokens, .length = chosen.length, .shuffle = true, .seed = (uint64_t)chosen.seed};
+    t->training = th_windows_new(file, &options);
+    options.begin = chosen.training_tokens;
+    options.end = 0;
+    const int64_t held_out = th_token_file_count(file) - options.begin;
+    options.shuffle = chosen.eval_batches > 0 && held_out / chosen.length > chosen.eval_batches * chosen.batch;
+    t->validation = th_windows_new(file, &options);
+    expect_no_error(t);
+}
+
+static void interrupt(int signal_number)
+{
+    interrupted = signal_number;
+    signal(signal_number, SIG_DFL); /* the second time it ends the program at once */
+}
+
+/* The loss over all tokens of a file from `begin` on, as a line on standard output. */
+static void print_loss(trainer *t, th_token_file *file, int64_t begin)
+{
+    const th_windows_options options = {.begin = begin, .length = chosen.length};
+    th_windows *windows = th_windows_new(file, &options);
+    double loss;
+    (void)!evaluate(t, windows, 0, &loss);
+    expect_no_error(t);
+    const int64_t end = th_token_file_count(file), bytes = bytes_of_tokens(t->tokenizer, file, begin + 1, end);
+    const double bits = loss * (double)(end - begin - 1) / log(2) / (double)(bytes > 0 ? bytes : 1);
+    printf(PROGRAM ": loss=%.4f perplexity=%.4f bits_per_byte=%.4f tokens=%lld\n", loss, exp(loss), bits,
+           (long long)(end - begin - 1));
+    th_windows_free(windows);
+    expect_no_error(t);
+}
+
+/* Trains, from step 0 or from where the checkpoint was, and says how it ended; returns what main does. */
+static int run_training(trainer *t, bool resume)
+{
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    double seconds = 0;
+    if (report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), quiet) == TH_OK &&
+        (resume || take_stock(t) == TH_OK) && train_to_the_end(t) == TH_OK)
+        (void)!report_close(&t->report, &seconds);
+    expect_no_error(t);
+    if (interrupted) {
+        fprintf(stderr, PROGRAM ": stopped and saved at step %lld; " PROGRAM " resume %s goes on\n",
+                (long long)th_step(t->ctx), t->run);
+        return 128 + interrupted;
+    }
+    printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
+           (long long)th_step(t->ctx), seconds, t->best, th_memory(t->ctx).peak, (long long)th_module_count(t->model),
+           (unsigned)th_module_crc32c(t->model));
+    print_loss(t, th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL), chosen.training_tokens);
+    return EXIT_SUCCESS;
+}
+
+/* Settings, tokenizer and model of a run that is there; its weights are those of the checkpoint, or yet to be loaded. */
+static void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
+{
+    *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
+    const char *path = in_run(run, checkpoint);
+    const char *text = th_checkpoint_configuration(t->ctx, path);
+    expect_no_error(t);
+    settings_from_json(text, path);
+    if (chosen.threads > 0 && th_set_threads(t->ctx, (int)chosen.threads))
+        expect_no_error(t);
+    t->tokenizer = th_tokenizer_load(t->ctx, run);
+    make_model(t);
+    if (weights && t->model)
+        (void)!th_weights_load(t->model, path, NULL);
+    expect_no_error(t);
+}
+
+/* -- train -- */
+
+static void remove_files(const char *run, const char *pattern)
+{
+    glob_t found;
+    if (glob(in_run(run, pattern), 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            unlink(found.gl_pathv[i]);
+    globfree(&found);
+}
+
+/* A folder for the run: config.json says that one is there. */
+static void make_folder(const char *run)
+{
+    static const char *const files[] = {"config.json", "*.safetensors", "events.out.tfevents.*",
+                                        "log.jsonl",   "curves.svg",    "samples/*.txt",
+                                        "text.tokens"};
+    struct stat status;
+    if (stat(run, &status) != 0 && mkdir(run, 0777) != 0)
+        refuse(PROGRAM, "this folder cannot be made: ", run);
+    if (access(in_run(run, "config.json"), F_OK) != 0)
+        return;
+    if (access(in_run(run, "text.tokens"), F_OK) != 0)
+        refuse(PROGRAM, "this folder holds something else than a run: ", run);
+    if (!force)
+        refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        remove_files(run, files[i]);
+}
+
+/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
+static void choose_model(trainer *t, const text_file *text)
+{
+    if (chosen.from && th_pretrained_options(t->ctx, chosen.from, &chosen.model) == TH_OK) {
+        chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
+        chosen.model.embedding_dropout = chosen.dropout;
+        chosen.model.block.recompute = chosen.recompute;
+    }
+    t->tokenizer = make_tokenizer(t->ctx, text);
+    expect_no_error(t);
+    if (!chosen.from)
+        chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
+    if (chosen.length > chosen.model.length)
+        refuse(PROGRAM, "--length is more than the positions of the model in ", chosen.from);
+    if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary)
+        refuse(PROGRAM, "the tokenizer has more tokens than the model in ", chosen.from);
+}
+
+/* Prints what a step, an evaluation and a sample take, from a context that computes nothing. */
+static int forecast(const text_file *text)
+{
+    const th_context_options shapes = {.threads = (int)chosen.threads, .shapes_only = true};
+    trainer t = {.ctx = th_context_new(&shapes)};
+    double loss;
+    choose_model(&t, text);
+    make_model(&t);
+    for (int step = 0; step < 2; step++)
+        if (evaluate(&t, NULL, 1, &loss) || train_step(&t, &loss))
+            break;
+    expect_no_error(&t);
+    const th_memory_usage memory = th_memory(t.ctx);
+    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes: at most in use, and taken from the system)\n",
+           (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}
+
+static void write_settings(const char *run)
+{
+    char *text = settings_to_json();
+    FILE *file = fopen(in_run(run, "config.json"), "w");
+    if (file == NULL || fprintf(file, "%s\n", text) < 0 || fclose(file) != 0)
+        give_up(PROGRAM, "config.json cannot be written");
+    free(text);
+}
+
+static int train(int argc, char **argv)
+{
+    static const program_option more[] = {
+        {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
+        {"memory", "print what training would take, and leave", .flag = &only_memory},
+        {"quiet", "no progress", .flag = &quiet},
+        {0}};
+    const char *words[2] = {NULL, "run"};
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model train TEXT [RUN] [OPTION...]\n"
+                                "Trains a model on a text file, into the folder RUN (default: run).",
+                                options_with(more), words, 2) < 1)
+        refuse(PROGRAM, "train needs a text file", "");
+    settle();
+    const text_file text = open_text(words[0]);
+    if (only_memory)
+        return forecast(&text);
+    make_folder(words[1]);
+    trainer t = {.run = words[1], .best = INFINITY};
+    t.ctx = th_context_new(&(th_context_options){.seed = (uint64_t)chosen.seed, .threads = (int)chosen.threads});
+    choose_model(&t, &text);
+    if (th_tokenizer_save(t.tokenizer, t.run) || encode_text(t.ctx, t.tokenizer, &text, in_run(t.run, "text.tokens")))
+        expect_no_error(&t);
+    th_token_file *file = th_token_file_open(t.ctx, in_run(t.run, "text.tokens"), NULL);
+    const int64_t tokens = th_token_file_count(file);
+    chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
+    th_token_file_free(file);
+    open_tokens(&t);
+    make_model(&t);
+    if (chosen.from && t.model)
+        (void)!th_pretrained_load(t.model, chosen.from, NULL);
+    expect_no_error(&t);
+    write_settings(t.run);
+    const int status = run_training(&t, false);
+    th_context_free(t.ctx);
+    return status;
+}
+
+/* -- resume -- */
+
+static int resume(int argc, char **argv)
+{
+    int64_t steps = 0, threads = 0;
+    const program_option options[] = {
+        {"steps", "in all; 0: as the run was begun with", .whole = &steps, .low = 0, .high = 1e9},
+        {"threads", "0: as the run was begun with", .whole = &threads, .low = 0, .high = 1024},
+        {"quiet", "no progress", .flag = &quiet},
+        {0}};
+    const char *run = NULL;
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model resume RUN [OPTION...]\n"
+                                "Goes on with a run that was stopped, as if it had not been.",
+                                options, &run, 1) < 1)
+        refuse(PROGRAM, "resume needs the folder of a run", "");
+    trainer t;
+    open_run(&t, run, "last.safetensors", false);
+    open_tokens(&t);
+    if (threads > 0 && th_set_threads(t.ctx, (int)threads))
+        expect_no_error(&t);
+    if (steps > 0)
+        chosen.steps = steps;
+    (void)!load(&t, "last.safetensors");
+    expect_no_error(&t);
+    const int status = run_training(&t, true);
+    th_context_free(t.ctx);
+    return status;
+}
+
+/* -- sample, eval, export: the best model of a run -- */
+
+static int sample(int argc, char **argv)
+{
+    const char *prompt = NULL, *run = NULL;
+    int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
+    double temperature = 0.8, top_p = 0, penalty = 0;
+    bool last = false;
+    const program_option options[] = {
+        {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
+        {"tokens", "to write", .whole = &tokens, .low = 1, .high = 1e9},
+        {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
+        {"top-k", "draw from the k most probable tokens; 0: from all", .whole = &top_k, .low = 0, .high = 1e9},
+        {"top-p", "draw from the most probable with this share of the probability; 0: from all", .real = &top_p,
+         .low = 0, .high = 1},
+        {"repetition-penalty", "above 1: tokens that were there come less often; 0: none", .real = &penalty, .low = 0,
+         .high = 100},
+        {"beams", "more than 1: beam search, with temperature 0", .whole = &beams, .low = 0, .high = 1000},
+        {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {0}};
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model sample RUN [OPTION...]\n"
+                                "Writes text as the model of a run goes on from a prompt.",
+                                options, &run, 1) < 1)
+        refuse(PROGRAM, "sample needs the folder of a run", "");
+    if (prompt && prompt[0] == 0)
+        refuse(PROGRAM, "the prompt must not be empty", "");
+    trainer t;
+    open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
+    const th_generate_options how = {.most_tokens = tokens,
+                                     .temperature = temperature,
+                                     .top_k = top_k,
+                                     .top_p = top_p,
+                                     .repetition_penalty = penalty,
+                                     .beams = beams,
+                                     .seed = (uint64_t)seed};
+    (void)!write_sample(t.model, t.tokenizer, prompt, &how, stdout);
+    expect_no_error(&t);
+    putchar('\n');
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}
+
+static int eval(int argc, char **argv)
+{
+    const char *text_path = NULL, *run = NULL;
+    bool last = false;
+    const program_option options[] = {
+        {"text", "measure on this file, instead of what the run has held out", .text = &text_path},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {0}};
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model eval RUN [OPTION...]\n"
+                                "Prints loss (nats for a token), perplexity, and bits for a byte of text.",
+                                options, &run, 1) < 1)
+        refuse(PROGRAM, "eval needs the folder of a run", "");
+    trainer t;
+    open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
+    if (text_path == NULL) {
+        print_loss(&t, th_token_file_open(t.ctx, in_run(run, "text.tokens"), NULL), chosen.training_tokens);
+    } else {
+        const text_file text = open_text(text_path);
+        char path[] = "/tmp/language_model_XXXXXX";
+        const int file = mkstemp(path);
+        if (file < 0)
+            give_up(PROGRAM, "there can be no file of tokens in /tmp");
+        close(file);
+        th_token_file *tokens =
+            encode_text(t.ctx, t.tokenizer, &text, path) == TH_OK ? th_token_file_open(t.ctx, path, NULL) : NULL;
+        unlink(path); /* what is mapped stays */
+        expect_no_error(&t);
+        print_loss(&t, tokens, 0);
+    }
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}
+
+static int export(int argc, char **argv)
+{
+    bool last = false;
+    const program_option options[] = {{"last", "the newest checkpoint, instead of the best", .flag = &last},
+                                      {"force", "replace a model that is there", .flag = &force},
+                                      {0}};
+    const char *words[2] = {NULL};
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model export RUN FOLDER [OPTION...]\n"
+                                "Writes model and tokenizer for Hugging Face transformers:\n"
+                                "AutoModelForCausalLM.from_pretrained(FOLDER) reads them.",
+                                options, words, 2) < 2)
+        refuse(PROGRAM, "export needs the folder of a run and one to write", "");
+    if (!force && access(in_run(words[1], "config.json"), F_OK) == 0)
+        refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
+    trainer t;
+    open_run(&t, words[0], last ? "last.safetensors" : "best.safetensors", true);
+    const int64_t end = th_tokenizer_find(t.tokenizer, "<|endoftext|>");
+    const th_export_options given = {.end_token = end, .has_end_token = end >= 0};
+    if (th_language_model_export(t.model, words[1], &given) == TH_OK)
+        (void)!th_tokenizer_save(t.tokenizer, words[1]);
+    expect_no_error(&t);
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}
+
+/* -- the program -- */
+
+static const struct {
+    const char *name, *about;
+    int (*function)(int argc, char **argv);
+} subcommands[] = {
+    {"train", "TEXT [RUN]     trains a model on a text file", train},
+    {"resume", "RUN           goes on with a run that was stopped, as if it had not been", resume},
+    {"sample", "RUN           writes text", sample},
+    {"eval", "RUN             prints loss, perplexity and bits for a byte", eval},
+    {"export", "RUN FOLDER    writes the model for Hugging Face transformers", export},
+};
+enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
+
+static void print_subcommands(FILE *file)
+{
+    fputs("language_model: any text file in, a model out\n\n", file);
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
+    fputs("\nEach has options: language_model train --help. A first model in about a minute:\n\n"
+          "  language_model train input.txt run\n"
+          "  language_model sample run --prompt \"Once\"\n",
+          file);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
+        if (strcmp(argv[1], subcommands[i].name) == 0) {
+            char name[64]; /* getopt's sentences begin with it */
+            snprintf(name, sizeof name, PROGRAM " %s", subcommands[i].name);
+            argv[1] = name;
+            const int status = subcommands[i].function(argc - 1, argv + 1);
+            if (fflush(stdout) || ferror(stdout))
+                give_up(PROGRAM, "standard output could not be written");
+            return status;
+        }
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        print_subcommands(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    print_subcommands(stderr);
+    return 2;
+}

@@ -1,0 +1,159 @@
+/* Logs, curves and samples of a run: see report.h. */
+#include "report.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "sample.h"
+#include "settings.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const char *in_run(const char *run, const char *name)
+{
+    static char paths[4][4096];
+    static int next;
+    char *path = paths[next++ % 4];
+    if (snprintf(path, sizeof paths[0], "%s/%s", run, name) >= (int)sizeof paths[0])
+        give_up(PROGRAM, "the path of the run is too long");
+    return path;
+}
+
+th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet)
+{
+    const th_log_options options = {.resume = resume, .step = step};
+    const th_progress_options line = {stderr, .steps = chosen.steps, .begin = step, .unit = "tokens",
+                                      .units_per_step = chosen.batch * chosen.accumulate * chosen.length};
+    *r = (report){.ctx = ctx, .begin = now(), .seconds = now(), .step = step};
+    r->log = th_json_log_open(ctx, in_run(run, "log.jsonl"), &options);
+    r->events = th_event_log_open(ctx, run, &options);
+    r->bar = quiet ? NULL : th_progress_new(ctx, &line);
+    return th_error_code(ctx);
+}
+
+static th_status log_fields(report *r, int64_t step, const th_log_field *fields, int count)
+{
+    if (th_json_log_write(r->log, step, fields, count))
+        return th_error_code(r->ctx);
+    return th_event_log_write(r->events, step, fields, count);
+}
+
+th_status report_step(report *r, int64_t step, double loss, double learning_rate, double gradient_norm)
+{
+    th_progress_update(r->bar, step - 1, loss);
+    if (step % chosen.log_every != 0)
+        return TH_OK;
+    const double seconds = now(), steps = (double)(step - r->step);
+    const double tokens = steps * (double)(chosen.batch * chosen.accumulate * chosen.length);
+    const th_log_field fields[] = {{"loss/train", loss, NULL},
+                                   {"learning_rate", learning_rate, NULL},
+                                   {"gradient_norm", gradient_norm, NULL},
+                                   {"tokens_per_second", tokens / (seconds - r->seconds), NULL}};
+    r->seconds = seconds;
+    r->step = step;
+    return log_fields(r, step, fields, 4);
+}
+
+void report_pause(report *r)
+{
+    r->pause = now();
+}
+
+void report_go_on(report *r)
+{
+    r->seconds += now() - r->pause;
+}
+
+/* A curve out of the log; its points are those of the tensor. */
+static th_curve curve_of(th_tensor *series, const char *name)
+{
+    const int64_t count = series ? th_size(series, 1) : 0;
+    const double *number = count > 0 ? th_data_const(series) : NULL;
+    return (th_curve){.name = name, .count = count, .x = number, .y = count > 0 ? number + count : NULL};
+}
+
+static th_status draw_curves(th_context *ctx, const char *run)
+{
+    static const char *const names[] = {"loss/train", "loss/validation", "learning_rate", "gradient_norm",
+                                        "tokens_per_second"};
+    static const char *const labels[] = {"training", "validation", NULL, NULL, NULL};
+    enum { CURVES = sizeof names / sizeof *names };
+    const char *log = in_run(run, "log.jsonl");
+    th_tensor *series[CURVES];
+    th_curve curve[CURVES];
+    for (int i = 0; i < CURVES; i++) {
+        series[i] = th_json_log_series(ctx, log, names[i]);
+        curve[i] = curve_of(series[i], labels[i]);
+    }
+    const th_panel panels[] = {
+        {&curve[0], 2, {.title = "Loss", .x_label = "step", .y_label = "nats for a token"}},
+        {&curve[2], 1, {.title = "Learning rate", .x_label = "step"}},
+        {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step"}},
+        {&curve[4], 1, {.title = "Tokens a second", .x_label = "step"}},
+    };
+    const th_status status = th_picture_panels(ctx, in_run(run, "curves.svg"), panels, 4, run);
+    for (int i = 0; i < CURVES; i++)
+        th_tensor_free(series[i]);
+    return status;
+}
+
+th_status report_evaluation(report *r, const char *run, int64_t step, double loss)
+{
+    const th_log_field field = {"loss/validation", loss, NULL};
+    th_progress_note(r->bar, "step %lld  validation loss %.4f", (long long)step, loss);
+    if (log_fields(r, step, &field, 1))
+        return th_error_code(r->ctx);
+    return draw_curves(r->ctx, run);
+}
+
+/* The text of a file of samples, as a whole. */
+static void write_file(const char *path, const char *text)
+{
+    char problem[400];
+    FILE *file = fopen(path, "w");
+    const bool written = file && fputs(text, file) >= 0 && fflush(file) == 0;
+    if (!written) {
+        snprintf(problem, sizeof problem, "%.300s cannot be written: %s", path, strerror(errno));
+        give_up(PROGRAM, problem);
+    }
+    fclose(file);
+}
+
+th_status report_sample(report *r, const char *run, int64_t step, th_module *model, th_tokenizer *tokenizer)
+{
+    if (chosen.sample_tokens == 0)
+        return TH_OK;
+    const th_generate_options options = {
+        .most_tokens = chosen.sample_tokens, .temperature = chosen.temperature, .seed = (uint64_t)chosen.seed};
+    char name[64], *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (memory == NULL)
+        give_up(PROGRAM, "memory is out");
+    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, memory);
+    fclose(memory);
+    if (status == TH_OK) {
+        snprintf(name, sizeof name, "samples/step_%07lld.txt", (long long)step);
+        mkdir(in_run(run, "samples"), 0777);
+        write_file(in_run(run, name), text);
+        status = log_fields(r, step, &(th_log_field){"sample", 0, text}, 1);
+    }
+    free(text);
+    return status;
+}
+
+th_status report_close(report *r, double *seconds)
+{
+    *seconds = now() - r->begin;
+    const th_status status = th_progress_end(r->bar);
+    th_event_log_close(r->events);
+    th_json_log_close(r->log);
+    return status;
+}

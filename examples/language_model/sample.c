@@ -1,0 +1,56 @@
+/* Text out of a model: see sample.h. */
+#include "sample.h"
+
+#include <string.h>
+
+typedef struct writing {
+    const th_tokenizer *tokenizer;
+    th_text_stream stream; /* a character may take several tokens */
+    FILE *file;
+} writing;
+
+static bool write_token(void *user, int64_t sequence, int64_t token)
+{
+    writing *w = user;
+    (void)sequence;
+    if (th_tokenizer_is_special(w->tokenizer, token))
+        return true; /* the end: it has no text */
+    return th_tokenizer_write(w->tokenizer, &(int32_t){(int32_t)token}, 1, &w->stream, w->file) == TH_OK &&
+           fflush(w->file) == 0;
+}
+
+/* What follows the prompt (1, T). */
+static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_options *options, writing *w)
+{
+    const int64_t end = th_tokenizer_find(w->tokenizer, "<|endoftext|>");
+    th_generate_options how = *options;
+    how.prompts = prompt;
+    how.slide = true;
+    how.emit = write_token;
+    how.user = w;
+    if (end >= 0 && th_tokenizer_is_special(w->tokenizer, end)) {
+        how.end_tokens = &end;
+        how.n_end_tokens = 1;
+    }
+    if (th_generate(model, &how, NULL))
+        return th_error_code(model->ctx);
+    return th_tokenizer_write_end(w->tokenizer, &w->stream, w->file);
+}
+
+th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,
+                       const th_generate_options *options, FILE *file)
+{
+    writing w = {.tokenizer = tokenizer, .file = file};
+    th_token_list tokens = {0};
+    size_t bytes = prompt ? strlen(prompt) : 1;
+    if (prompt == NULL)
+        prompt = th_tokenizer_find(tokenizer, "\n") >= 0 ? "\n" : th_tokenizer_bytes(tokenizer, 0, &bytes);
+    if (th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK &&
+        th_tokenizer_write(tokenizer, tokens.token, tokens.count, &w.stream, file) == TH_OK) {
+        th_tensor *t = th_from_data(model->ctx, TH_INT32, TH_SHAPE(1, (int64_t)tokens.count), tokens.token);
+        (void)(go_on(model, t, options, &w) == TH_OK);
+        th_tensor_free(t);
+    }
+    th_token_list_free(&tokens);
+    return th_error_code(model->ctx);
+}

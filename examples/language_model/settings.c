@@ -1,0 +1,244 @@
+/* The settings: their defaults, their options, and their way into a checkpoint and back. The defaults are the published
+ * setting for a CPU of nanoGPT, a model of 0.8 million parameters. */
+#include "settings.h"
+
+#include <jansson.h>
+#include <string.h>
+
+settings chosen = {
+    .tokenizer = "characters",
+    .vocabulary = 4096,
+    .validation = 0.1,
+    .layers = 4,
+    .heads = 4,
+    .width = 128,
+    .length = 64,
+    .steps = 2000,
+    .batch = 12,
+    .accumulate = 1,
+    .warmup = 100,
+    .seed = 1,
+    .lr = 1e-3,
+    .min_lr = 1e-4,
+    .beta1 = 0.9,
+    .beta2 = 0.99,
+    .weight_decay = 0.1,
+    .clip = 1,
+    .log_every = 10,
+    .eval_every = 250,
+    .eval_batches = 20,
+    .sample_tokens = 200,
+    .temperature = 0.8,
+};
+
+/* -- the options of train -- */
+
+#define MOST 1e9
+
+static const program_option options_of_a_run[] = {
+    {"tokenizer", "characters, bytes, bpe (learned from the text), or a transformers folder", .text = &chosen.tokenizer,
+     .group = "The text"},
+    {"vocabulary", "tokens that bpe learns", .whole = &chosen.vocabulary, .low = 256, .high = 1e6},
+    {"validation", "share of the text, its end, to measure on", .real = &chosen.validation, .low = 1e-6, .high = 0.9},
+    {"layers", "transformer blocks", .whole = &chosen.layers, .low = 1, .high = 1000, .group = "The model"},
+    {"heads", "of attention; they divide the width", .whole = &chosen.heads, .low = 1, .high = 1024},
+    {"kv-heads", "of keys and values; 0: as many", .whole = &chosen.kv_heads, .low = 0, .high = 1024},
+    {"width", "of the model", .whole = &chosen.width, .low = 1, .high = 65536},
+    {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .whole = &chosen.mlp_width, .low = 0,
+     .high = 1e6},
+    {"length", "tokens that the model sees at once", .whole = &chosen.length, .low = 1, .high = 1e6},
+    {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
+    {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
+    {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
+    {"from", "start with the model in this transformers folder", .text = &chosen.from},
+    {"freeze", "parameters that stay: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
+    {"steps", "of the optimiser", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
+    {"batch", "windows of the text at a time", .whole = &chosen.batch, .low = 1, .high = 1e6},
+    {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
+    {"lr", "learning rate at its highest", .real = &chosen.lr, .low = 1e-12, .high = 1e3},
+    {"min-lr", "learning rate at the end of its cosine", .real = &chosen.min_lr, .low = 0, .high = 1e3},
+    {"warmup", "steps up to the highest learning rate", .whole = &chosen.warmup, .low = 0, .high = MOST},
+    {"weight-decay", "of matrices (AdamW)", .real = &chosen.weight_decay, .low = 0, .high = 10},
+    {"beta1", "of AdamW", .real = &chosen.beta1, .low = 0, .high = 0.99999},
+    {"beta2", "of AdamW", .real = &chosen.beta2, .low = 0, .high = 0.99999},
+    {"clip", "largest norm of the gradient; 0: any", .real = &chosen.clip, .low = 0, .high = 1e9},
+    {"patience", "stop after so many evaluations without a better one; 0: never", .whole = &chosen.patience, .low = 0,
+     .high = MOST},
+    {"seed", "of all random numbers", .whole = &chosen.seed, .low = 0, .high = 1e15},
+    {"threads", "0: one for each processor; the results are the same", .whole = &chosen.threads, .low = 0,
+     .high = 1024},
+    {"log-every", "steps from one line of the log to the next", .whole = &chosen.log_every, .low = 1, .high = MOST,
+     .group = "Reports"},
+    {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
+     .low = 1, .high = MOST},
+    {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0, .high = MOST},
+    {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1e6},
+    {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
+    {"prompt", "what samples go on from (default: a new line)", .text = &chosen.prompt},
+    {0},
+};
+
+const program_option *options_with(const program_option *more)
+{
+    static program_option all[MAX_OPTIONS + 1];
+    int count = 0;
+    for (const program_option *o = options_of_a_run; o->name; o++)
+        all[count++] = *o;
+    for (const program_option *o = more; o->name && count < MAX_OPTIONS; o++)
+        all[count++] = *o;
+    all[count] = (program_option){0};
+    return all;
+}
+
+void settle(void)
+{
+    if (chosen.from && strcmp(chosen.tokenizer, "characters") == 0)
+        chosen.tokenizer = chosen.from; /* the model knows no other tokens than its own */
+    if (chosen.width % chosen.heads != 0)
+        refuse(PROGRAM, "the heads must divide the width", "");
+    if (chosen.kv_heads && chosen.heads % chosen.kv_heads != 0)
+        refuse(PROGRAM, "the kv-heads must divide the heads", "");
+    if (chosen.llama && chosen.width / chosen.heads % 2 != 0)
+        refuse(PROGRAM, "with --llama width / heads must be even", "");
+    if (chosen.llama && chosen.from)
+        refuse(PROGRAM, "--llama is for new models: what comes --from a folder is what it is", "");
+    if (chosen.min_lr > chosen.lr)
+        refuse(PROGRAM, "--min-lr must not be more than --lr", "");
+    chosen.model = (th_language_model_options){
+        .length = chosen.length,
+        .width = chosen.width,
+        .heads = chosen.heads,
+        .layers = chosen.layers,
+        .dropout = chosen.dropout,
+        .block = {.attention_dropout = chosen.dropout,
+                  .kv_heads = chosen.kv_heads,
+                  .mlp_width = chosen.mlp_width,
+                  .recompute = chosen.recompute},
+    };
+    if (!chosen.llama)
+        return;
+    th_language_model_options *m = &chosen.model;
+    m->positions = TH_POSITIONS_NONE;
+    m->untied = true;
+    m->block.norm = TH_RMS_NORM;
+    m->block.gated = true;
+    m->block.activation = TH_SILU;
+    m->block.no_bias = true;
+    m->block.scores.rotary = true;
+    if (m->block.mlp_width == 0) /* three matrices with as many weights as the two of 4 times the width */
+        m->block.mlp_width = (8 * chosen.width / 3 + 15) / 16 * 16;
+}
+
+/* -- into a checkpoint and back -- */
+
+/* What there is no option for: how the text was split, and what the model is, which may have come from a folder. Choices
+ * are numbers here, taken from and put back into their types by hand. */
+static int64_t positions, activation, norm, pairing;
+#define MODEL chosen.model
+#define SIZE(member) .whole = &MODEL.member, .low = 0, .high = 1e12
+#define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
+
+static const program_option what_follows[] = {
+    {"training tokens", .whole = &chosen.training_tokens, .low = 0, .high = 1e15},
+    {"model.vocabulary", SIZE(vocabulary)},
+    {"model.length", SIZE(length)},
+    {"model.width", SIZE(width)},
+    {"model.heads", SIZE(heads)},
+    {"model.layers", SIZE(layers)},
+    {"model.positions", .whole = &positions, .low = 0, .high = TH_POSITIONS_NONE},
+    {"model.untied", .flag = &MODEL.untied},
+    {"model.dropout", RATE(dropout)},
+    {"model.embedding_dropout", RATE(embedding_dropout)},
+    {"model.block.mlp_width", SIZE(block.mlp_width)},
+    {"model.block.no_mlp", .flag = &MODEL.block.no_mlp},
+    {"model.block.gated", .flag = &MODEL.block.gated},
+    {"model.block.post_norm", .flag = &MODEL.block.post_norm},
+    {"model.block.activation", .whole = &activation, .low = 0, .high = TH_SILU},
+    {"model.block.norm", .whole = &norm, .low = 0, .high = TH_RMS_NORM},
+    {"model.block.dropout", RATE(block.dropout)},
+    {"model.block.no_mlp_dropout", .flag = &MODEL.block.no_mlp_dropout},
+    {"model.block.attention_dropout", RATE(block.attention_dropout)},
+    {"model.block.no_bias", .flag = &MODEL.block.no_bias},
+    {"model.block.kv_heads", SIZE(block.kv_heads)},
+    {"model.block.head_width", SIZE(block.head_width)},
+    {"model.block.eps", RATE(block.eps)},
+    {"model.block.recompute", .flag = &MODEL.block.recompute},
+    {"model.block.scores.rotary", .flag = &MODEL.block.scores.rotary},
+    {"model.block.scores.rotary_pairing", .whole = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBOURS},
+    {"model.block.scores.rotary_base", .real = &MODEL.block.scores.rotary_base, .low = 0, .high = 1e300},
+    {"model.block.scores.rotary_width", SIZE(block.scores.rotary_width)},
+    {"model.block.scores.alibi", .flag = &MODEL.block.scores.alibi},
+    {"model.block.scores.qk_norm", .flag = &MODEL.block.scores.qk_norm},
+    {"model.block.scores.qk_norm_eps", RATE(block.scores.qk_norm_eps)},
+    {"model.block.scores.soft_cap", .real = &MODEL.block.scores.soft_cap, .low = 0, .high = 1e300},
+    {"model.block.scores.window", SIZE(block.scores.window)},
+    {0},
+};
+
+static json_t *to_json(const program_option *o)
+{
+    return o->whole   ? json_integer((json_int_t)*o->whole)
+           : o->real  ? json_real(*o->real)
+           : o->flag  ? json_boolean(*o->flag)
+           : *o->text ? json_string(*o->text)
+                      : json_null();
+}
+
+char *settings_to_json(void)
+{
+    const program_option *const tables[] = {options_of_a_run, what_follows};
+    json_t *all = json_object();
+    positions = MODEL.positions;
+    activation = MODEL.block.activation;
+    norm = MODEL.block.norm;
+    pairing = MODEL.block.scores.rotary_pairing;
+    bool whole = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
+    for (int i = 0; i < 2; i++)
+        for (const program_option *o = tables[i]; o->name; o++)
+            whole = json_object_set_new(all, o->name, to_json(o)) == 0 && whole;
+    char *text = whole ? json_dumps(all, JSON_INDENT(2)) : NULL; /* (17 digits: every double comes back) */
+    json_decref(all);
+    if (text == NULL)
+        give_up(PROGRAM, "the settings cannot be written as JSON: an option is no UTF-8, or memory is out");
+    return text;
+}
+
+/* One value into its place; false for what cannot be there. */
+static bool from_json(const program_option *o, const json_t *value)
+{
+    const double number = json_number_value(value); /* 0 for what is none */
+    if (o->flag)
+        *o->flag = json_is_true(value);
+    if (o->whole)
+        *o->whole = json_integer_value(value);
+    if (o->real)
+        *o->real = number;
+    if (o->text)
+        *o->text = json_string_value(value); /* NULL for null; the JSON stays */
+    return o->flag    ? json_is_boolean(value)
+           : o->whole ? json_is_integer(value) && number >= o->low && number <= o->high
+           : o->real  ? json_is_number(value) && number >= o->low && number <= o->high
+                      : json_is_string(value) || json_is_null(value);
+}
+
+void settings_from_json(const char *text, const char *file)
+{
+    const program_option *const tables[] = {options_of_a_run, what_follows};
+    char problem[300];
+    json_t *all = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
+        strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
+        snprintf(problem, sizeof problem, "%.200s is no checkpoint of this program", file);
+        give_up(PROGRAM, problem);
+    }
+    for (int i = 0; i < 2; i++)
+        for (const program_option *o = tables[i]; o->name; o++)
+            if (!from_json(o, json_object_get(all, o->name))) {
+                snprintf(problem, sizeof problem, "the settings in %.200s have no sound %s", file, o->name);
+                give_up(PROGRAM, problem);
+            }
+    MODEL.positions = (th_position_kind)positions;
+    MODEL.block.activation = (th_activation)activation;
+    MODEL.block.norm = (th_norm)norm;
+    MODEL.block.scores.rotary_pairing = (th_rotary_pairing)pairing;
+}

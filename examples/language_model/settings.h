@@ -1,0 +1,48 @@
+/* What a run is made of: the settings of `train`, which every checkpoint carries, so that the other subcommands need
+ * nothing but the folder of the run. */
+#ifndef EXAMPLES_LANGUAGE_MODEL_SETTINGS_H
+#define EXAMPLES_LANGUAGE_MODEL_SETTINGS_H
+
+#include <tapehead/tapehead.h>
+
+#include "../options.h"
+
+#define PROGRAM "language_model"
+
+typedef struct settings {
+    /* the text */
+    const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
+    int64_t vocabulary;    /* of bpe */
+    double validation;     /* the share of the text, its end, that is held out */
+    /* the model */
+    bool llama;
+    int64_t layers, heads, kv_heads, width, mlp_width, length;
+    double dropout;
+    bool recompute;
+    const char *from, *freeze; /* a folder of transformers; patterns of parameters */
+    /* training */
+    int64_t steps, batch, accumulate, warmup, seed, threads, patience;
+    double lr, min_lr, beta1, beta2, weight_decay, clip;
+    /* reports */
+    int64_t log_every, eval_every, eval_batches, sample_tokens;
+    double temperature;
+    const char *prompt;
+    /* what follows from these, the text and the pretrained model */
+    int64_t training_tokens; /* of the token file; the rest is for validation */
+    th_language_model_options model;
+} settings;
+
+extern settings chosen;
+
+/* The options that become settings, and then more of them, as one table. */
+const program_option *options_with(const program_option *more);
+/* Refuses options that contradict each other, and fills in the model's. */
+void settle(void);
+
+/* All settings as JSON. To be freed. */
+char *settings_to_json(void);
+/* The reverse. Ends the program with a sentence that names the file when this is not what settings_to_json has
+ * written. */
+void settings_from_json(const char *text, const char *file);
+
+#endif

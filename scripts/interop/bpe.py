@@ -1,0 +1,310 @@
+"""Tokenizers: what tokenizers reads, learns and encodes comes out the same here, and the files written here mean the
+same to it, on a corpus of awkward Unicode; transformers opens what was saved."""
+
+import json
+import os
+import pathlib
+import random
+import tempfile
+import time
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import common
+
+SEPARATOR = b"\xff\xfe\xff"
+CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+CAPITAL, SMALL = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+PATTERNS = {  # of files in use
+    "gpt2": "",
+    "llama3": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST,
+    "qwen2": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST,
+    "o200k": rf"[^\r\n\p{{L}}\p{{N}}]?[{CAPITAL}]*[{SMALL}]+{CONTRACTIONS}?|[^\r\n\p{{L}}\p{{N}}]?[{CAPITAL}]+[{SMALL}]*"
+    + rf"{CONTRACTIONS}?|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|" + REST,
+    "deepseek": r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
+    + r" ?[\p{P}\p{S}]+[\r\n]*|" + REST,
+    "han": r"\p{Han}+|[^\s]|\s",
+}
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+POOLS = [
+    [chr(c) for c in range(32, 127)],
+    list(" \t\n\r\v\f\x85\xa0\u1680\u180e\u2000\u2003\u2009\u2028\u2029\u202f\u205f\u3000\u200b\ufeff\u200d"),
+    [chr(c) for c in range(0x300, 0x370)],
+    list("👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪❤️🧑🏿‍🚀"),
+    [chr(c) for c in (*range(0x5D0, 0x5EB), *range(0x621, 0x653))],
+    [chr(c) for c in (*range(0x4E00, 0x4F00), *range(0x3040, 0x30FF), *range(0xAC00, 0xAC80))],
+    [chr(c) for c in (*range(0x660, 0x66A), *range(0x966, 0x970), *range(0x1D7CE, 0x1D800), 0xB2, 0xBD, 0x2160)],
+    ["\0", "\1", "\x1f", "\x7f"],
+    ["'s", "'S", "'ſ", "'ll", "'LL", "'re", "'Ve", "'m", "'d", "'t", " ", "  ", "\n\n", "   \n", " \r\n"],
+    list("abcdefghij ABC  ") * 3,
+    list("the and of in to is that it was for  "),
+]
+
+
+def awkward(random_numbers, length):
+    """Text from the corners of Unicode."""
+    out = []
+    while len(out) < length:
+        if random_numbers.random() < 0.08:
+            high = random_numbers.choice([0x110000, 0x3000, 0x20000])
+            out.append(chr(random_numbers.randrange(high)))
+        else:
+            pool = random_numbers.choice(POOLS)
+            out += [random_numbers.choice(pool) for _ in range(random_numbers.randrange(1, 6))]
+    return "".join(out).encode("utf-8", "ignore").decode()
+
+
+def blank(pattern):
+    """A byte-level BPE that has learnt nothing."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.decoder = decoders.ByteLevel()
+    if pattern:
+        split = pre_tokenizers.Split(Regex(pattern), "isolated")
+        level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, level])
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+def learn(pattern, corpus, vocabulary, specials=("<|endoftext|>",), **options):
+    tokenizer = blank(pattern)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=list(specials), initial_alphabet=alphabet, show_progress=False, **options
+    )
+    tokenizer.train_from_iterator([corpus], trainer)
+    return tokenizer
+
+
+def learn_characters(corpus):
+    """BPE of characters, some of which it does not know."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\s+|[^\s]+"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    options = dict(vocab_size=400, special_tokens=["<unk>"], show_progress=False)
+    tokenizer.train_from_iterator([corpus[:800].replace("\0", "")], trainers.BpeTrainer(**options))
+    return tokenizer
+
+
+def edited(tokenizer, **parts):
+    """The same with other parts of its file; model={..} changes members of the model."""
+    file = json.loads(tokenizer.to_str())
+    file["model"].update(parts.pop("model", {}))
+    file.update(parts)
+    return Tokenizer.from_str(json.dumps(file))
+
+
+def split(pattern, behavior="Isolated", invert=False, kind="Regex"):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def sequence(*parts):
+    return {"type": "Sequence", "pretokenizers": list(parts)}
+
+
+def with_added_tokens(tokenizer, random_numbers):
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    for content in random_numbers.sample(ADDED, 8):
+        flags = [random_numbers.random() < 0.4 for _ in range(3)]
+        token = AddedToken(content, lstrip=flags[0], rstrip=flags[1], normalized=flags[2])
+        add = tokenizer.add_special_tokens if random_numbers.random() < 0.5 else tokenizer.add_tokens
+        add([token])
+    return tokenizer
+
+
+ADDED = ["<a>", "<a><b>", "<b>", "<ab>", "<abc>", "foo", "foobar", " lead", "tail ", "the", "ééé", "<|ü|>"]
+
+
+def text_with_added_tokens(random_numbers):
+    parts = []
+    for _ in range(random_numbers.randrange(1, 8)):
+        token = random_numbers.choice(ADDED)
+        spaces = random_numbers.choice([" ", "  ", "\u3000", "\u180e", "\x85", "\n", "\t "])
+        parts.append(random_numbers.choice([token, token, token[:3], spaces, awkward(random_numbers, 5)]))
+    return "".join(parts)
+
+
+def template(tokenizer):
+    """With tokens before and behind every text, as Llama's files have them."""
+    specials = {name: {"id": name, "ids": ids, "tokens": [name] * len(ids)} for name, ids in (("<s>", [0, 3]), ("</s>", [5]))}
+    begin, end = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("<s>", "</s>"))
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    single = {"type": "TemplateProcessing", "single": [begin, text, end], "pair": [text, text], "special_tokens": specials}
+    return edited(tokenizer, post_processor={"type": "Sequence", "processors": [BYTE_LEVEL, single]})
+
+
+def variants(tokenizer, random_numbers):
+    """What else files can say."""
+    merges = [" ".join(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+    yield "ignore_merges", edited(tokenizer, model={"ignore_merges": True})
+    yield "merges as lines", edited(tokenizer, model={"merges": merges})
+    yield "a space before", edited(tokenizer, pre_tokenizer=BYTE_LEVEL | {"add_prefix_space": True, "use_regex": True})
+    yield "no pattern", edited(tokenizer, pre_tokenizer=BYTE_LEVEL)
+    for name, parts in {
+        "gaps removed": [split(r"\p{L}+|\p{N}", "Removed", True)],
+        "matches removed": [split(r"\s+", "Removed")],
+        "strings": [split("a.", kind="String"), split("[", kind="String")],
+        "digits": [{"type": "Digits", "individual_digits": True}],
+        "numbers": [{"type": "Digits", "individual_digits": False}],
+        "three splits": [split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(PATTERNS["deepseek"])],
+        "looking around": [split(r"(?<=\p{L})\p{N}+(?=\s|\p{L})|\S+?(?=a)|(?>\s+)x|[\p{Lu}\d_\-]+|\.{2,}?|\u00e9++")],
+    }.items():
+        yield name, edited(tokenizer, pre_tokenizer=sequence(*parts, BYTE_LEVEL))
+    for i in range(3):
+        yield f"added tokens {i}", with_added_tokens(tokenizer, random_numbers)
+
+
+class Ours:
+    """Our side: the driver, in a folder of its own."""
+
+    def __init__(self, c, folder):
+        self.c, self.folder = c, pathlib.Path(folder)
+        self.driver = c.build / "scripts" / "interop" / "tokenizer"
+        self.seconds = 0.0
+
+    def run(self, *arguments):
+        run = self.c.run(self.driver, *arguments, text=False)
+        self.seconds = float(run.stderr or 0)
+        return run.stdout.decode()
+
+    def encode(self, path, texts, command="encode"):
+        file = self.folder / "texts"
+        file.write_bytes(SEPARATOR.join(text.encode() for text in texts))
+        lines = self.run(command, path, file).split("\n")[:-1]
+        return [line if line.startswith("error") else [int(word) for word in line.split()] for line in lines]
+
+    def learn(self, pattern, corpus, vocabulary, specials=("<|endoftext|>",), min_frequency=0, max_token_length=0):
+        (self.folder / "corpus").write_bytes(corpus.encode())
+        numbers = vocabulary, min_frequency, max_token_length
+        self.run("train", self.folder, *numbers, pattern, self.folder / "corpus", *specials)
+        return Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+
+
+def same_tokens(c, ours, title, tokenizer, texts, document=False):
+    """Our tokens from the reference's file, and the reference's from the file that we write of it."""
+    path, again = ours.folder / "theirs.json", ours.folder / "again"
+    tokenizer.save(str(path))
+    again.mkdir(exist_ok=True)
+    ours.run("again", path, again)
+    theirs = [tokenizer.encode(text, add_special_tokens=document).ids for text in texts]
+    written = Tokenizer.from_file(str(again / "tokenizer.json"))
+    for text, ids, expected in zip(texts, ours.encode(path, texts, "document" if document else "encode"), theirs):
+        c.check(title, ids == expected, f"{ascii(text)}: {ids}, theirs {expected}")
+        kept = written.encode(text, add_special_tokens=document).ids
+        c.check(title + ", written", kept == expected, ascii(text))
+
+
+def same_learning(c, ours, title, pattern, corpus, vocabulary, specials=("<|endoftext|>",), **options):
+    made = ours.learn(pattern, corpus, vocabulary, specials, **options)
+    expected = learn(pattern, corpus, vocabulary, specials, **options)
+    mine, theirs = json.loads(made.to_str()), json.loads(expected.to_str())
+    for part in "vocab", "merges":
+        c.check(f"{title}: {part}", mine["model"][part] == theirs["model"][part])
+    c.check(f"{title}: added tokens", mine["added_tokens"] == theirs["added_tokens"])
+    return expected
+
+
+def plain_ones(c, ours, corpus):
+    path = ours.folder / "tokenizer.json"
+    (ours.folder / "corpus").write_bytes(corpus.replace("\0", "").encode())
+    texts = [corpus.replace("\0", "")[i : i + 50] for i in range(0, 5000, 50)]
+    for command in ["characters", ours.folder, ours.folder / "corpus"], ["bytes", ours.folder]:
+        ours.run(*command)
+        tokenizer = Tokenizer.from_file(str(path))
+        for text, ids in zip(texts, ours.encode(path, texts)):
+            c.check(command[0], ids == tokenizer.encode(text).ids, ascii(text))
+            c.check(f"{command[0]}, decoded", tokenizer.decode(ids) == text, ascii(text))
+
+
+def opened_by_transformers(c, ours, corpus):
+    from transformers import AutoTokenizer
+
+    texts = [corpus[i : i + 50].replace("\0", "") for i in range(0, 2000, 50)]
+    (ours.folder / "corpus").write_bytes("".join(texts).encode())
+    (ours.folder / "config.json").write_text('{"model_type": "gpt2"}')
+    train = ["train", ours.folder, 600, 0, 0, "", ours.folder / "corpus", "<|endoftext|>"]
+    for command in train, ["characters", ours.folder, ours.folder / "corpus"], ["bytes", ours.folder]:
+        ours.run(*command)
+        tokenizer = AutoTokenizer.from_pretrained(ours.folder)
+        for text, ids in zip(texts, ours.encode(ours.folder / "tokenizer.json", texts)):
+            c.check(f"{command[0]}, opened by transformers", tokenizer(text)["input_ids"] == ids, ascii(text))
+            c.check(f"{command[0]}, decoded by transformers", tokenizer.decode(ids) == text, ascii(text))
+
+
+def speed(c, ours, corpus):
+    """Of encoding, on one thread; with a million characters."""
+    corpus = (corpus * (1 + 1000000 // len(corpus)))[:1000000]
+    tokenizer = ours.learn("", corpus, 8192)
+    mine, theirs = [], []
+    for _ in range(3):
+        start = time.perf_counter()
+        tokenizer.encode(corpus)
+        theirs.append(time.perf_counter() - start)
+        ours.encode(ours.folder / "tokenizer.json", [corpus])
+        mine.append(ours.seconds)
+    ratio = min(theirs) / min(mine)
+    detail = f"{ratio:.1f} times the reference's speed ({1 / min(mine):.1f} MB/s)"
+    c.check("encoding at half the speed or more", ratio >= 0.5, detail)
+
+
+def compare(c):
+    random_numbers = random.Random(int(os.environ.get("BPE_SEED", "1")))
+    english = (pathlib.Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text()
+    corpus = awkward(random_numbers, 60000) + english
+    texts = [awkward(random_numbers, random_numbers.randrange(1, 60)) for _ in range(500)]
+    texts += ["", " ", "\n", "a<|endoftext|>b<|endoftext|><|endof", "a" * 3000, corpus]
+    every = "".join(f"{chr(code)} a{chr(code)}1" for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    every = [every[i : i + 500000] for i in range(0, len(every), 500000)]
+    with tempfile.TemporaryDirectory() as folder:
+        ours = Ours(c, folder)
+        for name, pattern in PATTERNS.items():
+            tokenizer = same_learning(c, ours, f"learning, {name}", pattern, corpus, 1500)
+            same_tokens(c, ours, f"tokens, {name}", tokenizer, texts)
+            same_tokens(c, ours, f"every code point, {name}", tokenizer, every)
+        for length in 1, 2, 3, 4, 6, 10:
+            options = dict(min_frequency=length // 3, max_token_length=length)
+            same_learning(c, ours, "learning short tokens", PATTERNS["llama3"], corpus[:50000], 2500, **options)
+        specials = "<pad>", "the", "a", "<|ab cd|>", "Ġth", "<pad>"
+        same_learning(c, ours, "learning, odd special tokens", "", "the then them " * 30 + corpus[:5000], 600, specials)
+        same_learning(c, ours, "learning all there is", "", corpus[:3000], 100000)
+        base = learn(PATTERNS["llama3"], corpus, 1500)
+        more = texts[:-1] + [text_with_added_tokens(random_numbers) for _ in range(500)]
+        for name, tokenizer in variants(base, random_numbers):
+            same_tokens(c, ours, name, tokenizer, more)
+        same_tokens(c, ours, "a template", template(base), more)
+        same_tokens(c, ours, "a template, asked for", template(base), more, document=True)
+        same_tokens(c, ours, "BPE of characters", learn_characters(corpus), [text.replace("\0", "") for text in texts])
+        plain_ones(c, ours, corpus)
+        opened_by_transformers(c, ours, corpus)
+        speed(c, ours, english)
+
+
+def fixtures(folder):
+    """Small tokenizers as the reference writes them, texts, and their tokens; corpus is what they have learnt from."""
+    random_numbers = random.Random(2)
+    corpus = awkward(random_numbers, 4000)
+    texts = [awkward(random_numbers, random_numbers.randrange(1, 30)) for _ in range(60)]
+    texts += [text_with_added_tokens(random_numbers) for _ in range(40)] + ["", "a" * 300, "a<|endoftext|>b"]
+    llama = edited(learn(PATTERNS["llama3"], corpus, 360), model={"ignore_merges": True})
+    tokenizers = {
+        "gpt2": learn("", corpus, 400),
+        "llama3": template(with_added_tokens(llama, random_numbers)),
+        "o200k": learn(PATTERNS["o200k"], corpus, 330, ("<s>", "</s>")),
+        "characters": learn_characters(corpus),
+    }
+    (folder / "corpus").write_bytes(corpus.encode())
+    (folder / "texts").write_bytes(SEPARATOR.join(text.encode() for text in texts))
+    for name, tokenizer in tokenizers.items():
+        (folder / f"{name}.json").write_text(json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False))
+        lines = [" ".join(map(str, tokenizer.encode(text).ids)) for text in texts]
+        (folder / f"{name}.tokens").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    common.main(compare, fixtures)

@@ -1,0 +1,53 @@
+/* th_generate with a model that transformers wrote: FOLDER MODEL [OPTION VALUE]...; prompts (B, T), lens (B). Writes
+ * tokens, lens and, of beam search, scores. */
+#include "driver.h"
+
+int main(int argc, char **argv)
+{
+    if (argc < 3 || argc % 2 == 0)
+        return 2;
+    const char *folder = argv[1];
+    th_context *ctx = th_context_new(NULL);
+    th_module *model = th_language_model_from_pretrained(ctx, argv[2]);
+    driver_check(ctx);
+    int64_t end = -1;
+    th_generate_options options = {
+        .prompts = driver_read(ctx, folder, "prompts"), .lens = driver_read(ctx, folder, "lens"), .end_tokens = &end};
+    for (int i = 3; i < argc; i += 2) {
+        const double value = atof(argv[i + 1]);
+        const struct {
+            const char *name;
+            double *real;
+            int64_t *whole;
+        } names[] = {
+            {"temperature", &options.temperature, NULL},
+            {"top_p", &options.top_p, NULL},
+            {"repetition_penalty", &options.repetition_penalty, NULL},
+            {"length_penalty", &options.length_penalty, NULL},
+            {"top_k", NULL, &options.top_k},
+            {"beams", NULL, &options.beams},
+            {"most_tokens", NULL, &options.most_tokens},
+            {"end", NULL, &end},
+        };
+        size_t n = 0;
+        while (n < sizeof names / sizeof names[0] && strcmp(names[n].name, argv[i]) != 0)
+            n++;
+        if (n < sizeof names / sizeof names[0] && names[n].real)
+            *names[n].real = value;
+        else if (n < sizeof names / sizeof names[0])
+            *names[n].whole = (int64_t)value;
+        else if (strcmp(argv[i], "early_stopping") == 0)
+            options.early_stopping = value != 0;
+        else
+            return 2;
+    }
+    options.n_end_tokens = end >= 0;
+    th_generated result = {0};
+    if (th_generate(model, &options, &result))
+        driver_check(ctx);
+    driver_write(ctx, folder, "tokens", result.tokens);
+    driver_write(ctx, folder, "generated", result.lens);
+    if (result.scores)
+        driver_write(ctx, folder, "scores", result.scores);
+    th_context_free(ctx);
+}

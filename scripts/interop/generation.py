@@ -1,0 +1,133 @@
+"""generate of transformers: the same tokens without chance, greedy and with beams, for prompts of different lengths in
+one batch; with chance, the same tokens are possible and are drawn as often."""
+
+import os
+import pathlib
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+
+import numpy as np
+import torch
+import transformers
+
+import common
+
+transformers.utils.logging.disable_progress_bar()
+
+VOCABULARY, LENGTH, END = 50, 40, 7
+
+
+def models():
+    """A GPT-2 and a Llama that are surer of the next token than fresh ones, as trained ones are."""
+    torch.manual_seed(3)
+    common_sizes = dict(vocab_size=VOCABULARY, bos_token_id=END, eos_token_id=END, pad_token_id=END)
+    gpt2 = transformers.GPT2Config(n_positions=LENGTH, n_embd=32, n_layer=2, n_head=4, **common_sizes)
+    llama = transformers.LlamaConfig(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=LENGTH,
+        **common_sizes,
+    )
+    for model in (transformers.GPT2LMHeadModel(gpt2), transformers.LlamaForCausalLM(llama)):
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, 0, 0.3)
+        yield model.config.model_type, model.eval()
+
+
+def prompts():
+    draw = np.random.default_rng(5)
+    lens = np.array([1, 9, 4, 12, 2, 7])
+    return draw.integers(0, VOCABULARY, (len(lens), max(lens))), lens
+
+
+SURE = [
+    dict(),
+    dict(repetition_penalty=1.3),
+    dict(repetition_penalty=0.8),
+    dict(beams=4),
+    dict(beams=3, length_penalty=2.0),
+    dict(beams=5, length_penalty=0.5, early_stopping=1),
+    dict(beams=2, repetition_penalty=1.2, length_penalty=-1.0),
+]
+RENAMED = {"beams": "num_beams"}
+
+
+def flat(options):
+    return [str(part) for pair in options.items() for part in pair]
+
+
+def compare_sure(c, name, model, folder):
+    tokens, lens = prompts()
+    ended = 0
+    for options in SURE:
+        most = 20
+        inputs = {"prompts": tokens, "lens": lens}
+        ours = c.program("generate", folder, "most_tokens", most, "end", END, *flat(options), inputs=inputs)
+        ended += (ours["generated"] < most).sum()
+        theirs = {RENAMED.get(key, key): value for key, value in options.items()}
+        theirs["early_stopping"] = bool(theirs.get("early_stopping", 0))
+        for i, length in enumerate(lens):
+            result = model.generate(
+                torch.tensor(tokens[i : i + 1, :length]),
+                max_new_tokens=most,
+                do_sample=False,
+                return_dict_in_generate=True,
+                output_scores="beams" in options,
+                **theirs,
+            )
+            expected = result.sequences[0, length:].numpy()
+            same = np.array_equal(ours["tokens"][i, : ours["generated"][i]], expected)
+            title = f"{name}, {'beams' if 'beams' in options else 'greedy'}: the same tokens"
+            c.check(title, same, f"{options} of prompt {i}: {ours['tokens'][i]} and {expected}")
+            if "beams" in options:
+                c.close(f"{name}, beams: scores", 1e-5, ours["scores"][i], result.sequences_scores[0])
+    c.check(f"{name}: some sequences end by themselves", ended > 0, f"{ended} of {len(SURE) * len(lens)}")
+
+
+CHANCE = [
+    dict(temperature=1.0),
+    dict(temperature=0.7, top_k=5),
+    dict(temperature=1.3, top_p=0.8),
+    dict(temperature=0.9, top_k=20, top_p=0.9, repetition_penalty=1.5),
+]
+
+
+def compare_chance(c, name, model, folder):
+    """One token after one prompt, many times: the frequencies against the probabilities that transformers draws with."""
+    prompt, count = np.array([3, 11, 3, 40]), 5000
+    for options in CHANCE:
+        inputs = {"prompts": np.tile(prompt, (count, 1)), "lens": np.full(count, len(prompt))}
+        drawn = c.program("generate", folder, "most_tokens", 1, *flat(options), inputs=inputs)["tokens"][:, 0]
+        result = model.generate(
+            torch.tensor(prompt[None]),
+            max_new_tokens=1,
+            do_sample=True,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **({"top_k": 0} | options),
+        )
+        probability = result.scores[0][0].softmax(0).double().numpy()
+        frequency = np.bincount(drawn, minlength=VOCABULARY) / count
+        impossible = frequency[probability == 0].sum()
+        c.check(f"{name}, drawn: no token that transformers rules out", impossible == 0, options)
+        deviation = np.sqrt(probability * (1 - probability) / count)
+        worst = np.max(np.abs(frequency - probability) / np.maximum(deviation, 1 / count))
+        c.check(f"{name}, drawn: as often", worst < 5, f"{worst:.1f} standard deviations for {options}")
+
+
+def compare(c):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model in models():
+            path = pathlib.Path(folder) / name
+            model.save_pretrained(path)
+            compare_sure(c, name, model, path)
+            compare_chance(c, name, model, path)
+
+
+common.main(compare)

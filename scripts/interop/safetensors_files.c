@@ -1,0 +1,65 @@
+/* safetensors files, FOLDER and then one of
+ *   write FILE         writes there every FOLDER/NAME.npy that it knows of, one of them as a transposed view
+ *   read FILE          leaves each tensor that can be read as FOLDER/tensor.I.npy, in the order of the file
+ *   accept STEM COUNT  says for each of STEM0 ... whether it is taken, tensors included: a line with 1 or 0 */
+#include "driver.h"
+
+static void write_file(th_context *ctx, const char *folder, const char *path)
+{
+    static const char *const names[] = {"float32", "float64", "int32", "int64", "bool", "scalar", "empty", "matrix"};
+    enum { COUNT = sizeof names / sizeof names[0] };
+    static const th_named_text metadata[] = {{"format", "pt"}, {"said", "\"quotes\", \\ and \xc3\xa4\n"}};
+    th_named_tensor tensors[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        tensors[i] = (th_named_tensor){names[i], driver_read(ctx, folder, names[i])};
+    tensors[COUNT - 1] = (th_named_tensor){"a \"matrix\".\xe2\x82\xac", th_swap_axes(tensors[COUNT - 1].tensor, 0, 1)};
+    if (th_safetensors_write(ctx, path, tensors, COUNT, metadata, 2))
+        driver_check(ctx);
+}
+
+static void read_file(th_context *ctx, const char *folder, const char *path)
+{
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    driver_check(ctx);
+    for (int64_t i = 0; i < th_safetensors_count(file); i++) {
+        const th_stored_tensor *stored = th_safetensors_at(file, i);
+        char name[32];
+        snprintf(name, sizeof name, "tensor.%lld", (long long)i);
+        if (stored->readable)
+            driver_write(ctx, folder, name, th_safetensors_read(file, stored->name));
+        printf("%s\n", stored->name);
+    }
+}
+
+/* Opens a file and reads what can be read of it. */
+static bool takes(th_context *ctx, const char *path)
+{
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    for (int64_t i = 0; i < th_safetensors_count(file); i++) {
+        const th_stored_tensor *stored = th_safetensors_at(file, i);
+        if (stored->readable)
+            th_tensor_free(th_safetensors_read(file, stored->name));
+    }
+    th_safetensors_close(file);
+    const bool taken = th_error_code(ctx) == TH_OK;
+    th_error_clear(ctx);
+    return taken;
+}
+
+int main(int argc, char **argv)
+{
+    th_context *ctx = th_context_new(NULL);
+    if (argc == 4 && strcmp(argv[2], "write") == 0)
+        write_file(ctx, argv[1], argv[3]);
+    else if (argc == 4 && strcmp(argv[2], "read") == 0)
+        read_file(ctx, argv[1], argv[3]);
+    else if (argc == 5 && strcmp(argv[2], "accept") == 0)
+        for (int i = 0; i < atoi(argv[4]); i++) {
+            char path[MAX_DRIVER_PATH];
+            snprintf(path, sizeof path, "%s%d", argv[3], i);
+            printf("%d\n", takes(ctx, path));
+        }
+    else
+        return 2;
+    th_context_free(ctx);
+}

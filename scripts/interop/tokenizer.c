@@ -1,0 +1,122 @@
+/* Tokenizers for the comparison with tokenizers (bpe.py):
+ *     tokenizer encode|document PATH TEXTS      the ids of each text, a line each; or "error: " and the sentence
+ *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MOST_BYTES PATTERN TEXT SPECIAL...   (PATTERN "": GPT-2's)
+ *     tokenizer characters FOLDER TEXT,  tokenizer bytes FOLDER,  tokenizer again PATH FOLDER      saved to the folder
+ * TEXTS is a file with texts between which the bytes ff fe ff stand. What is measured goes to standard error. */
+#include <time.h>
+
+#include "driver.h"
+
+static const char separator[] = "\xff\xfe\xff";
+
+static double now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static char *read_all(const char *path, size_t *bytes)
+{
+    enum { MOST = 1 << 28 };
+    FILE *file = fopen(path, "rb");
+    char *text = malloc(MOST);
+    if (file == NULL || text == NULL) {
+        fprintf(stderr, "%s: it cannot be read\n", path);
+        exit(EXIT_FAILURE);
+    }
+    *bytes = fread(text, 1, MOST - 1, file);
+    text[*bytes] = 0;
+    fclose(file);
+    return text;
+}
+
+static size_t length_of(const char *text, const char *end)
+{
+    const char *at = text;
+    while (end - at >= 3 && memcmp(at, separator, 3) != 0)
+        at++;
+    return end - at >= 3 ? (size_t)(at - text) : (size_t)(end - text);
+}
+
+static void encode(th_context *ctx, bool document, const char *path, const char *texts)
+{
+    size_t bytes;
+    char *all = read_all(texts, &bytes);
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    driver_check(ctx);
+    th_token_list tokens = {0};
+    double seconds = 0;
+    for (const char *text = all; text <= all + bytes;) {
+        const size_t length = length_of(text, all + bytes);
+        tokens.count = 0;
+        const double start = now();
+        const th_status status = document ? th_tokenizer_encode_document(t, text, length, &tokens)
+                                          : th_tokenizer_encode(t, text, length, &tokens);
+        seconds += now() - start;
+        if (status)
+            printf("error: %s", th_error_message(ctx));
+        th_error_clear(ctx);
+        for (size_t i = 0; i < tokens.count; i++)
+            printf("%ld ", (long)tokens.token[i]);
+        printf("\n");
+        text += length + 3;
+    }
+    fprintf(stderr, "%.4f\n", seconds);
+    th_token_list_free(&tokens);
+    free(all);
+}
+
+static th_tokenizer *train(th_context *ctx, int count, char **argument)
+{
+    size_t bytes;
+    char *text = read_all(argument[5], &bytes);
+    const double start = now();
+    th_tokenizer *t = th_tokenizer_train(ctx, text, bytes,
+                                         &(th_bpe_options){
+                                             .vocabulary = atoll(argument[1]),
+                                             .min_frequency = atoll(argument[2]),
+                                             .most_bytes = atoll(argument[3]),
+                                             .pattern = argument[4][0] ? argument[4] : NULL,
+                                             .specials = (const char *const *)argument + 6,
+                                             .n_specials = count - 6,
+                                         });
+    fprintf(stderr, "%.4f\n", now() - start);
+    free(text);
+    return t;
+}
+
+static th_tokenizer *characters(th_context *ctx, const char *path)
+{
+    size_t bytes;
+    char *text = read_all(path, &bytes);
+    th_tokenizer *t = th_tokenizer_characters_new(ctx, text, bytes);
+    free(text);
+    return t;
+}
+
+int main(int count, char **argument)
+{
+    th_context *ctx = th_context_new(NULL);
+    const char *command = count > 2 ? argument[1] : "";
+    th_tokenizer *t = NULL;
+    const char *folder = count > 2 ? argument[2] : "";
+    if (count > 3 && (strcmp(command, "encode") == 0 || strcmp(command, "document") == 0)) {
+        encode(ctx, command[0] == 'd', argument[2], argument[3]);
+        th_context_free(ctx);
+        return 0;
+    }
+    if (strcmp(command, "train") == 0 && count > 7)
+        t = train(ctx, count - 2, argument + 2);
+    else if (strcmp(command, "characters") == 0 && count > 3)
+        t = characters(ctx, argument[3]);
+    else if (strcmp(command, "bytes") == 0)
+        t = th_tokenizer_bytes_new(ctx);
+    else if (strcmp(command, "again") == 0 && count > 3)
+        t = th_tokenizer_load(ctx, argument[2]), folder = argument[3];
+    driver_check(ctx);
+    if (t == NULL || th_tokenizer_save(t, folder))
+        driver_check(ctx);
+    th_context_free(ctx);
+    return t ? 0 : 2;
+}

@@ -1,0 +1,274 @@
+/* A log of one JSON object a line: writing, going on after an interruption, and reading what it says of one name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/json.h"
+#include "io/record_file.h"
+#include "io/utf8.h"
+#include "tensor/tensor.h"
+
+struct th_json_log {
+    th_record_file file;
+};
+
+static const char operation[] = "json_log";
+static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16}; /* of a line */
+
+/* -- writing -- */
+
+static void put_string(th_record_file *f, const char *text)
+{
+    th_record_put(f, "\"", 1);
+    while (*text) {
+        const char *part;
+        size_t size;
+        text += th_utf8_sound(text, &part, &size);
+        if (*part == '"' || *part == '\\')
+            th_record_put(f, "\\", 1);
+        if (*part == '\n')
+            th_record_put(f, "\\n", 2);
+        else if ((unsigned char)*part < 32 || *part == 127)
+            th_record_format(f, "\\u%04x", (unsigned)*part);
+        else
+            th_record_put(f, part, size);
+    }
+    th_record_put(f, "\"", 1);
+}
+
+th_status(th_json_log_write)(th_json_log *log, int64_t step, const th_log_field *fields, int count)
+{
+    if (log == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the log is NULL");
+    th_record_file *f = &log->file;
+    if (th_log_check(f, step, fields, count) != TH_OK)
+        return f->ctx->error;
+    th_record_format(f, "{\"step\": %lld", (long long)step);
+    for (int i = 0; i < count; i++) {
+        th_record_put(f, ", ", 2);
+        put_string(f, fields[i].name);
+        th_record_put(f, ": ", 2);
+        if (fields[i].text)
+            put_string(f, fields[i].text);
+        else if (!isfinite(fields[i].value))
+            th_record_put(f, "null", 4);
+        else if (fields[i].value == 0) /* of either sign */
+            th_record_put(f, "0", 1);
+        else
+            th_record_format(f, "%.9g", fields[i].value);
+    }
+    th_record_put(f, "}\n", 2);
+    return th_record_write(f);
+}
+
+/* -- reading -- */
+
+/* A line of a log: its step, and the value of one name if that is wanted and there. */
+typedef struct log_line {
+    int64_t step;
+    const char *name; /* with its quotes, as it stands in the file; NULL: none is wanted */
+    size_t name_bytes;
+    bool has_value;
+    double value;
+} log_line;
+
+/* Whether the line is an object with a step; what is wrong with it is left in the context's error. */
+static bool read_line(const th_json_source *source, const char *text, size_t bytes, log_line *line)
+{
+    static const char step_key[] = "\"step\"";
+    bool has_step = false;
+    line->has_value = false;
+    if (th_json_check(source, text, bytes, &limits) != TH_OK)
+        return false;
+    if (text[0] != '{') {
+        th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line is no object", source->name);
+        return false;
+    }
+    for (th_json_walk w = th_json_members(text, bytes); th_json_next(&w);) {
+        const bool is_step = w.key_bytes == sizeof step_key - 1 && memcmp(w.key, step_key, w.key_bytes) == 0;
+        const bool wanted =
+            line->name && w.key_bytes == line->name_bytes && memcmp(w.key, line->name, w.key_bytes) == 0;
+        if (!is_step && !wanted)
+            continue;
+        json_t *value = th_json_build(source, w.value, w.value_bytes);
+        if (is_step && json_is_integer(value)) {
+            has_step = true;
+            line->step = json_integer_value(value);
+        }
+        if (wanted && (json_is_number(value) || json_is_null(value))) {
+            line->has_value = true;
+            line->value = json_is_number(value) ? json_number_value(value) : NAN;
+        }
+        json_decref(value);
+    }
+    if (!has_step && !th_failed(source->ctx))
+        th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line has no step that is an integer", source->name);
+    return has_step && !th_failed(source->ctx);
+}
+
+/* Where a log that goes on behind `step` is cut: at the first line that is not whole, no object with a step, or of a
+ * later one. */
+static th_status find_cut(th_context *ctx, const char *path, int64_t step, int64_t *cut)
+{
+    *cut = 0;
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL)
+        return errno == ENOENT ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    const th_json_source source = {ctx, operation, path};
+    char *text = NULL;
+    size_t room = 0;
+    log_line line = {0};
+    for (ssize_t n; (n = getline(&text, &room, file)) > 0 && text[n - 1] == '\n'; *cut += n)
+        if (!read_line(&source, text, (size_t)n - 1, &line) || line.step > step)
+            break;
+    if (ctx->error == TH_ERROR_FILE) /* the line's, which goes */
+        th_error_clear(ctx);
+    if (ferror(file) && !th_failed(ctx))
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", path);
+    free(text);
+    fclose(file);
+    return ctx->error;
+}
+
+/* Numbers that grow by two, a step and a value. */
+typedef struct pairs {
+    double *number;
+    int64_t count, capacity;
+} pairs;
+
+static bool add_pair(th_context *ctx, pairs *p, double step, double value)
+{
+    if (p->count == p->capacity) {
+        const int64_t capacity = p->capacity ? 2 * p->capacity : 512;
+        double *number = th_allocate(ctx, (size_t)capacity * 2 * sizeof *number);
+        if (number == NULL) {
+            th_fail_memory(ctx, operation, (size_t)capacity * 2 * sizeof *number);
+            return false;
+        }
+        if (p->count)
+            memcpy(number, p->number, (size_t)p->count * 2 * sizeof *number);
+        th_release(ctx, p->number, (size_t)p->capacity * 2 * sizeof *number);
+        p->number = number;
+        p->capacity = capacity;
+    }
+    p->number[2 * p->count] = step;
+    p->number[2 * p->count + 1] = value;
+    p->count++;
+    return true;
+}
+
+static void read_pairs(th_context *ctx, const char *path, FILE *file, log_line *line, pairs *found)
+{
+    char name[4200], *text = NULL;
+    size_t room = 0;
+    int64_t number = 1;
+    for (ssize_t n; (n = getline(&text, &room, file)) > 0 && text[n - 1] == '\n'; number++) {
+        snprintf(name, sizeof name, "%.4000s: line %lld", path, (long long)number);
+        if (!read_line(&(th_json_source){ctx, operation, name}, text, (size_t)n - 1, line))
+            break;
+        if (line->has_value && !add_pair(ctx, found, (double)line->step, line->value))
+            break;
+    }
+    if (ferror(file) && !th_failed(ctx))
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", path);
+    free(text);
+}
+
+/* (2, N) */
+static th_tensor *tensor_of(th_context *ctx, const pairs *p)
+{
+    th_tensor *t = (th_empty)(ctx, TH_FLOAT64, TH_SHAPE(2, p->count));
+    if (t == NULL || p->count == 0 || ctx->options.shapes_only)
+        return t;
+    double *number = (th_data)(t);
+    for (int64_t i = 0; i < p->count; i++) {
+        number[i] = p->number[2 * i];
+        number[p->count + i] = p->number[2 * i + 1];
+    }
+    return t;
+}
+
+th_tensor *(th_json_log_series)(th_context *ctx, const char *path, const char *name)
+{
+    if (!th_usable_context(ctx, operation))
+        return NULL;
+    if (path == NULL || name == NULL) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a name must be given");
+        return NULL;
+    }
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL) {
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+        return NULL;
+    }
+    th_record_file quoted = {.ctx = ctx, .operation = operation, .descriptor = -1}; /* only its memory */
+    put_string(&quoted, name);
+    pairs found = {0};
+    if (quoted.short_of_memory)
+        th_fail_memory(ctx, operation, strlen(name));
+    else
+        read_pairs(ctx, path, file, &(log_line){.name = (const char *)quoted.bytes, .name_bytes = quoted.used}, &found);
+    fclose(file);
+    th_tensor *t = th_failed(ctx) ? NULL : tensor_of(ctx, &found);
+    th_release(ctx, found.number, (size_t)found.capacity * 2 * sizeof *found.number);
+    th_record_close(&quoted);
+    return t;
+}
+
+/* -- opening -- */
+
+static void release(th_context *ctx, void *object)
+{
+    th_json_log *log = object;
+    th_record_close(&log->file);
+    th_release(ctx, log, sizeof *log);
+}
+
+static th_status open_file(th_json_log *log, th_context *ctx, const char *path, const th_log_options *options)
+{
+    int64_t cut = 0;
+    if (options->resume && find_cut(ctx, path, options->step, &cut) != TH_OK)
+        return ctx->error;
+    if (th_record_open(&log->file, ctx, operation, path, O_CREAT | (options->resume ? 0 : O_TRUNC)) != TH_OK)
+        return ctx->error;
+    log->file.size = cut;
+    if (options->resume && ftruncate(log->file.descriptor, cut) != 0)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    return TH_OK;
+}
+
+th_json_log *(th_json_log_open)(th_context *ctx, const char *path, const th_log_options *options)
+{
+    const th_log_options given = options ? *options : (th_log_options){0};
+    if (!th_usable_context(ctx, operation))
+        return NULL;
+    if (path == NULL || given.step < 0) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a step from 0 on must be given");
+        return NULL;
+    }
+    th_json_log *log = th_allocate(ctx, sizeof *log);
+    if (log == NULL) {
+        th_fail_memory(ctx, operation, sizeof *log);
+        return NULL;
+    }
+    *log = (th_json_log){.file = {.ctx = ctx, .descriptor = -1}};
+    if (open_file(log, ctx, path, &given) == TH_OK) {
+        if (th_attach(ctx, log, release))
+            return log;
+        th_fail_memory(ctx, operation, sizeof *log);
+    }
+    release(ctx, log);
+    return NULL;
+}
+
+void th_json_log_close(th_json_log *log)
+{
+    if (log == NULL)
+        return;
+    th_context *ctx = log->file.ctx;
+    th_detach_object(ctx, log);
+    release(ctx, log);
+}

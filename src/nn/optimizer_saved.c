@@ -1,0 +1,63 @@
+/* What of an optimiser is saved: see optimizer_saved.h. */
+#include "nn/optimizer_saved.h"
+
+#include "tensor/tensor.h"
+
+const char *th_optimizer_rule_name(const th_optimizer *o)
+{
+    if (o->rule == TH_RULE_SGD)
+        return o->n_moments == 0 ? "sgd" : o->sgd.nesterov ? "sgd nesterov" : "sgd momentum";
+    if (o->decoupled)
+        return o->adam.amsgrad ? "adam_w amsgrad" : "adam_w";
+    return o->adam.amsgrad ? "adam amsgrad" : "adam";
+}
+
+int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_MAX_SAVED_OPTIONS])
+{
+    int n = 0;
+    option[n++] = (th_saved_option){"max_norm", o->max_norm};
+    if (o->rule == TH_RULE_SGD) {
+        option[n++] = (th_saved_option){"momentum", o->sgd.momentum};
+        option[n++] = (th_saved_option){"dampening", o->sgd.dampening};
+        return n;
+    }
+    option[n++] = (th_saved_option){"beta1", o->adam.beta1};
+    option[n++] = (th_saved_option){"beta2", o->adam.beta2};
+    option[n++] = (th_saved_option){"eps", o->adam.eps};
+    option[n++] = (th_saved_option){"eps_inside", o->adam.eps_inside};
+    return n;
+}
+
+const char *th_optimizer_moment_name(const th_optimizer *o, int i)
+{
+    static const char *const adam[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return o->rule == TH_RULE_SGD ? "momentum_buffer" : adam[i];
+}
+
+int64_t th_optimizer_index(const th_optimizer *o, const th_body *parameter, int64_t *hint)
+{
+    for (int64_t i = 0; i < o->count; i++) {
+        const int64_t at = (*hint + i) % o->count;
+        if (o->parameters[at].tensor == parameter) {
+            *hint = at + 1;
+            return at;
+        }
+    }
+    return -1;
+}
+
+th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i)
+{
+    const th_optimizer_parameter *parameter = &o->parameters[p];
+    th_array array = th_tensor_array(parameter->tensor);
+    void *moment = parameter->moments ? parameter->moments->moment[i] : NULL;
+    array.data = moment ? (char *)moment + parameter->entry->offset : NULL;
+    return array;
+}
+
+void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps)
+{
+    o->parameters[p].steps = steps;
+    if (steps == 0)
+        th_moments_clear(o, &o->parameters[p]);
+}

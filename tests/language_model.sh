@@ -1,0 +1,102 @@
+#!/bin/sh
+# language_model.sh LANGUAGE_MODEL: what the example does and leaves for a small text, in each of its ways, and what it refuses.
+set -eu
+program=$1
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cd "$out"
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+expect() { # expect STATUS WORDS COMMAND...: ends so, and says so
+    wanted=$1 words=$2 status=0
+    shift 2
+    "$@" >said 2>&1 || status=$?
+    [ $status -eq "$wanted" ] || { cat said; fail "status $status, not $wanted: $*"; }
+    [ -z "$words" ] || grep -q -- "$words" said || { cat said; fail "not a word of \"$words\": $*"; }
+}
+field() { # field NAME: of the last output
+    sed -n "s/.* $1=\([^ ]*\).*/\1/p" said | tail -n 1
+}
+
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "%d bottles of beer on the wall, é %d\n", i % 50, i % 3 }' >text
+small="--layers 2 --heads 2 --width 16 --length 16 --batch 4 --warmup 5 --steps 60 --eval-every 20 --eval-batches 2 --quiet
+    --sample-tokens 20 --log-every 5"
+# shellcheck disable=SC2086 # options are words
+train() {
+    "$program" train $small "$@"
+}
+
+# -- train: what is in the folder --
+expect 0 'bits_per_byte=' train text run
+memory=$(field memory) loss=$(field loss)
+for file in config.json tokenizer.json text.tokens last.safetensors best.safetensors log.jsonl curves.svg samples/step_0000060.txt; do
+    [ -s "run/$file" ] || fail "no run/$file"
+done
+ls run/events.out.tfevents.* >/dev/null
+[ "$(grep -c '"loss/validation"' run/log.jsonl)" -eq 4 ] && [ "$(grep -c '"tokens_per_second"' run/log.jsonl)" -eq 12 ] ||
+    fail "log.jsonl is not as asked for"
+awk '/"loss.train"/ { sub(/.*"loss.train": /, ""); last = $1 + 0; if (!first) first = last } END { exit !(last < 0.9 * first) }' \
+    run/log.jsonl || fail "nothing was learned"
+
+# The forecast is what was taken, but for logs and windows.
+expect 0 'parameters=' train text --memory
+awk -v f="$(field memory)" -v m="$memory" 'BEGIN { exit !(f <= m && m <= f + 10000) }' || fail "forecast $(field memory), taken $memory"
+
+# -- sample, eval, export --
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 >first
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 >second
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 4 >third
+cmp first second && grep -q '^12 bottles' first || fail "sample"
+cmp -s first third && fail "another seed, the same text"
+expect 0 "loss=$loss " "$program" eval run --last
+expect 0 'tokens=' "$program" eval run --text text
+expect 0 '' "$program" export run model
+for file in config.json tokenizer.json model.safetensors; do
+    [ -s "model/$file" ] || fail "no model/$file"
+done
+
+# -- starting with a model of transformers, a part of it frozen --
+expect 0 'loss=' train text tuned --from model --freeze 'embedding.*,layers.0.*'
+awk -v a="$(field loss)" -v b="$loss" 'BEGIN { exit !(a < b) }' || fail "fine-tuning: $(field loss), before $loss"
+expect 0 'loss=' train text untouched --from model --freeze '*norm*' --lr 1e-9 --min-lr 1e-9 --weight-decay 0
+expect 0 'loss=' train text llama --llama --kv-heads 1 --tokenizer bpe --vocabulary 300
+[ -s llama/merges.txt ] || fail "no merges.txt"
+expect 0 '' "$program" export llama llama_model
+expect 0 'loss=' train text llama_tuned --from llama_model
+expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
+expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
+
+# -- what is refused --
+expect 2 'there is a run already' train text run
+expect 2 'holds something else than a run' train text model --force
+expect 2 'there is a model already' "$program" export run model
+expect 2 'takes a whole number' train text other --steps many
+expect 2 'heads must divide the width' "$program" train text other --heads 3
+expect 2 'no parameter has a name like nobody' train text other --freeze nobody
+expect 2 'unrecognized option' "$program" resume run --nonsense
+expect 2 'needs the folder' "$program" sample
+expect 2 'any text file in' "$program" nonsense
+expect 1 'No such file' train nothing other
+: >empty
+expect 1 'it is empty' train empty other
+echo short >short
+expect 1 'has 5 tokens here, but windows of 16 take 17' train short other
+printf 'no UTF-8 \377' >binary
+expect 1 'is no UTF-8' train binary other
+expect 1 'No such file' "$program" resume nowhere
+expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'
+head -c 3000 patient/last.safetensors >cut
+cp cut patient/last.safetensors
+expect 1 'last.safetensors' "$program" resume patient
+printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null
+expect 1 'is damaged' "$program" resume llama --steps 70
+expect 0 '--warmup' "$program" train --help
+if [ -w /dev/full ]; then
+    status=0
+    "$program" sample tuned >/dev/full 2>said || status=$?
+    [ $status -eq 1 ] || fail "a full disk: status $status"
+fi
+echo "all as it should be"

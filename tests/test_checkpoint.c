@@ -1,0 +1,669 @@
+/* Checkpoints and files of weights: every kind of damage is refused before anything changes, every difference is named,
+ * a process that is killed or a disk that is full leaves the old file, nothing is held twice. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "folder.h"
+#include "io/safetensors_write.h"
+#include "memory.h"
+#include "tapehead/tapehead.h"
+#include "tensor/tensor.h"
+
+#include "context.h"
+
+/* -- malloc, counted while `watching` (the sanitizers have their own) -- */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WATCHES_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WATCHES_MALLOC 0
+#endif
+#endif
+#ifndef WATCHES_MALLOC
+#define WATCHES_MALLOC 1
+#endif
+static bool watching;
+static size_t asked;
+#if WATCHES_MALLOC
+void *__libc_malloc(size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    asked += watching ? bytes : 0;
+    return __libc_malloc(bytes);
+}
+#endif
+
+static test_memory memory;
+static th_module *model;
+static th_optimizer *adam;
+static int64_t position;
+static double best;
+static char path[256], lines[4096];
+
+static const th_checkpoint_number numbers[] = {{.name = "position", .integer = &position},
+                                               {.name = "best", .real = &best}};
+
+static void hear(const char *line, void *user)
+{
+    ck_assert_ptr_eq(user, lines);
+    strcat(lines, line);
+    strcat(lines, "\n");
+}
+
+static th_checkpoint run(void)
+{
+    return (th_checkpoint){.model = model,
+                           .optimizer = adam,
+                           .configuration = "{\"width\": 3}",
+                           .numbers = numbers,
+                           .n_numbers = 2,
+                           .report = hear,
+                           .report_user = lines};
+}
+
+/* Two layers, the second one's weight tied to the first's. */
+static th_module *pair_new(int64_t width)
+{
+    th_module *m = th_module_new(ctx, sizeof *m, "pair", NULL);
+    th_module *first = th_module_add(m, "first", th_dense_new(ctx, width, width, NULL));
+    th_module *second = th_module_add(m, "second", th_module_new(ctx, sizeof *m, "second", NULL));
+    th_module_tie_parameter(second, "weight", th_module_find_parameter(first, "weight"));
+    th_module_add_parameter(second, "scale", TH_SHAPE(2));
+    return m;
+}
+
+/* One step on the sum of all parameters' squares. */
+static void step(void)
+{
+    th_tensor *loss = NULL;
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
+        th_tensor *square = th_sum(th_mul(p.tensor, p.tensor), TH_ALL_AXES, NULL);
+        loss = loss ? th_add(loss, square) : square;
+    }
+    ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(ctx));
+    th_tape_clear(ctx);
+}
+
+static void save(void)
+{
+    const th_checkpoint c = run();
+    ck_assert_msg(th_checkpoint_save(path, &c) == TH_OK, "%s", th_error_message(ctx));
+}
+
+static th_status load(void)
+{
+    const th_checkpoint c = run();
+    lines[0] = 0;
+    return th_checkpoint_load(path, &c);
+}
+
+static void setup(void)
+{
+    make_folder();
+    strcpy(path, in_folder("run.safetensors"));
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 1, .allocator = allocator_of(&memory)});
+    model = pair_new(3);
+    adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
+    position = 42;
+    best = 0.5;
+    no_error();
+}
+
+static void teardown(void)
+{
+    close_context();
+    ck_assert_uint_eq(memory.bytes, 0);
+    remove_folder();
+}
+
+/* -- what is in it -- */
+
+START_TEST(a_checkpoint_has_everything)
+{
+    step();
+    save();
+    const uint32_t crc = th_module_crc32c(model);
+    step();
+    position = 0;
+    best = 0;
+    ck_assert_int_eq(th_optimizer_set_learning_rate(adam, 0.7), TH_OK);
+    ck_assert_int_eq(th_module_freeze(model, true), TH_OK);
+    th_set_seed(ctx, 6);
+    ck_assert_uint_ne(th_module_crc32c(model), crc);
+    ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_uint_eq(th_module_crc32c(model), crc);
+    ck_assert_int_eq(position, 42);
+    ck_assert_double_eq(best, 0.5);
+    ck_assert_double_eq(th_optimizer_learning_rate(adam), 0.1);
+    ck_assert_int_eq(th_step(ctx), 1);
+    ck_assert_int_eq(th_module_count_trainable(model), th_module_count(model));
+    ck_assert_str_eq(th_checkpoint_configuration(ctx, path), "{\"width\": 3}");
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    static const char *const names[] = {"first.weight",
+                                        "first.bias",
+                                        "second.scale",
+                                        ".optimizer.exp_avg.first.weight",
+                                        ".optimizer.exp_avg_sq.first.weight",
+                                        ".optimizer.exp_avg.first.bias",
+                                        ".optimizer.exp_avg_sq.first.bias",
+                                        ".optimizer.exp_avg.second.scale",
+                                        ".optimizer.exp_avg_sq.second.scale",
+                                        ".checksums"};
+    ck_assert_int_eq(th_safetensors_count(file), 10);
+    for (int i = 0; i < 10; i++)
+        ck_assert_str_eq(th_safetensors_at(file, i)->name, names[i]);
+    ck_assert_str_eq(lines, "");
+}
+END_TEST
+
+/* Numbers of all kinds come back bit for bit, in any locale. */
+START_TEST(numbers_come_back_as_they_were)
+{
+    static const double reals[] = {0.1, -0.0, 1e-310, 1.7976931348623157e308, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0};
+    static const int64_t integers[] = {0, INT64_MAX, INT64_MIN};
+    for (int i = 0; i < 7; i++) {
+        best = reals[i];
+        position = integers[i % 3];
+        save();
+        best = 1;
+        position = 1;
+        ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+        ck_assert(i == 6 ? best != best : memcmp(&best, &reals[i], sizeof best) == 0);
+        ck_assert_int_eq(position, integers[i % 3]);
+    }
+    th_set_seed(ctx, UINT64_MAX);
+    save();
+    const double drawn = th_item(th_randn(ctx, TH_FLOAT32, TH_SHAPE(1)));
+    ck_assert_int_eq(load(), TH_OK);
+    ck_assert_double_eq(th_item(th_randn(ctx, TH_FLOAT32, TH_SHAPE(1))), drawn);
+}
+END_TEST
+
+/* -- damage -- */
+
+static uint32_t state_of_all(void)
+{
+    return th_module_crc32c(model) ^ (uint32_t)position ^ (uint32_t)(best * 1000) ^ (uint32_t)th_step(ctx) << 8;
+}
+
+START_TEST(every_cut_and_every_flipped_bit_is_refused)
+{
+    model = th_module_new(ctx, sizeof *model, "single", NULL);
+    th_module_add_parameter(model, "weight", TH_SHAPE(3));
+    adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.1});
+    step();
+    save();
+    step();
+    size_t count;
+    char *bytes = read_bytes(path, &count);
+    position = 1;
+    const uint32_t before = state_of_all();
+    for (size_t cut = 0; cut < count; cut++) {
+        write_bytes(path, bytes, cut);
+        ck_assert_int_eq(load(), TH_ERROR_FILE);
+        ck_assert_msg(strstr(th_error_message(ctx), path), "%s", th_error_message(ctx));
+        th_error_clear(ctx);
+    }
+    write_bytes(path, bytes, count);
+    const int file = open(path, O_WRONLY);
+    for (size_t bit = 0; bit < 8 * count; bit++) {
+        const char flipped = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+        ck_assert_int_eq(pwrite(file, &flipped, 1, (off_t)(bit / 8)), 1);
+        ck_assert_msg(load() == TH_ERROR_FILE, "bit %zu", bit);
+        ck_assert_msg(strstr(th_error_message(ctx), path), "%s", th_error_message(ctx));
+        th_error_clear(ctx);
+        ck_assert_int_eq(pwrite(file, &bytes[bit / 8], 1, (off_t)(bit / 8)), 1);
+    }
+    close(file);
+    ck_assert_uint_eq(state_of_all(), before);
+    write_bytes(path, bytes, count);
+    ck_assert_int_eq(load(), TH_OK);
+    free(bytes);
+}
+END_TEST
+
+/* A checkpoint whose checksums are right, but whose state is not what one writes. */
+static void write_state(const char *state)
+{
+    th_to_store tensors[3];
+    int n = 0;
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p); n++) {
+        tensors[n].name = n == 0 ? "first.weight" : n == 1 ? "first.bias" : "second.scale";
+        tensors[n].array = th_tensor_array(th_body_of(p.tensor));
+    }
+    const th_named_text text = {"tapehead.state", state};
+    ck_assert_int_eq(th_store(&(th_storing){ctx, "test", path, tensors, 3, &text, state != NULL, ".checksums"}), TH_OK);
+}
+
+START_TEST(a_state_that_makes_no_sense_is_refused)
+{
+#define RANDOM "\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[0],\"calls_at_clear\":0}"
+    static const char *const cases[][2] = {
+        {NULL, "it has no \"tapehead.state\""},
+        {"{", "its tapehead.state: byte 1: the text ends"},
+        {"[]", "\"version\" is missing"},
+        {"{\"version\":2}", "\"version\" is 2, outside 1 to 1"},
+        {"{\"version\":1.0}", "\"version\" is something else, it should be an integer"},
+        {"{\"version\":1}", "\"step\" is missing"},
+        {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":-1,\"calls\":[],\"calls_at_clear\":0}}", "outside 0"},
+        {"{\"version\":1,\"random\":{\"seed\":\"1\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}", "the seed or"},
+        {"{\"version\":1,\"random\":{\"seed\":\"0xg\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}", "the seed or"},
+        {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[-1],\"calls_at_clear\":0}}", "the calls"},
+        {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[0,0,0,0,0,0,0,0,0],\"calls_at_clear\":0}}",
+         "the calls"},
+        {"{\"version\":1," RANDOM "}", "\"rule\" is missing"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":-1}}",
+         "options of its optimiser"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1e3}}}",
+         "\"steps\" is something else"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":null}", "other optimiser: none in the file, adam_w here; missing: "
+                                                          "the number \"position\"; missing: the number \"best\" "
+                                                          "(in all: 2 missing, 1 other options)"},
+        {"{\"version\":1," RANDOM
+         ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{},\"groups\":[]},"
+         "\"parameters\":{\"first.weight\":{\"steps\":3,\"group\":0,\"frozen\":false}}}",
+         "beta1 of the optimiser is 0 in the file and 0.9"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_state(cases[i][0]);
+        expect_status(load(), TH_ERROR_FILE, cases[i][1]);
+    }
+    ck_assert_int_eq(th_weights_save(model, path), TH_OK);
+    expect_status(load(), TH_ERROR_FILE, "it is no checkpoint: its last tensor is not \".checksums\"");
+}
+END_TEST
+
+/* -- differences -- */
+
+START_TEST(every_difference_is_named)
+{
+    step();
+    save();
+    th_module *other = pair_new(4);
+    th_module_add_parameter(other, "more", TH_SHAPE(7));
+    th_optimizer *sgd = th_sgd_new(other, &(th_sgd_options){.learning_rate = 1});
+    th_checkpoint c = run();
+    const double was = best;
+    const th_checkpoint_number asked_for[] = {{.name = "epoch", .integer = &position},
+                                              {.name = "best", .integer = &position}};
+    c.model = other;
+    c.optimizer = sgd;
+    c.numbers = asked_for;
+    lines[0] = 0;
+    expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE,
+                  "model (in all: 2 missing, 2 of another shape, 1 of another type, 1 other options); at test_");
+    ck_assert_str_eq(lines, "other optimiser: adam_w in the file, sgd here\n"
+                            "missing: the number \"epoch\"\n"
+                            "other type: the number \"best\" is no integer in the file\n"
+                            "missing: more (7)\n"
+                            "other shape: first.weight is (3, 3) in the file and (4, 4) in the model\n"
+                            "other shape: first.bias is (3) in the file and (4) in the model\n");
+    ck_assert_double_eq(best, was);
+    th_module_free(th_module_find(model, "second"));
+    expect_status(load(), TH_ERROR_FILE, "unexpected: second.scale (2) (in all: 1 unexpected)");
+}
+END_TEST
+
+START_TEST(other_options_are_an_error_unless_they_are_meant)
+{
+    step();
+    save();
+    th_optimizer_free(adam);
+    const th_parameter_group rate = {.pattern = "first.*", .weight_decay = TH_ZERO};
+    adam =
+        th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.3, .beta2 = 0.99, .groups = &rate, .n_groups = 1});
+    expect_status(load(), TH_ERROR_FILE, "beta2 of the optimiser is 0.999");
+    ck_assert_int_eq(count(lines, "other option: "), 3);
+    ck_assert_int_eq(count(lines, "has 1 groups in the file and 2 here"), 1);
+    ck_assert_int_eq(count(lines, "second.scale is in group 0 of the optimiser in the file and 1 here"), 1);
+    th_checkpoint c = run();
+    c.other_options = true;
+    ck_assert_int_eq(th_checkpoint_load(path, &c), TH_OK);
+    ck_assert_double_eq(th_optimizer_learning_rate(adam), 0.1);
+    th_optimizer_free(adam);
+    adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.3, .amsgrad = true});
+    c.optimizer = adam;
+    expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE, "adam_w in the file, adam_w amsgrad here");
+    c.optimizer = NULL;
+    expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE, "adam_w in the file, none here");
+    th_module *dense = th_module_find(model, "first");
+    c.optimizer = th_adam_w_new(dense, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
+    c.other_options = false;
+    expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE,
+                  "second.scale is one of the optimiser's in the file, here it is not");
+}
+END_TEST
+
+START_TEST(what_cannot_be_saved_is_refused)
+{
+    th_checkpoint c = run();
+    expect_status(th_checkpoint_save(NULL, &c), TH_ERROR_ARGUMENT, "the path is NULL");
+    expect_status(th_checkpoint_load(NULL, &c), TH_ERROR_ARGUMENT, "the path is NULL");
+    expect_status(th_checkpoint_save(path, NULL), TH_ERROR_ARGUMENT, "the module is NULL");
+    expect_status(th_weights_load(NULL, path, NULL), TH_ERROR_ARGUMENT, "the module is NULL");
+    expect_failure(th_checkpoint_configuration(ctx, NULL) == NULL, TH_ERROR_ARGUMENT, "the path is NULL");
+    expect_status(load(), TH_ERROR_FILE, "No such file");
+    const th_checkpoint_number twice[] = {{.name = "a", .real = &best}, {.name = "a", .real = &best}},
+                               both = {"a", &position, &best}, neither = {.name = "a"};
+    c.numbers = twice;
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 1 needs a name of its own");
+    c.n_numbers = 1;
+    c.numbers = &both;
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 0 needs");
+    c.numbers = &neither;
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 0 needs");
+    c.numbers = NULL;
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "there are 1 numbers, at NULL");
+    c.n_numbers = 0;
+    c.configuration = "\xff";
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "is NULL, not UTF-8");
+    c.configuration = NULL;
+    c.model = th_module_find(model, "second");
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT,
+                  "1 of the 3 parameters of the optimiser (adam_w) are not");
+    c.model = model;
+    th_tensor *scale = th_module_find_parameter(model, "second.scale");
+    ck_assert_int_eq(th_backward(th_sum(scale, TH_ALL_AXES, NULL)), TH_OK);
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_STATE,
+                  "second.scale has a gradient that no step has used yet");
+    ck_assert_int_eq(th_optimizer_step(adam), TH_OK);
+    th_tape_clear(ctx);
+    ck_assert_int_eq(count_files(), 0);
+    ck_assert_int_eq(th_checkpoint_save(path, &c), TH_OK);
+    ck_assert_str_eq(th_checkpoint_configuration(ctx, path), "");
+}
+END_TEST
+
+/* -- weights -- */
+
+static const char *renamed(const char *parameter, void *user)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "%s%s", (const char *)user, parameter);
+    return strcmp(parameter, "first.bias") == 0 ? NULL : name;
+}
+
+START_TEST(weights_go_from_model_to_model)
+{
+    step();
+    save();
+    const uint32_t crc = th_module_crc32c(model);
+    char weights[256];
+    strcpy(weights, in_folder("weights.safetensors"));
+    ck_assert_int_eq(th_weights_save(model, weights), TH_OK);
+    for (int from_checkpoint = 0; from_checkpoint < 2; from_checkpoint++) {
+        th_module *fresh = pair_new(3);
+        ck_assert_uint_ne(th_module_crc32c(fresh), crc);
+        ck_assert_msg(th_weights_load(fresh, from_checkpoint ? path : weights, NULL) == TH_OK, "%s",
+                      th_error_message(ctx));
+        ck_assert_uint_eq(th_module_crc32c(fresh), crc);
+    }
+    th_module *wide = pair_new(3);
+    ck_assert_int_eq(th_module_cast(wide, TH_FLOAT64), TH_OK);
+    ck_assert_int_eq(th_weights_load(wide, weights, NULL), TH_OK);
+    ck_assert_double_eq(th_get(th_module_find_parameter(wide, "first.weight"), TH_INDEX(1, 2)),
+                        th_get(th_module_find_parameter(model, "first.weight"), TH_INDEX(1, 2)));
+    ck_assert_int_eq(th_module_cast(wide, TH_FLOAT32), TH_OK);
+    ck_assert_uint_eq(th_module_crc32c(wide), crc);
+    size_t bytes;
+    char *damaged = read_bytes(path, &bytes);
+    damaged[bytes - 100] ^= 1; /* in a moment */
+    write_bytes(path, damaged, bytes);
+    free(damaged);
+    expect_status(th_weights_load(wide, path, NULL), TH_ERROR_FILE, "the checksum of tensor \".optimizer.");
+}
+END_TEST
+
+START_TEST(weights_of_others_are_renamed_left_or_missed)
+{
+    th_tensor *weight = th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 3)), *scale = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2));
+    const th_named_tensor tensors[] = {{"model.first.weight", weight}, {"model.second.scale", scale}, {"head", scale}};
+    ck_assert_int_eq(th_safetensors_write(ctx, path, tensors, 3, NULL, 0), TH_OK);
+    th_weights_options options = {.name_in_file = renamed, .user = "model.", .report = hear, .report_user = lines};
+    const double bias = th_get(th_module_find_parameter(model, "first.bias"), TH_INDEX(0));
+    lines[0] = 0;
+    expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE, "unexpected: head (2) (in all: 1 unexpected)");
+    ck_assert_str_eq(lines, "unexpected: head (2)\n");
+    options.allow_unexpected = true;
+    ck_assert_int_eq(th_weights_load(model, path, &options), TH_OK);
+    ck_assert_double_eq(th_get(th_module_find_parameter(model, "first.bias"), TH_INDEX(0)), bias);
+    ck_assert_double_eq(th_get(th_module_find_parameter(model, "first.weight"), TH_INDEX(2, 1)),
+                        (float)th_get(weight, TH_INDEX(2, 1)));
+    options.name_in_file = NULL;
+    expect_status(
+        th_weights_load(model, path, &options), TH_ERROR_FILE,
+        "missing: first.weight (3, 3); missing: first.bias (3); missing: second.scale (2) (in all: 3 missing)");
+    options.allow_missing = true;
+    ck_assert_int_eq(th_weights_load(model, path, &options), TH_OK);
+    const th_named_tensor integers = {"second.scale", th_zeros(ctx, TH_INT64, TH_SHAPE(2))};
+    ck_assert_int_eq(th_safetensors_write(ctx, path, &integers, 1, NULL, 0), TH_OK);
+    expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE, "other type: second.scale is I64 in the file");
+}
+END_TEST
+
+/* A tied parameter under its second name too, as some programs write it. */
+START_TEST(tied_weights_may_stand_twice)
+{
+    const th_named_tensor tensors[] = {{"first.weight", th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 3))},
+                                       {"second.weight", th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 3))},
+                                       {"first.bias", th_ones(ctx, TH_FLOAT32, TH_SHAPE(3))},
+                                       {"second.scale", th_ones(ctx, TH_FLOAT32, TH_SHAPE(2))}};
+    ck_assert_int_eq(th_safetensors_write(ctx, path, tensors, 4, NULL, 0), TH_OK);
+    ck_assert_msg(th_weights_load(model, path, NULL) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_double_eq(th_get(th_module_find_parameter(model, "second.weight"), TH_INDEX(0, 0)), 1);
+}
+END_TEST
+
+/* -- crashes, full disks, readers -- */
+
+/* Saves one version after another, each with its number in the weights, until it is killed; *saved counts them. */
+static void save_for_ever(_Atomic int64_t *saved)
+{
+    for (int64_t version = 1;; version++) {
+        position = version;
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+            ck_assert_int_eq(th_fill(p.tensor, (double)version), TH_OK);
+        save();
+        *saved = version;
+    }
+}
+
+static pid_t start_saving(_Atomic int64_t *saved)
+{
+    *saved = 0;
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        save_for_ever(saved);
+    return child;
+}
+
+static void sleep_for(uint64_t microseconds)
+{
+    nanosleep(&(struct timespec){0, 1000 * (long)microseconds}, NULL);
+}
+
+static void kill_and_wait(pid_t child)
+{
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+
+START_TEST(a_killed_process_leaves_a_whole_file)
+{
+    _Atomic int64_t *saved = mmap(NULL, sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t state = 12345;
+    model = pair_new(100); /* long enough to be caught in the middle */
+    adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
+    for (int i = 0; i < 25; i++) {
+        const pid_t child = start_saving(saved);
+        while (*saved < 1)
+            sleep_for(100);
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        sleep_for((state >> 33) % 8000);
+        kill_and_wait(child);
+        ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+        ck_assert_int_ge(position, *saved); /* what was said to be saved, or the one that was on its way */
+        ck_assert_int_le(position, *saved + 1);
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+            ck_assert_double_eq(th_get(th_reshape(p.tensor, TH_SHAPE(-1)), TH_INDEX(-1)), (double)position);
+        th_tape_clear(ctx);
+        ck_assert_int_le(count_files(), 2); /* what one left, the next has used */
+    }
+    munmap(saved, sizeof *saved);
+}
+END_TEST
+
+START_TEST(a_full_disk_leaves_the_old_file)
+{
+    step();
+    save();
+    position = 43;
+    struct stat saved;
+    ck_assert_int_eq(stat(path, &saved), 0);
+    const pid_t child = fork();
+    int status = 1;
+    ck_assert_int_ge(child, 0);
+    if (child == 0) { /* the limit of a file's size stands in for a disk's */
+        signal(SIGXFSZ, SIG_IGN);
+        for (rlim_t most = 0; most < (rlim_t)saved.st_size; most += 100) {
+            setrlimit(RLIMIT_FSIZE, &(struct rlimit){most, RLIM_INFINITY});
+            const th_checkpoint c = run();
+            const bool refused = th_checkpoint_save(path, &c) == TH_ERROR_FILE;
+            if (!refused || strstr(th_error_message(ctx), "run.safetensors: File too large") == NULL)
+                _exit(2);
+            th_error_clear(ctx);
+        }
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(count_files(), 1);
+    ck_assert_int_eq(load(), TH_OK);
+    ck_assert_int_eq(position, 42);
+    th_checkpoint c = run();
+    expect_status(th_checkpoint_save("/dev/full", &c), TH_ERROR_FILE, "/dev/full: No space left on device");
+    expect_status(th_checkpoint_save(folder, &c), TH_ERROR_FILE, folder);
+}
+END_TEST
+
+/* Links are followed, modes are kept, and two who save at a time do not meet. */
+START_TEST(a_file_is_replaced_where_it_is)
+{
+    char link[256];
+    strcpy(link, in_folder("link"));
+    save();
+    ck_assert_int_eq(chmod(path, 0640), 0);
+    ck_assert_int_eq(symlink("run.safetensors", link), 0);
+    th_checkpoint c = run();
+    position = 44;
+    ck_assert_int_eq(th_checkpoint_save(link, &c), TH_OK);
+    struct stat status;
+    ck_assert_int_eq(lstat(link, &status), 0);
+    ck_assert(S_ISLNK(status.st_mode));
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_mode & 0777, 0640);
+    position = 0;
+    ck_assert_int_eq(load(), TH_OK);
+    ck_assert_int_eq(position, 44);
+    _Atomic int64_t *saved = mmap(NULL, 2 * sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const pid_t first = start_saving(&saved[0]), second = start_saving(&saved[1]);
+    for (int loads = 0; loads < 50 || saved[0] < 3 || saved[1] < 3; loads++) /* one whole version, whichever */
+        ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+    kill_and_wait(first);
+    kill_and_wait(second);
+    munmap(saved, 2 * sizeof *saved);
+    ck_assert_int_eq(load(), TH_OK);
+    ck_assert_int_le(count_files(), 4);
+}
+END_TEST
+
+/* -- memory -- */
+
+START_TEST(nothing_is_held_twice)
+{
+    model = pair_new(600);
+    adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
+    step();
+    const size_t bytes = (size_t)th_module_count(model) * sizeof(float), live = th_memory(ctx).live;
+    th_memory_reset_peak(ctx);
+    asked = 0;
+    watching = true;
+    save();
+    const th_status status = load();
+    watching = false;
+    ck_assert_int_eq(status, TH_OK);
+    ck_assert_uint_lt(th_memory(ctx).peak, live + bytes / 20);
+    ck_assert_uint_lt(asked, bytes / 10);
+#if WATCHES_MALLOC
+    ck_assert_uint_gt(asked, 0);
+#endif
+    ck_assert_uint_eq(th_memory(ctx).live, live);
+}
+END_TEST
+
+START_TEST(memory_may_run_out_anywhere)
+{
+    step();
+    save();
+    step();
+    const uint32_t before = state_of_all();
+    for (int64_t after = 1, done = 0; !done; after++) {
+        memory.fail_at = memory.calls + after;
+        const th_status status = load();
+        memory.fail_at = 0;
+        if ((done = status == TH_OK) == 0) {
+            expect_error(TH_ERROR_MEMORY, "out of memory");
+            ck_assert_uint_eq(state_of_all(), before);
+        }
+    }
+    const th_checkpoint c = run();
+    for (int64_t after = 1, done = 0; !done; after++) {
+        memory.fail_at = memory.calls + after;
+        const th_status status = th_checkpoint_save(path, &c);
+        memory.fail_at = 0;
+        if ((done = status == TH_OK) == 0)
+            expect_error(TH_ERROR_MEMORY, "out of memory");
+    }
+}
+END_TEST
+
+START_TEST(there_is_nothing_to_save_in_a_forecast)
+{
+    th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    th_module *dense = th_dense_new(forecast, 2, 2, NULL);
+    ck_assert_int_eq(th_weights_save(dense, path), TH_ERROR_STATE);
+    ck_assert_ptr_nonnull(strstr(th_error_message(forecast), "no values in a shapes-only context"));
+    th_context_free(forecast);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("checkpoints", setup, teardown);
+    tcase_add_test(tests, a_checkpoint_has_everything);
+    tcase_add_test(tests, numbers_come_back_as_they_were);
+    tcase_add_test(tests, every_cut_and_every_flipped_bit_is_refused);
+    tcase_add_test(tests, a_state_that_makes_no_sense_is_refused);
+    tcase_add_test(tests, every_difference_is_named);
+    tcase_add_test(tests, other_options_are_an_error_unless_they_are_meant);
+    tcase_add_test(tests, what_cannot_be_saved_is_refused);
+    tcase_add_test(tests, weights_go_from_model_to_model);
+    tcase_add_test(tests, weights_of_others_are_renamed_left_or_missed);
+    tcase_add_test(tests, tied_weights_may_stand_twice);
+    tcase_add_test(tests, a_killed_process_leaves_a_whole_file);
+    tcase_add_test(tests, a_full_disk_leaves_the_old_file);
+    tcase_add_test(tests, a_file_is_replaced_where_it_is);
+    tcase_add_test(tests, nothing_is_held_twice);
+    tcase_add_test(tests, memory_may_run_out_anywhere);
+    tcase_add_test(tests, there_is_nothing_to_save_in_a_forecast);
+    return run_suites();
+}

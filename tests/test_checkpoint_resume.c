@@ -1,0 +1,155 @@
+/* Resuming: steps, save, load in a new process and at another number of threads, steps, against steps without a break: the
+ * same file in the end, byte for byte, for every optimiser, with dropout and batches drawn at random. */
+#include <math.h>
+#include <sys/wait.h>
+
+#include "folder.h"
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+enum { STEPS = 100, VOCABULARY = 12, LENGTH = 6, BATCH = 3 };
+
+static const th_parameter_group groups[] = {{.pattern = "*.bias", .weight_decay = TH_ZERO},
+                                            {.pattern = "layers.0.*", .learning_rate_factor = 0.5}};
+
+/* Every rule with what it can do. */
+static const struct optimizer {
+    const char *name;
+    bool sgd, decoupled;
+    th_sgd_options s;
+    th_adam_options a;
+} optimizers[] = {
+    {"sgd", .sgd = true, .s = {.learning_rate = 0.1, .weight_decay = 0.01}},
+    {"momentum", .sgd = true, .s = {.learning_rate = 0.05, .momentum = 0.9, .dampening = 0.3, .max_norm = 1}},
+    {"nesterov", .sgd = true, .s = {.learning_rate = 0.05, .momentum = 0.9, .nesterov = true}},
+    {"adam", .a = {.learning_rate = 1e-2, .weight_decay = 0.1}},
+    {"amsgrad", .a = {.learning_rate = 1e-2, .amsgrad = true, .beta2 = 0.9}},
+    {"adam_w", .decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .max_norm = 0.5}},
+    {"adam_w amsgrad", .decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .amsgrad = true}},
+    {"groups", .decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .groups = groups, .n_groups = 2}},
+    {"eps inside", .a = {.learning_rate = 1e-2, .eps = 1e-3, .eps_inside = true}},
+};
+enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
+
+typedef struct leg {
+    const struct optimizer *optimizer;
+    th_dtype dtype;
+    int threads;
+    uint64_t seed; /* what the process begins with: a checkpoint brings its own */
+    const char *from, *to;
+    int steps;
+} leg;
+
+static th_optimizer *optimizer_new(th_module *m, const struct optimizer *o)
+{
+    return o->sgd ? th_sgd_new(m, &o->s) : o->decoupled ? th_adam_w_new(m, &o->a) : th_adam_new(m, &o->a);
+}
+
+/* Trains from nothing or from a checkpoint and saves one. */
+static void train(const leg *l)
+{
+    ctx = th_context_new(&(th_context_options){.seed = l->seed, .threads = l->threads, .default_dtype = l->dtype});
+    th_module *model = th_language_model_new(
+        ctx, &(th_language_model_options){VOCABULARY, LENGTH, .width = 8, .heads = 2, .layers = 2, .dropout = 0.2});
+    th_optimizer *o = optimizer_new(model, l->optimizer);
+    int64_t position = 0;
+    double best = INFINITY;
+    const th_checkpoint_number numbers[] = {{.name = "position", .integer = &position},
+                                            {.name = "best", .real = &best}};
+    const th_checkpoint run = {
+        .model = model, .optimizer = o, .configuration = "{\"width\": 8}", .numbers = numbers, .n_numbers = 2};
+    if (l->from)
+        ck_assert_msg(th_checkpoint_load(l->from, &run) == TH_OK, "%s", th_error_message(ctx));
+    else
+        ck_assert_int_eq(th_module_freeze(th_module_find(model, "layers.1.linear1"), true), TH_OK);
+    for (int i = 0; i < l->steps; i++, position++) {
+        ck_assert_int_eq(th_step(ctx), position);
+        th_tensor *text = th_random_integers(ctx, TH_INT32, TH_SHAPE(BATCH, LENGTH + 1), 0, VOCABULARY);
+        th_tensor *loss =
+            th_language_model_loss(model, th_slice(text, 1, 0, LENGTH, 1), th_slice(text, 1, 1, LENGTH + 1, 1), NULL);
+        const double value = th_item(loss);
+        best = value < best ? value : best;
+        ck_assert_int_eq(th_optimizer_set_learning_rate(o, 1e-2 / (double)(position + 1)), TH_OK);
+        ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(o) == TH_OK, "%s", th_error_message(ctx));
+        th_tensor_free(text);
+        th_tape_clear(ctx);
+        th_tensor_free(th_randn(ctx, l->dtype, TH_SHAPE(3))); /* calls within the step that is to come count too */
+    }
+    ck_assert_msg(th_checkpoint_save(l->to, &run) == TH_OK, "%s", th_error_message(ctx));
+    th_context_free(ctx);
+}
+
+/* In a process of its own, whose threads are its own too. */
+static void train_elsewhere(const leg *l)
+{
+    const pid_t child = fork();
+    int status = 1;
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        train(l);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+START_TEST(a_run_goes_on_with_the_same_bits)
+{
+    const struct optimizer *o = &optimizers[_i % OPTIMIZERS];
+    const th_dtype dtype = _i < OPTIMIZERS ? TH_FLOAT32 : TH_FLOAT64;
+    char whole[256], half[256], resumed[256];
+    strcpy(whole, in_folder("whole"));
+    strcpy(half, in_folder("half"));
+    strcpy(resumed, in_folder("resumed"));
+    train_elsewhere(&(leg){o, dtype, 2, 7, NULL, whole, 2 * STEPS});
+    train_elsewhere(&(leg){o, dtype, 1, 7, NULL, half, STEPS - 1});
+    train_elsewhere(&(leg){o, dtype, 3, 99, half, half, 1});
+    train_elsewhere(&(leg){o, dtype, 4, 8, half, resumed, STEPS});
+    expect_same_files(whole, resumed);
+    ck_assert_int_eq(count_files(), 3);
+}
+END_TEST
+
+/* A checkpoint that was saved before the first step takes what the optimiser has learnt since away. */
+START_TEST(a_run_can_begin_again)
+{
+    char start[256], once[256], again[256];
+    strcpy(start, in_folder("start"));
+    strcpy(once, in_folder("once"));
+    strcpy(again, in_folder("again"));
+    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, NULL, start, 0});
+    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, start, once, 5});
+    ctx = th_context_new(NULL);
+    th_module *model = th_dense_new(ctx, 3, 3, NULL);
+    th_optimizer *o = th_adam_new(model, &(th_adam_options){.learning_rate = 0.1});
+    const th_checkpoint run = {.model = model, .optimizer = o};
+    ck_assert_int_eq(th_checkpoint_save(again, &run), TH_OK);
+    const uint32_t before = th_module_crc32c(model);
+    uint32_t after[2];
+    for (int i = 0; i < 2; i++) {
+        for (int step = 0; step < 3; step++) {
+            th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(4, 3));
+            ck_assert_int_eq(th_backward(th_sum(th_module_forward(model, x), TH_ALL_AXES, NULL)), TH_OK);
+            ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+            th_tensor_free(x);
+            th_tape_clear(ctx);
+        }
+        after[i] = th_module_crc32c(model);
+        ck_assert_msg(th_checkpoint_load(again, &run) == TH_OK, "%s", th_error_message(ctx));
+        ck_assert_uint_eq(th_module_crc32c(model), before);
+        ck_assert_int_eq(th_step(ctx), 0);
+    }
+    ck_assert_uint_eq(after[0], after[1]);
+    ck_assert_uint_ne(after[0], before);
+    th_context_free(ctx);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("resuming", make_folder, remove_folder);
+    tcase_add_loop_test(tests, a_run_goes_on_with_the_same_bits, 0, 2 * OPTIMIZERS);
+    tcase_add_test(tests, a_run_can_begin_again);
+    return run_suites();
+}

@@ -1,0 +1,539 @@
+/* Models as transformers writes them: the fixtures, which it wrote, with what it computed; every field of config.json
+ * that is honoured or refused; weights that do not fit; and what is written for it. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tapehead/tapehead.h"
+
+#include "memory.h"
+
+#include "context.h"
+
+#define FOLDER FIXTURES "/hugging_face/"
+
+static char directory[64], path[128];
+static test_memory memory;
+
+static void setup(void)
+{
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.seed = 3, .allocator = allocator_of(&memory)});
+    ck_assert_ptr_nonnull(ctx);
+    strcpy(directory, "/tmp/tapehead_hf_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+}
+
+static const char *in_directory(const char *name)
+{
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+/* Nothing may be left but what a folder consists of: no temporary file either. */
+static void teardown(void)
+{
+    unlink(in_directory("config.json"));
+    unlink(in_directory("model.safetensors"));
+    ck_assert_int_eq(rmdir(directory), 0);
+    close_context();
+    ck_assert_uint_eq(memory.bytes, 0);
+}
+
+static void write_config(const char *text)
+{
+    FILE *file = fopen(in_directory("config.json"), "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* -- against what transformers computed -- */
+
+/* The numbers of t as float64, in memory of the context. */
+static const double *numbers_of(th_tensor *t)
+{
+    no_error();
+    th_tensor *wide = th_empty(ctx, TH_FLOAT64, th_shape_of(t));
+    ck_assert_int_eq(th_copy_into(wide, t), TH_OK);
+    return th_data_const(wide);
+}
+
+/* The largest difference, relative to the largest number expected, is at most limit. */
+static void assert_close(th_tensor *t, th_tensor *expected, double limit, const char *name)
+{
+    const double *a = numbers_of(t), *b = numbers_of(expected);
+    double difference = 0, largest = 0;
+    ck_assert_int_eq(th_numel(t), th_numel(expected));
+    for (int64_t i = 0; i < th_numel(t); i++) {
+        difference = fmax(difference, fabs(a[i] - b[i]));
+        largest = fmax(largest, fabs(b[i]));
+    }
+    ck_assert_msg(difference <= limit * largest && largest > 0, "%s: %g of %g", name, difference, largest);
+}
+
+/* The model in a fixture computes what the file beside it says: logits, loss and, where the file has them, all gradients. */
+static void compare_fixture(const char *folder, double logits_limit, double gradient_limit)
+{
+    char name[TH_FULL_NAME_SIZE + 16];
+    snprintf(name, sizeof name, FOLDER "%s/expected.safetensors", folder);
+    th_safetensors *file = th_safetensors_open(ctx, name);
+    snprintf(name, sizeof name, FOLDER "%s", folder);
+    th_module *model = th_language_model_from_pretrained(ctx, name);
+    no_error();
+    th_set_training(ctx, false);
+    th_tensor *tokens = th_safetensors_read(file, "tokens"), *targets = th_safetensors_read(file, "targets");
+    assert_close(th_module_forward(model, tokens), th_safetensors_read(file, "logits"), logits_limit, "logits");
+    th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
+    assert_close(loss, th_safetensors_read(file, "loss"), logits_limit / 10, "loss");
+    ck_assert_int_eq(th_backward(loss), TH_OK);
+    int64_t compared = 0;
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p); compared++) {
+        snprintf(name, sizeof name, "gradient.%s", p.name);
+        if (th_safetensors_find(file, name))
+            assert_close(th_gradient(p.tensor), th_safetensors_read(file, name), gradient_limit, name);
+        else
+            ck_assert_ptr_nonnull(strstr(folder, "_shards"));
+    }
+    ck_assert_int_gt(compared, 10);
+    th_safetensors_close(file);
+}
+
+static const char *const folders[] = {"gpt2", "llama", "gpt2_shards", "llama_shards"};
+
+START_TEST(test_as_transformers_in_float32)
+{
+    compare_fixture(folders[_i], 1e-4, 1e-4);
+}
+END_TEST
+
+START_TEST(test_as_transformers_in_float64)
+{
+    ck_assert_int_eq(th_set_default_dtype(ctx, TH_FLOAT64), TH_OK);
+    compare_fixture(folders[_i], 1e-10, 1e-10);
+}
+END_TEST
+
+/* -- config.json -- */
+
+static th_language_model_options read_options(const char *config)
+{
+    th_language_model_options o;
+    write_config(config);
+    ck_assert_msg(th_pretrained_options(ctx, directory, &o) == TH_OK, "%s: %s", config, th_error_message(ctx));
+    return o;
+}
+
+START_TEST(test_fields_that_are_missing_or_null)
+{
+    const th_language_model_options g = read_options("{\"model_type\": \"gpt2\", \"n_inner\": null}");
+    ck_assert(g.vocabulary == 50257 && g.length == 1024 && g.width == 768 && g.heads == 12 && g.layers == 12 &&
+              !g.untied && g.positions == TH_POSITIONS_LEARNED);
+    ck_assert(g.block.mlp_width == 3072 && g.block.activation == TH_GELU_TANH && g.block.eps == 1e-5);
+    ck_assert(g.embedding_dropout == 0.1 && g.block.dropout == 0.1 && g.block.attention_dropout == 0.1);
+    const th_language_model_options l = read_options("{\"model_type\": \"llama\", \"num_key_value_heads\": null}");
+    ck_assert(l.vocabulary == 32000 && l.length == 2048 && l.width == 4096 && l.heads == 32 && l.layers == 32 &&
+              l.untied && l.positions == TH_POSITIONS_NONE);
+    ck_assert(l.block.mlp_width == 11008 && l.block.gated && l.block.activation == TH_SILU &&
+              l.block.norm == TH_RMS_NORM && l.block.no_bias && l.block.kv_heads == 32 && l.block.head_width == 128 &&
+              l.block.eps == 1e-6 && l.block.attention_dropout == 0);
+    ck_assert(l.block.scores.rotary && l.block.scores.rotary_base == 10000 &&
+              l.block.scores.rotary_pairing == TH_ROTARY_HALVES);
+}
+END_TEST
+
+START_TEST(test_fields_that_are_given)
+{
+    th_language_model_options o =
+        read_options("{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 6, \"n_embd\": 8, \"n_head\": 2, "
+                     "\"n_layer\": 3,"
+                     " \"n_inner\": 7, \"activation_function\": \"relu\", \"resid_pdrop\": 0, \"embd_pdrop\": 0.2,"
+                     " \"attn_pdrop\": 0.3, \"layer_norm_epsilon\": 1, \"tie_word_embeddings\": false}");
+    ck_assert(o.vocabulary == 5 && o.length == 6 && o.width == 8 && o.heads == 2 && o.layers == 3 && o.untied);
+    ck_assert(o.block.mlp_width == 7 && o.block.activation == TH_RELU && o.block.eps == 1 && o.block.dropout == 0 &&
+              o.embedding_dropout == 0.2 && o.block.attention_dropout == 0.3 && o.dropout == 0);
+    o = read_options("{\"model_type\": \"gpt2\", \"hidden_size\": 24, \"num_attention_heads\": 3, \"n_head\": 3}");
+    ck_assert(o.width == 24 && o.heads == 3);
+    o = read_options("{\"model_type\": \"llama\", \"hidden_size\": 12, \"num_attention_heads\": 4, \"head_dim\": 6,"
+                     " \"num_key_value_heads\": 1, \"attention_bias\": true, \"mlp_bias\": true, \"rope_theta\": 77,"
+                     " \"rope_scaling\": null, \"hidden_act\": \"gelu\", \"attention_dropout\": 0.5,"
+                     " \"tie_word_embeddings\": true, \"rms_norm_eps\": 0.001}");
+    ck_assert(o.width == 12 && o.heads == 4 && o.block.head_width == 6 && o.block.kv_heads == 1 && !o.block.no_bias &&
+              o.block.scores.rotary_base == 77 && o.block.activation == TH_GELU && o.block.attention_dropout == 0.5 &&
+              !o.untied && o.block.eps == 0.001);
+    o = read_options("{\"model_type\": \"llama\", \"rope_theta\": 77,"
+                     " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 88.5}}");
+    ck_assert(o.block.scores.rotary_base == 88.5);
+}
+END_TEST
+
+START_TEST(test_config_that_is_refused)
+{
+    static const char *const gpt2[][2] = {
+        {"\"scale_attn_weights\": false", "scale_attn_weights"},
+        {"\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx"},
+        {"\"add_cross_attention\": true", "add_cross_attention"},
+        {"\"activation_function\": \"quick_gelu\"", "quick_gelu"},
+        {"\"quantization_config\": {}", "quantization_config"},
+        {"\"is_causal\": false", "is_causal"},
+        {"\"n_embd\": 768.0", "\"n_embd\""},
+        {"\"n_embd\": 0", "\"n_embd\" is 0"},
+        {"\"n_layer\": 5000", "5000, outside 1 to 4096"},
+        {"\"n_head\": 99999999999999999999", ""},
+        {"\"n_embd\": 8, \"hidden_size\": 9", "hidden_size"},
+        {"\"n_embd\": 8, \"n_embd\": 8", "n_embd"},
+        {"\"embd_pdrop\": 1", "embd_pdrop"},
+        {"\"attn_pdrop\": \"0.1\"", "attn_pdrop"},
+        {"\"layer_norm_epsilon\": 0", "layer_norm_epsilon"},
+        {"\"tie_word_embeddings\": 1", "tie_word_embeddings"},
+    };
+    static const char *const llama[][2] = {
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", "linear"},
+        {"\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", "llama3"},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\"}", "yarn"},
+        {"\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "partial_rotary_factor"},
+        {"\"rope_parameters\": [1]", "rope_parameters"},
+        {"\"rope_theta\": -1", "rope_theta"},
+        {"\"mlp_bias\": true", "mlp_bias"},
+        {"\"hidden_act\": \"tanh\"", "tanh"},
+        {"\"sliding_window\": 128", "sliding_window"},
+        {"\"layer_types\": [\"full_attention\", \"sliding_attention\"]", "layer_types"},
+        {"\"num_attention_heads\": 0", "num_attention_heads"},
+        {"\"rms_norm_eps\": -1e-6", "rms_norm_eps"},
+    };
+    static const char *const whole[][2] = {
+        {"{}", "model_type"},
+        {"{\"model_type\": \"mistral\"}", "mistral"},
+        {"{\"model_type\": 3}", "model_type"},
+        {"[]", "object"},
+        {"{\"model_type\": \"gpt2\"", ""},
+        {"", ""},
+        {"{\"model_type\": \"gpt2\"} x", ""},
+    };
+    char config[256];
+    th_language_model_options o = {.width = 42};
+    for (size_t i = 0; i < sizeof gpt2 / sizeof gpt2[0] + sizeof llama / sizeof llama[0]; i++) {
+        const bool first = i < sizeof gpt2 / sizeof gpt2[0];
+        const char *const *entry = first ? gpt2[i] : llama[i - sizeof gpt2 / sizeof gpt2[0]];
+        snprintf(config, sizeof config, "{\"model_type\": \"%s\", %s}", first ? "gpt2" : "llama", entry[0]);
+        write_config(config);
+        expect_status(th_pretrained_options(ctx, directory, &o), TH_ERROR_FILE, entry[1]);
+    }
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        write_config(whole[i][0]);
+        expect_status(th_pretrained_options(ctx, directory, &o), TH_ERROR_FILE, whole[i][1]);
+    }
+    ck_assert_int_eq(o.width, 42);
+}
+END_TEST
+
+/* -- weights that do not fit -- */
+
+/* A model of the fixture's kind whose weights can be written under any names. */
+static const char small[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, \"n_embd\": 4, \"n_head\": 2, \"n_layer\": 1}";
+
+enum { TENSORS = 17 };
+static const th_named_tensor *small_tensors(void)
+{
+    static const struct {
+        const char *name;
+        int64_t size[2];
+    } entries[TENSORS] = {
+        {"wte.weight", {5, 4}},
+        {"wpe.weight", {4, 4}},
+        {"h.0.ln_1.weight", {4, 0}},
+        {"h.0.ln_1.bias", {4, 0}},
+        {"h.0.ln_2.weight", {4, 0}},
+        {"h.0.ln_2.bias", {4, 0}},
+        {"h.0.attn.c_attn.bias", {12}},
+        {"h.0.mlp.c_fc.bias", {16}},
+        {"h.0.attn.c_attn.weight", {4, 12}},
+        {"h.0.attn.c_proj.bias", {4}},
+        {"h.0.mlp.c_proj.bias", {4}},
+        {"h.0.attn.c_proj.weight", {4, 4}},
+        {"h.0.mlp.c_fc.weight", {4, 16}},
+        {"h.0.mlp.c_proj.weight", {16, 4}},
+        {"ln_f.weight", {4}},
+        {"ln_f.bias", {4}},
+        {"lm_head.weight", {5, 4}},
+    };
+    static th_named_tensor tensors[TENSORS];
+    for (int i = 0; i < TENSORS; i++) {
+        const th_shape shape =
+            entries[i].size[1] ? TH_SHAPE(entries[i].size[0], entries[i].size[1]) : TH_SHAPE(entries[i].size[0]);
+        tensors[i] = (th_named_tensor){entries[i].name, th_ones(ctx, TH_FLOAT32, shape)};
+    }
+    return tensors;
+}
+
+static void write_weights(const th_named_tensor *tensors, int64_t n)
+{
+    no_error();
+    ck_assert_int_eq(th_safetensors_write(ctx, in_directory("model.safetensors"), tensors, n, NULL, 0), TH_OK);
+}
+
+static char heard[1024];
+
+static void hear(const char *line, void *user)
+{
+    ck_assert_ptr_null(user);
+    snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
+}
+
+START_TEST(test_weights_that_do_not_fit)
+{
+    th_named_tensor tensors[TENSORS];
+    write_config(small);
+    memcpy(tensors, small_tensors(), sizeof tensors);
+    write_weights(tensors, TENSORS); /* all there: without the prefix, with a classifier that equals the embedding */
+    th_module *model = th_language_model_from_pretrained(ctx, directory);
+    no_error();
+    const uint32_t crc = th_module_crc32c(model);
+
+    tensors[0].name = "odd.weight";
+    tensors[1].tensor = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 3));
+    tensors[5].tensor = th_ones(ctx, TH_FLOAT64, TH_SHAPE(4, 1));
+    tensors[6].tensor = th_ones(ctx, TH_INT64, TH_SHAPE(12));
+    write_weights(tensors, TENSORS - 2);
+    static const char *const troubles[] = {"missing: transformer.wte.weight",
+                                           "missing: transformer.ln_f.bias",
+                                           "other shape: wpe.weight is (4, 3) in the file and (4, 4) in the model",
+                                           "other shape: h.0.ln_2.bias is (4, 1) in the file and (4) in the model",
+                                           "other type: h.0.attn.c_attn.bias is I64 in the file",
+                                           "unexpected: odd.weight",
+                                           "2 missing, 1 unexpected, 2 of another shape, 1 of another type"};
+    for (int i = 0; i < 7; i++) {
+        expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, troubles[i]);
+        heard[0] = 0;
+        expect_status(th_pretrained_load(model, directory, &(th_pretrained_load_options){.report = hear}),
+                      TH_ERROR_FILE, troubles[i]);
+        ck_assert_msg(i == 6 || strstr(heard, troubles[i]), "%s is not in %s", troubles[i], heard);
+    }
+    ck_assert_uint_eq(th_module_crc32c(model), crc);
+}
+END_TEST
+
+START_TEST(test_classifier_beside_a_tied_embedding)
+{
+    th_named_tensor tensors[TENSORS];
+    write_config(small);
+    memcpy(tensors, small_tensors(), sizeof tensors);
+    ck_assert_int_eq(th_set(tensors[TENSORS - 1].tensor, TH_INDEX(4, 3), 2), TH_OK);
+    write_weights(tensors, TENSORS);
+    expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE,
+                   "differs from the embedding");
+    write_weights(tensors + 1, TENSORS - 1); /* the classifier alone: it is the embedding */
+    th_module *model = th_language_model_from_pretrained(ctx, directory);
+    no_error();
+    ck_assert(th_get(th_module_find_parameter(model, "embedding.weight"), TH_INDEX(4, 3)) == 2);
+}
+END_TEST
+
+/* A config.json that asks for far more memory than there is: the file of weights gives it away. */
+START_TEST(test_sizes_that_the_weights_have_not)
+{
+    write_config("{\"model_type\": \"llama\", \"vocab_size\": 2000000000, \"hidden_size\": 2000000, "
+                 "\"intermediate_size\": 2000000000, \"num_attention_heads\": 2, \"num_hidden_layers\": 4096}");
+    write_weights(small_tensors(), TENSORS);
+    const size_t before = memory.most;
+    expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, "36866 missing");
+    ck_assert_uint_le(memory.most - before, 1 << 20);
+}
+END_TEST
+
+START_TEST(test_other_options_than_config)
+{
+    th_language_model_options o;
+    ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
+    o.block.attention_dropout = 0.5; /* may be chosen, as may this: */
+    o.block.recompute = true;
+    ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_OK);
+    o.block.scores.rotary_base = 0;
+    expect_status(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_ERROR_ARGUMENT,
+                  "rotary_base is 0, config.json");
+    expect_status(th_pretrained_load(th_dense_new(ctx, 2, 2, NULL), FOLDER "llama", NULL), TH_ERROR_ARGUMENT, "dense");
+}
+END_TEST
+
+/* -- writing -- */
+
+/* What was exported has, read again, the same options, parameters and bits. */
+static void round_trip(th_module *model)
+{
+    ck_assert_int_eq(th_language_model_export(model, directory, NULL), TH_OK);
+    th_module *again = th_language_model_from_pretrained(ctx, directory);
+    no_error();
+    const th_language_model_options *a = th_language_model_options_of(model), *b = th_language_model_options_of(again);
+    ck_assert(a->vocabulary == b->vocabulary && a->length == b->length && a->width == b->width &&
+              a->heads == b->heads && a->layers == b->layers && a->positions == b->positions && a->untied == b->untied);
+    ck_assert(a->block.mlp_width == b->block.mlp_width && a->block.kv_heads == b->block.kv_heads &&
+              a->block.activation == b->block.activation && a->block.eps == b->block.eps &&
+              a->block.no_bias == b->block.no_bias && a->block.attention_dropout == b->block.attention_dropout);
+    ck_assert_uint_eq(th_module_crc32c(model), th_module_crc32c(again));
+}
+
+START_TEST(test_round_trip)
+{
+    th_module *model = th_language_model_from_pretrained(ctx, _i == 0 ? FOLDER "gpt2" : FOLDER "llama");
+    round_trip(model);
+    /* options whose numbers have no short decimals */
+    round_trip(th_language_model_new(
+        ctx, &(th_language_model_options){
+                 .vocabulary = 5,
+                 .length = 6,
+                 .width = 8,
+                 .heads = 2,
+                 .layers = 1,
+                 .untied = _i == 1,
+                 .dropout = 1. / 3,
+                 .block = {.activation = _i == 0 ? TH_RELU : TH_SILU, .eps = 1e-5 / 3, .attention_dropout = 1. / 7}}));
+}
+END_TEST
+
+static const th_language_model_options llama = {
+    .vocabulary = 5,
+    .length = 6,
+    .width = 8,
+    .heads = 2,
+    .layers = 1,
+    .positions = TH_POSITIONS_NONE,
+    .untied = true,
+    .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true}},
+};
+
+/* The order of rows changes, the logits do not. */
+START_TEST(test_neighbours_become_halves)
+{
+    th_language_model_options o = llama;
+    o.block.scores.rotary_pairing = TH_ROTARY_NEIGHBOURS;
+    o.block.no_bias = _i == 0;
+    o.block.kv_heads = 1 + _i;
+    th_module *model = th_language_model_new(ctx, &o);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        ck_assert_int_eq(th_fill_normal(p.tensor, 0.2, 1), TH_OK);
+    ck_assert_int_eq(th_language_model_export(model, directory, NULL), TH_OK);
+    th_module *again = th_language_model_from_pretrained(ctx, directory);
+    no_error();
+    ck_assert(th_language_model_options_of(again)->block.scores.rotary_pairing == TH_ROTARY_HALVES);
+    ck_assert_uint_ne(th_module_crc32c(model), th_module_crc32c(again));
+    th_tensor *tokens = th_random_integers(ctx, TH_INT32, TH_SHAPE(2, 6), 0, 5);
+    assert_close(th_module_evaluate(again, tokens), th_module_evaluate(model, tokens), 1e-5, "logits");
+}
+END_TEST
+
+static void expect_objection(th_language_model_options o, const char *words)
+{
+    th_module *model = th_language_model_new(ctx, &o);
+    no_error();
+    expect_status(th_language_model_export(model, directory, NULL), TH_ERROR_ARGUMENT, words);
+    ck_assert_int_ne(access(in_directory("config.json"), F_OK), 0);
+    th_module_free(model);
+}
+
+START_TEST(test_options_that_cannot_be_expressed)
+{
+    const th_language_model_options gpt2 = {.vocabulary = 5, .length = 6, .width = 8, .heads = 2, .layers = 1};
+    const struct {
+        th_transformer_block_options block;
+        const char *words;
+    } blocks[] = {
+        {{.post_norm = true}, ".block.post_norm"},
+        {{.no_mlp = true}, ".block.no_mlp"},
+        {{.gated = true, .no_bias = true}, "GPT-2 of transformers, which cannot have: .block.gated, .block.no_bias"},
+        {{.norm = TH_RMS_NORM}, "RMS norms"},
+        {{.kv_heads = 1}, "grouped heads"},
+        {{.head_width = 6}, ".block.head_width"},
+        {{.scores = {.rotary = true}}, ".block.scores.rotary"},
+        {{.scores = {.alibi = true}}, ".block.scores.alibi"},
+        {{.scores = {.qk_norm = true}}, ".block.scores.qk_norm"},
+        {{.scores = {.soft_cap = 5}}, ".block.scores.soft_cap"},
+        {{.scores = {.window = 3}}, ".block.scores.window"},
+    };
+    th_language_model_options o;
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        o = gpt2;
+        o.block = blocks[i].block;
+        expect_objection(o, blocks[i].words);
+    }
+    o = gpt2;
+    o.positions = TH_POSITIONS_SINUSOIDAL;
+    expect_objection(o, "sinusoidal");
+    o.positions = TH_POSITIONS_NONE;
+    expect_objection(o, "Llama of transformers, which cannot have: layer norms (.block.norm), an MLP without a gate");
+    o = llama;
+    o.block.scores.rotary_width = 2;
+    expect_objection(o, "rotary_width");
+    o.block.scores = (th_score_options){0};
+    expect_objection(o, "attention without positions");
+}
+END_TEST
+
+START_TEST(test_misuse)
+{
+    th_module *model = th_language_model_new(ctx, &llama);
+    expect_failure(th_language_model_from_pretrained(ctx, NULL) == NULL, TH_ERROR_ARGUMENT, "the folder is NULL");
+    expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, "config.json");
+    expect_status(th_pretrained_options(ctx, directory, NULL), TH_ERROR_ARGUMENT, "options is NULL");
+    expect_status(th_pretrained_load(NULL, directory, NULL), TH_ERROR_ARGUMENT, "the module is NULL");
+    expect_status(th_pretrained_load(model, NULL, NULL), TH_ERROR_ARGUMENT, "the folder is NULL");
+    expect_status(th_language_model_export(NULL, directory, NULL), TH_ERROR_ARGUMENT, "the module is NULL");
+    expect_status(th_language_model_export(model, NULL, NULL), TH_ERROR_ARGUMENT, "the folder is NULL");
+    expect_status(th_language_model_export(model, "/dev/null/model", NULL), TH_ERROR_FILE, "/dev/null/model");
+    expect_status(th_language_model_export(th_dense_new(ctx, 2, 2, NULL), directory, NULL), TH_ERROR_ARGUMENT, "dense");
+    expect_status(th_language_model_export(model, directory, &(th_export_options){TH_END_TOKEN(5)}), TH_ERROR_ARGUMENT,
+                  "the end token is 5, of a vocabulary of 5");
+    write_config(small);
+    expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, "model.safetensors");
+}
+END_TEST
+
+START_TEST(test_shapes_only)
+{
+    th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    th_module *model = th_language_model_from_pretrained(shapes, FOLDER "llama");
+    ck_assert_ptr_nonnull(model);
+    ck_assert_int_eq(th_language_model_export(model, directory, NULL), TH_ERROR_STATE);
+    th_context_free(shapes);
+}
+END_TEST
+
+/* Memory runs out at every request in turn: an error, and nothing is left. */
+START_TEST(test_out_of_memory)
+{
+    for (int64_t at = 1;; at++) {
+        test_memory own = {.fail_at = at};
+        th_context *other = th_context_new(&(th_context_options){.allocator = allocator_of(&own)});
+        if (other == NULL)
+            continue;
+        th_module *model = th_language_model_from_pretrained(other, FOLDER "gpt2");
+        const th_status status = model ? th_language_model_export(model, directory, NULL) : th_error_code(other);
+        ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
+        th_context_free(other);
+        ck_assert_uint_eq(own.bytes, 0);
+        if (own.calls < at)
+            break;
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("hugging_face", setup, teardown);
+    tcase_add_loop_test(tests, test_as_transformers_in_float32, 0, 4);
+    tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, 4);
+    tcase_add_test(tests, test_fields_that_are_missing_or_null);
+    tcase_add_test(tests, test_fields_that_are_given);
+    tcase_add_test(tests, test_config_that_is_refused);
+    tcase_add_test(tests, test_weights_that_do_not_fit);
+    tcase_add_test(tests, test_classifier_beside_a_tied_embedding);
+    tcase_add_test(tests, test_sizes_that_the_weights_have_not);
+    tcase_add_test(tests, test_other_options_than_config);
+    tcase_add_loop_test(tests, test_round_trip, 0, 2);
+    tcase_add_loop_test(tests, test_neighbours_become_halves, 0, 2);
+    tcase_add_test(tests, test_options_that_cannot_be_expressed);
+    tcase_add_test(tests, test_misuse);
+    tcase_add_test(tests, test_shapes_only);
+    tcase_add_test(tests, test_out_of_memory);
+    return run_suites();
+}

@@ -1,0 +1,323 @@
+/* Logs: lines and records that are whole or not there, what resuming cuts, and that nothing in a name or a text breaks
+ * the format. TensorBoard itself reads event files in scripts/interop. */
+#include <dirent.h>
+#include <locale.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tapehead/tapehead.h"
+
+#include "kernels/crc32c.h"
+#include "memory.h"
+
+#include "context.h"
+
+static char folder[64], path[96];
+static test_memory memory;
+
+static void setup(void)
+{
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    strcpy(folder, "/tmp/th_log_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/log.jsonl", folder);
+}
+
+static void teardown(void)
+{
+    char command[128];
+    close_context();
+    ck_assert_uint_eq(memory.bytes, 0);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* The file's bytes with a 0 behind them. */
+static char *bytes_of(const char *name, size_t *size)
+{
+    static char bytes[1 << 16];
+    FILE *file = fopen(name, "rb");
+    ck_assert_msg(file != NULL, "%s", name);
+    *size = fread(bytes, 1, sizeof bytes - 1, file);
+    bytes[*size] = 0;
+    fclose(file);
+    return bytes;
+}
+
+static void expect_text(const char *text)
+{
+    size_t size;
+    ck_assert_str_eq(bytes_of(path, &size), text);
+}
+
+static void put_text(const char *text, const char *mode)
+{
+    FILE *file = fopen(path, mode);
+    ck_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* -- JSON -- */
+
+START_TEST(json_lines)
+{
+    th_json_log *log = th_json_log_open(ctx, path, NULL);
+    const th_log_field numbers[] = {{"a", 0.5, NULL}, {"b", 1e300, NULL}, {"c", -1.25e-7, NULL}, {"d", -0.0, NULL}};
+    const th_log_field odd[] = {{"nan", NAN, NULL}, {"inf", -INFINITY, NULL}, {"quote \" \\ \n\x01", 1, NULL}};
+    const th_log_field texts[] = {{"t", 0, "To be,\nor \"not\" \xff\xc3\xa9\xe2\x82"}};
+    setlocale(LC_NUMERIC, "de_DE.UTF-8");
+    ck_assert_int_eq(th_json_log_write(log, 0, numbers, 4), TH_OK);
+    ck_assert_int_eq(th_json_log_write(log, INT64_MAX, odd, 3), TH_OK);
+    expect_text("{\"step\": 0, \"a\": 0.5, \"b\": 1e+300, \"c\": -1.25e-07, \"d\": 0}\n"
+                "{\"step\": 9223372036854775807, \"nan\": null, \"inf\": null, \"quote \\\" \\\\ \\n\\u0001\": 1}\n");
+    ck_assert_int_eq(th_json_log_write(log, 3, texts, 1), TH_OK);
+    ck_assert_int_eq(th_json_log_write(log, 4, NULL, 0), TH_OK);
+    size_t size;
+    ck_assert_ptr_nonnull(strstr(bytes_of(path, &size), "\n{\"step\": 3, \"t\": \"To be,\\nor \\\"not\\\" \xef\xbf\xbd"
+                                                        "\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\"}\n{\"step\": 4}\n"));
+    th_json_log_close(log);
+    th_json_log_close(th_json_log_open(ctx, path, NULL)); /* anew */
+    expect_text("");
+}
+END_TEST
+
+START_TEST(json_resumes)
+{
+    static const char good[] = "{\"step\": 1, \"a\": 1}\n{\"step\": 2, \"a\": 2}\n{\"step\": 2, \"b\": 2}\n";
+    static const char *const cut_off[] = {"",
+                                          "{\"step\": 3}\n",
+                                          "{\"step\": 2, \"torn",
+                                          "\n",
+                                          "{}\n",
+                                          "[1]\n",
+                                          "3\n",
+                                          "{\"step\": 2.0}\n",
+                                          "{\"step\": \"2\"}\n{\"step\": 2}\n",
+                                          "\xff\n",
+                                          "{\"step\": 2}",
+                                          "{\"step\": 1, \"step\": 2}\n",
+                                          "{\"step\": 99999999999999999999}\n"};
+    for (size_t i = 0; i < sizeof cut_off / sizeof *cut_off; i++) {
+        put_text(good, "w");
+        put_text(cut_off[i], "a");
+        th_json_log *log = th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 2});
+        no_error();
+        ck_assert_int_eq(th_json_log_write(log, 3, &(th_log_field){"a", 3, NULL}, 1), TH_OK);
+        th_json_log_close(log);
+        char expected[200];
+        snprintf(expected, sizeof expected, "%s{\"step\": 3, \"a\": 3}\n", good);
+        expect_text(expected);
+    }
+    th_json_log_close(th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 0}));
+    expect_text("");
+    unlink(path); /* there was none: one begins */
+    th_json_log_close(th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 5}));
+    expect_text("");
+}
+END_TEST
+
+START_TEST(json_series)
+{
+    put_text(
+        "{\"step\": 1, \"a\": 1.5, \"b\": 7}\n{\"step\": 2, \"b\": 8}\n{\"step\": 30, \"a\": null, \"x\": {\"a\": 3}}\n"
+        "{\"step\": 31, \"a\": \"text\"}\n{\"a\": -2, \"step\": 40}\n{\"step\": 41, \"a\": 5",
+        "w");
+    th_tensor *series = th_json_log_series(ctx, path, "a");
+    assert_shape(series, TH_SHAPE(2, 3));
+    const double *number = th_data_const(series);
+    ck_assert(number[0] == 1 && number[1] == 30 && number[2] == 40);
+    ck_assert(number[3] == 1.5 && isnan(number[4]) && number[5] == -2);
+    th_tensor_free(series);
+    assert_shape(th_json_log_series(ctx, path, "nobody"), TH_SHAPE(2, 0));
+    put_text("}\n{\"step\": 42]\n", "a");
+    assert_error(th_json_log_series(ctx, path, "a"), TH_ERROR_FILE, "log.jsonl: line 7");
+    th_json_log *log = th_json_log_open(ctx, path, NULL);
+    for (int i = 0; i < 2000; i++)
+        ck_assert_int_eq(th_json_log_write(log, i, &(th_log_field){"long \"name\"", i * 0.5, NULL}, 1), TH_OK);
+    th_tensor *all = th_json_log_series(ctx, path, "long \"name\"");
+    assert_shape(all, TH_SHAPE(2, 2000));
+    ck_assert_double_eq(th_get(all, TH_INDEX(1, 1999)), 999.5);
+    unlink(path);
+    assert_error(th_json_log_series(ctx, path, "a"), TH_ERROR_FILE, "No such file");
+}
+END_TEST
+
+/* -- events -- */
+
+/* The record at *at, after checking its two checksums; *at moves behind it. */
+static const unsigned char *next_record(const unsigned char *bytes, size_t size, size_t *at, uint64_t *length)
+{
+    uint32_t crc[2];
+    if (*at == size)
+        return NULL;
+    ck_assert_uint_le(*at + 16, size);
+    memcpy(length, bytes + *at, 8);
+    ck_assert_uint_le(*at + 16 + *length, size);
+    memcpy(&crc[0], bytes + *at + 8, 4);
+    memcpy(&crc[1], bytes + *at + 12 + *length, 4);
+    const uint32_t actual[] = {th_crc32c(0, bytes + *at, 8), th_crc32c(0, bytes + *at + 12, *length)};
+    for (int i = 0; i < 2; i++)
+        ck_assert_uint_eq(crc[i], (uint32_t)(((actual[i] >> 15) | (actual[i] << 17)) + 0xa282ead8u));
+    const unsigned char *record = bytes + *at + 12;
+    *at += 16 + *length;
+    return record;
+}
+
+/* Names of the event files, the newest last. */
+static int event_files(char names[4][400])
+{
+    struct dirent **entries;
+    int found = 0;
+    const int all = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < all; i++) {
+        if (strncmp(entries[i]->d_name, "events.out.tfevents.", 20) == 0 && found < 4)
+            snprintf(names[found++], 400, "%s/%s", folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return found;
+}
+
+START_TEST(event_records)
+{
+    char names[4][400];
+    th_event_log *log = th_event_log_open(ctx, folder, NULL);
+    const th_log_field fields[] = {{"loss/train", 2.5, NULL}, {"text", 0, "To be"}};
+    ck_assert_int_eq(th_event_log_write(log, 300, fields, 2), TH_OK);
+    ck_assert_int_eq(event_files(names), 1);
+    size_t size, at = 0;
+    const unsigned char *bytes = (const unsigned char *)bytes_of(names[0], &size); /* while it is open */
+    uint64_t length;
+    const unsigned char *record = next_record(bytes, size, &at, &length);
+    ck_assert_uint_eq(length, 9 + 2 + 2 + 13); /* time, step, "brain.Event:2" */
+    ck_assert_mem_eq(record + 9,
+                     "\x10\x00\x1a\x0d"
+                     "brain.Event:2",
+                     17);
+    record = next_record(bytes, size, &at, &length);
+    ck_assert_mem_eq(record + 9, "\x10\x00\x3a\x02\x08\x01", 6); /* step 0, session_log START */
+    record = next_record(bytes, size, &at, &length);
+    ck_assert_mem_eq(record + 9, "\x10\xac\x02\x2a\x36\x0a\x11\x0a\x0aloss/train\x15\x00\x00\x20\x40", 24);
+    ck_assert_mem_eq(record + 9 + 24,
+                     "\x0a\x21\x0a\x04text\x42\x0f\x08\x07\x12\x04\x12\x02\x08\x01\x42\x05To be"
+                     "\x4a\x08\x0a\x06\x0a\x04text",
+                     2 + 0x21);
+    ck_assert_ptr_null(next_record(bytes, size, &at, &length));
+    th_event_log_close(log);
+}
+END_TEST
+
+START_TEST(events_resume_in_a_later_file)
+{
+    char names[4][400];
+    for (int i = 0; i < 3; i++)
+        th_event_log_close(th_event_log_open(ctx, folder, &(th_log_options){.resume = i > 0, .step = 41}));
+    no_error();
+    ck_assert_int_eq(event_files(names), 3);
+    size_t size, at = 0;
+    uint64_t length;
+    const unsigned char *bytes = (const unsigned char *)bytes_of(names[2], &size);
+    next_record(bytes, size, &at, &length);
+    const unsigned char *start = next_record(bytes, size, &at, &length);
+    ck_assert_uint_eq(length, 9 + 2 + 4);
+    ck_assert_mem_eq(start + 9, "\x10\x2a\x3a\x02\x08\x01", 6); /* step 42, session_log START */
+    ck_assert_ptr_null(next_record(bytes, size, &at, &length));
+}
+END_TEST
+
+/* -- both -- */
+
+START_TEST(full_disk)
+{
+    char names[4][400], text[6000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    const th_log_field small = {"a", 1, NULL}, large = {"t", 0, text};
+    th_json_log *log = th_json_log_open(ctx, path, NULL);
+    th_event_log *events = th_event_log_open(ctx, folder, NULL);
+    ck_assert_int_eq(th_json_log_write(log, 1, &small, 1), TH_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 4096;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    expect_status(th_json_log_write(log, 2, &large, 1), TH_ERROR_FILE, "log.jsonl: File too large");
+    expect_status(th_event_log_write(events, 2, &large, 1), TH_ERROR_FILE, "File too large");
+    limit.rlim_cur = before;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(th_json_log_write(log, 3, &small, 1), TH_OK); /* there is room again */
+    ck_assert_int_eq(th_event_log_write(events, 3, &small, 1), TH_OK);
+    expect_text("{\"step\": 1, \"a\": 1}\n{\"step\": 3, \"a\": 1}\n");
+    size_t size, at = 0;
+    uint64_t length;
+    ck_assert_int_eq(event_files(names), 1);
+    const unsigned char *bytes = (const unsigned char *)bytes_of(names[0], &size);
+    for (int i = 0; i < 3; i++) /* two that begin the file, and that of step 3 */
+        ck_assert_ptr_nonnull(next_record(bytes, size, &at, &length));
+    ck_assert_ptr_null(next_record(bytes, size, &at, &length));
+}
+END_TEST
+
+START_TEST(wrong_arguments)
+{
+    const th_log_field nameless = {NULL, 1, NULL};
+    th_json_log *log = th_json_log_open(ctx, path, NULL);
+    th_event_log *events = th_event_log_open(ctx, folder, NULL);
+    expect_status(th_json_log_write(NULL, 0, NULL, 0), TH_ERROR_ARGUMENT, "the log is NULL");
+    expect_status(th_event_log_write(NULL, 0, NULL, 0), TH_ERROR_ARGUMENT, "the log is NULL");
+    expect_status(th_json_log_write(log, -1, NULL, 0), TH_ERROR_ARGUMENT, "from 0 on");
+    expect_status(th_json_log_write(log, 0, NULL, 2), TH_ERROR_ARGUMENT, "2 fields");
+    expect_status(th_event_log_write(events, 0, &nameless, 1), TH_ERROR_ARGUMENT, "names");
+    assert_error(th_json_log_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "a path");
+    assert_error(th_event_log_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "a folder");
+    assert_error(th_event_log_open(ctx, "/nonexistent", NULL), TH_ERROR_FILE, "/nonexistent: No such file");
+    assert_error(th_json_log_open(ctx, folder, NULL), TH_ERROR_FILE, "Is a directory");
+    assert_error(th_json_log_open(ctx, path, &(th_log_options){true, -1}), TH_ERROR_ARGUMENT, "from 0 on");
+    assert_error(th_json_log_series(ctx, path, NULL), TH_ERROR_ARGUMENT, "a name");
+    th_json_log_close(NULL);
+    th_event_log_close(NULL);
+}
+END_TEST
+
+START_TEST(out_of_memory)
+{
+    char text[5000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    const th_log_field large = {"t", 0, text};
+    bool whole = false;
+    for (int64_t after = 1; !whole; after++) {
+        memory.fail_at = memory.calls + after;
+        th_json_log *log = th_json_log_open(ctx, path, NULL);
+        th_event_log *events = th_event_log_open(ctx, folder, NULL);
+        whole = log && events && th_json_log_write(log, 1, &large, 1) == TH_OK &&
+                th_event_log_write(events, 1, &large, 1) == TH_OK && th_json_log_series(ctx, path, "t");
+        memory.fail_at = 0;
+        if (!whole)
+            expect_error(TH_ERROR_MEMORY, "memory");
+        th_json_log_close(log);
+        th_event_log_close(events);
+        ck_assert_int_lt(after, 50);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("log", setup, teardown);
+    tcase_add_test(tests, json_lines);
+    tcase_add_test(tests, json_resumes);
+    tcase_add_test(tests, json_series);
+    tcase_add_test(tests, event_records);
+    tcase_add_test(tests, events_resume_in_a_later_file);
+    tcase_add_test(tests, full_disk);
+    tcase_add_test(tests, wrong_arguments);
+    tcase_add_test(tests, out_of_memory);
+    return run_suites();
+}

@@ -1,0 +1,422 @@
+/* Safetensors files: what is written is read back, types are converted, layouts are free; what is damaged or hostile is
+ * refused, quickly and in little memory. */
+#include <math.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "folder.h"
+#include "memory.h"
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+static test_memory memory;
+
+static void setup(void)
+{
+    make_folder();
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.allocator = allocator_of(&memory)});
+}
+
+static void teardown(void)
+{
+    close_context();
+    ck_assert_uint_eq(memory.bytes, 0);
+    remove_folder();
+}
+
+/* A file of this header and so many bytes behind it, which count 0, 1, 2, ... */
+static const char *file_of(const char *header, size_t header_bytes, size_t data_bytes)
+{
+    const char *path = in_folder("made.safetensors");
+    char *bytes = malloc(8 + header_bytes + data_bytes);
+    const uint64_t length = header_bytes;
+    memcpy(bytes, &length, 8);
+    memcpy(bytes + 8, header, header_bytes);
+    for (size_t i = 0; i < data_bytes; i++)
+        bytes[8 + header_bytes + i] = (char)i;
+    write_bytes(path, bytes, 8 + header_bytes + data_bytes);
+    free(bytes);
+    return path;
+}
+
+static void expect_refusal(const char *path, const char *words)
+{
+    const size_t live = memory.bytes;
+    ck_assert_ptr_null(th_safetensors_open(ctx, path));
+    ck_assert_msg(strstr(th_error_message(ctx), "safetensors_open: "), "%s", th_error_message(ctx));
+    expect_failure(true, TH_ERROR_FILE, words);
+    ck_assert_uint_eq(memory.bytes, live);
+}
+
+static void expect_header_refused(const char *header, size_t data_bytes, const char *words)
+{
+    expect_refusal(file_of(header, strlen(header), data_bytes), words);
+}
+
+/* -- what is written -- */
+
+START_TEST(what_is_written_is_read)
+{
+    const char *path = in_folder("all.safetensors");
+    th_tensor *matrix = th_randn(ctx, TH_FLOAT32, TH_SHAPE(3, 70, 5)), *turned = th_transpose(matrix, TH_AXES(2, 0, 1));
+    const th_named_tensor tensors[] = {
+        {"mask", th_full(ctx, TH_BOOL, TH_SHAPE(3), 1)},
+        {"matrix", matrix},
+        {"turned \"\xc3\xa9\"\n", turned},
+        {"double", th_randn(ctx, TH_FLOAT64, TH_SHAPE(2, 2))},
+        {"index", th_arange(ctx, TH_INT64, -3, 4, 1)},
+        {"short", th_arange(ctx, TH_INT32, 0, 5, 1)},
+        {"scalar", th_full(ctx, TH_FLOAT32, TH_SCALAR, 2.5)},
+        {"empty", th_empty(ctx, TH_FLOAT32, TH_SHAPE(4, 0, 2))},
+    };
+    enum { COUNT = sizeof tensors / sizeof *tensors };
+    const th_named_text texts[] = {{"format", "pt"}, {"quoted", "{\"a\": \"\\\xc3\xa9\"}"}};
+    ck_assert_msg(th_safetensors_write(ctx, path, tensors, COUNT, texts, 2) == TH_OK, "%s", th_error_message(ctx));
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    no_error();
+    ck_assert_int_eq(th_safetensors_count(file), COUNT);
+    ck_assert_str_eq(th_safetensors_metadata(file, "quoted"), texts[1].text);
+    ck_assert_ptr_null(th_safetensors_metadata(file, "other"));
+    ck_assert_ptr_null(th_safetensors_find(file, "other"));
+    ck_assert_ptr_null(th_safetensors_at(file, COUNT));
+    ck_assert_ptr_null(th_safetensors_at(file, -1));
+    for (int i = 0; i < COUNT; i++) {
+        const th_stored_tensor *stored = th_safetensors_find(file, tensors[i].name);
+        th_tensor *read = th_safetensors_read(file, tensors[i].name), *plain = th_keep(tensors[i].tensor);
+        assert_shape(read, stored->shape);
+        assert_shape(tensors[i].tensor, stored->shape);
+        ck_assert_int_eq(stored->dtype, th_dtype_of(plain));
+        ck_assert_int_eq(th_dtype_of(read), th_dtype_of(plain));
+        ck_assert_int_eq(stored->bytes, th_numel(plain) * (int64_t)th_dtype_size(stored->dtype));
+        ck_assert(stored->bytes == 0 || memcmp(th_data_const(read), th_data_const(plain), (size_t)stored->bytes) == 0);
+    }
+    ck_assert_str_eq(th_safetensors_at(file, 0)->name, "double"); /* longer elements first */
+    ck_assert_str_eq(th_safetensors_at(file, COUNT - 1)->name, "mask");
+    th_tensor *again = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3, 70, 5));
+    ck_assert_int_eq(th_safetensors_read_into(file, "turned \"\xc3\xa9\"\n", th_transpose(again, TH_AXES(2, 0, 1))),
+                     TH_OK);
+    ck_assert_int_eq(memcmp(th_data_const(again), th_data_const(matrix), 3 * 70 * 5 * 4), 0);
+    th_safetensors_close(file);
+    th_safetensors_close(NULL);
+    th_tape_clear(ctx);
+}
+END_TEST
+
+START_TEST(nothing_at_all_can_be_written)
+{
+    const char *path = in_folder("nothing.safetensors");
+    ck_assert_int_eq(th_safetensors_write(ctx, path, NULL, 0, NULL, 0), TH_OK);
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    no_error();
+    ck_assert_int_eq(th_safetensors_count(file), 0);
+    ck_assert_ptr_null(th_safetensors_metadata(file, "format")); /* (the context closes it) */
+}
+END_TEST
+
+START_TEST(what_cannot_be_written_is_named)
+{
+    th_tensor *t = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2));
+    const char *path = in_folder("x.safetensors");
+    const th_named_tensor twice[] = {{"a", t}, {"a", t}}, reserved = {"__metadata__", t}, unnamed = {NULL, t},
+                          bytes = {"\xff", t}, absent = {"a", NULL};
+    const th_named_text same[] = {{"k", "v"}, {"k", "w"}}, bad = {"k", "\xff"};
+    expect_status(th_safetensors_write(ctx, path, twice, 2, NULL, 0), TH_ERROR_ARGUMENT, "\"a\" is given twice");
+    expect_status(th_safetensors_write(ctx, path, &reserved, 1, NULL, 0), TH_ERROR_ARGUMENT, "no tensor can have");
+    expect_status(th_safetensors_write(ctx, path, &unnamed, 1, NULL, 0), TH_ERROR_ARGUMENT, "no tensor can have");
+    expect_status(th_safetensors_write(ctx, path, &bytes, 1, NULL, 0), TH_ERROR_ARGUMENT, "not UTF-8");
+    expect_status(th_safetensors_write(ctx, path, &absent, 1, NULL, 0), TH_ERROR_ARGUMENT, "a tensor is NULL");
+    expect_status(th_safetensors_write(ctx, path, twice, 1, same, 2), TH_ERROR_ARGUMENT, "text 1 of the metadata");
+    expect_status(th_safetensors_write(ctx, path, twice, 1, &bad, 1), TH_ERROR_ARGUMENT, "text 0 of the metadata");
+    expect_status(th_safetensors_write(ctx, NULL, twice, 1, NULL, 0), TH_ERROR_ARGUMENT, "NULL");
+    expect_status(th_safetensors_write(ctx, path, twice, -1, NULL, 0), TH_ERROR_ARGUMENT, "negative");
+    expect_status(th_safetensors_write(ctx, in_folder("no/x"), twice, 1, NULL, 0), TH_ERROR_FILE, "No such file");
+    ck_assert_int_eq(count_files(), 0);
+}
+END_TEST
+
+/* -- types -- */
+
+static void expect_numbers(const char *type, int bits, const void *bytes, int n, const double *expected)
+{
+    char header[160];
+    const int data = n * bits / 8;
+    const int length =
+        sprintf(header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%d]}}", type, n, data);
+    const char *path = file_of(header, (size_t)length, (size_t)data);
+    FILE *file = fopen(path, "r+b");
+    fseek(file, 8 + length, SEEK_SET);
+    ck_assert(fwrite(bytes, 1, (size_t)data, file) == (size_t)data);
+    fclose(file);
+    th_safetensors *f = th_safetensors_open(ctx, path);
+    th_tensor *x = th_safetensors_read(f, "x");
+    no_error();
+    ck_assert_str_eq(th_safetensors_at(f, 0)->type, type);
+    for (int i = 0; i < n; i++) {
+        const double value = th_get(x, TH_INDEX(i));
+        ck_assert_msg(value == expected[i] || (isnan(value) && isnan(expected[i])), "%s: %g, not %g", type, value,
+                      expected[i]);
+        ck_assert_int_eq(signbit(value) != 0, signbit(expected[i]) != 0);
+    }
+    th_tensor_free(x);
+    th_safetensors_close(f);
+}
+
+START_TEST(types_of_others_are_converted)
+{
+    const uint16_t halves[] = {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x83ff, 0x7c00, 0xfc00, 0x3555};
+    const double half_numbers[] = {0.0,     -0.0,         1,        -2,        65504,     0x1p-14,
+                                   0x1p-24, -0x1.ff8p-15, INFINITY, -INFINITY, 0x1.554p-2};
+    expect_numbers("F16", 16, halves, 11, half_numbers);
+    const uint16_t nan_half = 0x7e00, brains[] = {0x3f80, 0xc000, 0x0001, 0x7f80, 0x8000};
+    expect_numbers("F16", 16, &nan_half, 1, (double[]){NAN});
+    expect_numbers("BF16", 16, brains, 5, (double[]){1, -2, 0x1p-133, INFINITY, -0.0});
+    expect_numbers("F64", 64, (double[]){1e300, -0.1}, 2, (double[]){1e300, -0.1});
+    expect_numbers("I8", 8, (int8_t[]){-128, 127}, 2, (double[]){-128, 127});
+    expect_numbers("U8", 8, (uint8_t[]){255, 1}, 2, (double[]){255, 1});
+    expect_numbers("I16", 16, (int16_t[]){-32768, 5}, 2, (double[]){-32768, 5});
+    expect_numbers("U16", 16, (uint16_t[]){65535}, 1, (double[]){65535});
+    expect_numbers("U32", 32, (uint32_t[]){UINT32_MAX}, 1, (double[]){4294967295.0});
+    expect_numbers("U64", 64, (uint64_t[]){1ull << 40}, 1, (double[]){1099511627776.0});
+}
+END_TEST
+
+START_TEST(a_tensor_takes_what_fits_it)
+{
+    const char header[] = "{\"f\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                          "\"i\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[8,16]},"
+                          "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[16,18]},"
+                          "\"u\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[18,26]},"
+                          "\"e\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[26,27]}}";
+    const char *path = file_of(header, sizeof header - 1, 27);
+    FILE *made = fopen(path, "r+b");
+    fseek(made, (long)(8 + sizeof header - 1 + 25), SEEK_SET);
+    fputc(0xff, made);
+    fclose(made);
+    th_safetensors *f = th_safetensors_open(ctx, path);
+    no_error();
+    th_tensor *f64 = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(2)), *i32 = th_zeros(ctx, TH_INT32, TH_SHAPE(1)),
+              *i64 = th_zeros(ctx, TH_INT64, TH_SHAPE(1)), *flags = th_zeros(ctx, TH_BOOL, TH_SHAPE(2)),
+              *other = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 2));
+    ck_assert_int_eq(th_safetensors_read_into(f, "f", f64), TH_OK);
+    ck_assert_int_eq(th_safetensors_read_into(f, "i", i64), TH_OK);
+    ck_assert_double_eq(th_item(i64), (double)0x0f0e0d0c0b0a0908);
+    expect_status(th_safetensors_read_into(f, "i", i32), TH_ERROR_FILE, "\"i\": it has a number that the type");
+    expect_status(th_safetensors_read_into(f, "u", i64), TH_ERROR_FILE, "\"u\": it has a number that the type");
+    expect_status(th_safetensors_read_into(f, "b", flags), TH_ERROR_FILE, "\"b\": it has a number that the type");
+    expect_status(th_safetensors_read_into(f, "f", i32), TH_ERROR_TYPE, "is F32, which cannot be read as int32");
+    expect_status(th_safetensors_read_into(f, "i", f64), TH_ERROR_TYPE, "is I64, which cannot be read as float64");
+    expect_status(th_safetensors_read_into(f, "f", other), TH_ERROR_SHAPE, "\"f\" is (2), not (1, 2)");
+    expect_status(th_safetensors_read_into(f, "g", other), TH_ERROR_FILE, "there is no tensor \"g\" in ");
+    expect_status(th_safetensors_read_into(f, "f", NULL), TH_ERROR_ARGUMENT, "NULL");
+    expect_status(th_safetensors_read_into(f, "f", th_expand(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1)), TH_SHAPE(2))),
+                  TH_ERROR_STATE, "lie on one another");
+    ck_assert(!th_safetensors_find(f, "e")->readable);
+    expect_failure(th_safetensors_read(f, "e") == NULL, TH_ERROR_TYPE, "is F8_E4M3, which cannot be read");
+    expect_failure(th_safetensors_read(NULL, "e") == NULL, TH_ERROR_ARGUMENT, "the file is NULL");
+    ck_assert_int_eq(truncate(path, 40), 0);
+    expect_failure(th_safetensors_read(f, "f") == NULL, TH_ERROR_FILE, "shorter since it was opened");
+    th_tape_clear(ctx);
+}
+END_TEST
+
+/* -- what is damaged -- */
+
+#define ENTRY(type, shape, offsets) "{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+START_TEST(a_header_is_what_the_format_says)
+{
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *words;
+    } cases[] = {
+        {"{}", 1, "its tensors take 0 bytes, but 1 follow"},
+        {" {}", 0, "does not begin with {"},
+        {"[]", 0, "does not begin with {"},
+        {"{}x", 0, "byte 2: there is more behind the end"},
+        {"{\"a\":1}", 0, "something else than an object"},
+        {"{\"a\":{}}", 0, "tensor \"a\": it should have dtype, shape, data_offsets, and nothing else"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "and nothing else"},
+        {"{\"a\":" ENTRY("F31", "[1]", "[0,4]") "}", 4, "there is no type \"F31\""},
+        {"{\"a\":" ENTRY("f32", "[1]", "[0,4]") "}", 4, "there is no type \"f32\""},
+        {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "it should have dtype"},
+        {"{\"a\":" ENTRY("F32", "1", "[0,4]") "}", 4, "its shape is no list"},
+        {"{\"a\":" ENTRY("F32", "[1.0]", "[0,4]") "}", 4, "no integer from 0 on"},
+        {"{\"a\":" ENTRY("F32", "[1e0]", "[0,4]") "}", 4, "no integer from 0 on"},
+        {"{\"a\":" ENTRY("F32", "[-1]", "[0,4]") "}", 4, "no integer from 0 on"},
+        {"{\"a\":" ENTRY("F32", "[-0]", "[0,0]") "}", 0, "-0 is no integer"},
+        {"{\"a\":" ENTRY("F32", "[\"1\"]", "[0,4]") "}", 4, "no integer from 0 on"},
+        {"{\"a\":" ENTRY("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "9 dimensions, more than 8"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0]") "}", 4, "not two integers"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4,4]") "}", 4, "not two integers"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4.0]") "}", 4, "not two integers"},
+        {"{\"a\":" ENTRY("F32", "[1]", "{}") "}", 4, "not two integers"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[4,0]") "}", 4, "data_offsets 4 to 0 are outside the 4 bytes"},
+        {"{\"a\":" ENTRY("F32", "[2]", "[0,8]") "}", 4, "data_offsets 0 to 8 are outside the 4 bytes"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[-4,0]") "}", 4, "data_offsets -4 to 0 are outside"},
+        {"{\"a\":" ENTRY("F32", "[2]", "[0,4]") "}", 4, "takes 64 bits of F32, its data_offsets leave 4 bytes"},
+        {"{\"a\":" ENTRY("F4", "[3]", "[0,1]") "}", 1, "takes 12 bits of F4"},
+        {"{\"a\":" ENTRY("F32", "[4294967296,4294967296]", "[0,0]") "}", 0, "overflows"},
+        {"{\"a\":" ENTRY("F32", "[4611686018427387904,0]", "[0,0]") "}", 0, "overflows"},
+        {"{\"a\":" ENTRY("F32", "[99999999999999999999]", "[0,0]") "}", 0, "too big integer"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") "}", 8, "its tensors take 4 bytes, but 8 follow"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[4,8]") "}", 8,
+         "begins at byte 4 of the numbers, but the one before it ends at 0"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4,
+         "begins at byte 0 of the numbers, but the one before it ends at 4"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"a\":" ENTRY("F32", "[1]", "[4,8]") "}", 8, "\"a\" stands twice"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"\\u0061\":" ENTRY("F32", "[1]", "[4,8]") "}", 8,
+         "\"a\" stands twice"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+         "\"dtype\" stands twice"},
+        {"{\"a\\u0000b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "the character NUL"},
+        {"{\"__metadata__\":1}", 0, "its \"__metadata__\" is no object"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, "a value of its \"__metadata__\" is no string"},
+        {"{\"__metadata__\":{\"a\":\"b\",\"a\":\"b\"}}", 0, "\"a\" stands twice"},
+        {"{\"\\u005f_metadata__\":{\"a\":\"b\"}}", 0, "written with escapes"},
+        {"{\"\\u005f_metadata__\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "written with escapes"},
+        {"{\"a\":[[[[]]]]}", 0, "nested deeper"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_header_refused(cases[i].header, cases[i].data, cases[i].words);
+}
+END_TEST
+
+START_TEST(a_header_has_a_sane_length)
+{
+    const char *path = in_folder("short");
+    write_bytes(path, "\x02\0\0\0\0\0\0\0{}", 7);
+    expect_refusal(path, "too short for a safetensors file");
+    write_bytes(path, "\x03\0\0\0\0\0\0\0{}", 10);
+    expect_refusal(path, "its header claims 3 bytes, of 2 that follow");
+    write_bytes(path, "\0\0\0\0\0\0\0\0{}", 10);
+    expect_refusal(path, "its header claims 0 bytes");
+    write_bytes(path, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
+    expect_refusal(path, "claims 18446744073709551615 bytes");
+    write_bytes(path, "\x01\0\0\x01\0\0\0\0{}", 10);
+    ck_assert_int_eq(truncate(path, (1 << 24) + 100), 0);
+    expect_refusal(path, "at most 16777216 are read");
+    expect_refusal(in_folder("none"), "No such file");
+    expect_refusal("/dev/null", "not a regular file");
+    ck_assert_int_eq(mkfifo(in_folder("pipe"), 0600), 0);
+    expect_refusal(in_folder("pipe"), "not a regular file");
+    expect_refusal(folder, "neither model.safetensors nor model.safetensors.index.json");
+    expect_failure(th_safetensors_open(ctx, NULL) == NULL, TH_ERROR_ARGUMENT, "the path is NULL");
+}
+END_TEST
+
+/* 16 MiB of the worst there is: keys without end, nesting, a number of a hundred thousand digits. */
+START_TEST(hostile_headers_take_little_time_and_memory)
+{
+    const size_t bytes = 1 << 24;
+    char *header = malloc(bytes + 1), *at = header;
+    *at++ = '{';
+    for (int i = 0; i < 1000000; i++)
+        at += sprintf(at, "\"%x\":{},", i);
+    memcpy(at - 1, "}", 2);
+    expect_header_refused(header, 0, "it should have dtype");
+    memset(header, '[', bytes);
+    memcpy(header, "{\"a\":", 5);
+    header[bytes] = 0;
+    expect_header_refused(header, 0, "nested deeper");
+    memset(header + 5, '1', 100000);
+    header[100005] = 0;
+    expect_header_refused(header, 0, "a number of more than 64 characters");
+    free(header);
+    ck_assert_uint_lt(memory.most, 192 << 20);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    ck_assert_int_lt(usage.ru_maxrss, 700 << 10); /* KiB, of which the test has 40 MiB and the sanitizers most */
+}
+END_TEST
+
+/* -- several files -- */
+
+static void write_one(const char *name, const char *tensor, double value)
+{
+    const th_named_tensor one = {tensor, th_full(ctx, TH_FLOAT32, TH_SHAPE(2), value)};
+    ck_assert_int_eq(th_safetensors_write(ctx, in_folder(name), &one, 1, NULL, 0), TH_OK);
+}
+
+static void expect_index_refused(const char *index, const char *words)
+{
+    write_bytes(in_folder("model.safetensors.index.json"), index, strlen(index));
+    expect_refusal(folder, words);
+}
+
+START_TEST(an_index_leads_to_several_files)
+{
+    write_one("one.safetensors", "a", 1);
+    write_one("two.safetensors", "b", 2);
+    const char *index = "{\"metadata\":{\"total_size\":16},\"weight_map\":{\"b\":\"two.safetensors\",\"a\":"
+                        "\"one.safetensors\"}}";
+    write_bytes(in_folder("model.safetensors.index.json"), index, strlen(index));
+    for (int i = 0; i < 2; i++) {
+        th_safetensors *f = th_safetensors_open(ctx, i ? folder : in_folder("model.safetensors.index.json"));
+        no_error();
+        ck_assert_int_eq(th_safetensors_count(f), 2);
+        ck_assert_str_eq(th_safetensors_at(f, 0)->name, "b");
+        ck_assert_double_eq(th_get(th_safetensors_read(f, "a"), TH_INDEX(0)), 1);
+        ck_assert_double_eq(th_get(th_safetensors_read(f, "b"), TH_INDEX(1)), 2);
+        th_safetensors_close(f);
+    }
+    expect_index_refused("{\"weight_map\":{\"a\":\"../one.safetensors\"}}",
+                         "\"../one.safetensors\" is no name of a file");
+    expect_index_refused("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "is no name of a file beside");
+    expect_index_refused("{\"weight_map\":{\"a\":\"..\"}}", "is no name of a file beside");
+    expect_index_refused("{\"weight_map\":{\"a\":\"\"}}", "is no name of a file beside");
+    expect_index_refused("{\"weight_map\":{\"a\":1}}", "\"a\" has no file name");
+    expect_index_refused("{\"weight_map\":{\"a\":\"three.safetensors\"}}", "No such file");
+    expect_index_refused("{\"weight_map\":{\"b\":\"one.safetensors\"}}", "\"b\" is not in the file");
+    expect_index_refused("{\"weight_map\":[]}", "is no object");
+    expect_index_refused("{\"weight_map\":{},\"weight_map\":{}}", "stands twice");
+    expect_index_refused("{}", "\"weight_map\" is missing");
+    expect_index_refused("[]", "\"weight_map\" is missing");
+    expect_index_refused("", "it is empty");
+    write_one("model.safetensors", "c", 3); /* goes before the index */
+    ck_assert_ptr_nonnull(th_safetensors_find(th_safetensors_open(ctx, folder), "c"));
+}
+END_TEST
+
+START_TEST(memory_may_run_out_anywhere)
+{
+    write_one("one.safetensors", "a", 1);
+    const th_named_tensor one = {"a", th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 2)};
+    bool opened = false;
+    for (int64_t after = 1; !opened; after++) {
+        memory.fail_at = memory.calls + after;
+        th_safetensors *f = th_safetensors_open(ctx, in_folder("one.safetensors"));
+        opened = f != NULL;
+        memory.fail_at = 0;
+        if (opened)
+            th_safetensors_close(f);
+        else
+            expect_failure(true, TH_ERROR_MEMORY, "out of memory");
+    }
+    for (int64_t after = 1, written = 0; !written; after++) {
+        memory.fail_at = memory.calls + after;
+        written = th_safetensors_write(ctx, in_folder("two"), &one, 1, NULL, 0) == TH_OK;
+        memory.fail_at = 0;
+        if (!written)
+            expect_error(TH_ERROR_MEMORY, "out of memory");
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("safetensors", setup, teardown);
+    tcase_add_test(tests, what_is_written_is_read);
+    tcase_add_test(tests, nothing_at_all_can_be_written);
+    tcase_add_test(tests, what_cannot_be_written_is_named);
+    tcase_add_test(tests, types_of_others_are_converted);
+    tcase_add_test(tests, a_tensor_takes_what_fits_it);
+    tcase_add_test(tests, a_header_is_what_the_format_says);
+    tcase_add_test(tests, a_header_has_a_sane_length);
+    tcase_add_test(tests, hostile_headers_take_little_time_and_memory);
+    tcase_add_test(tests, an_index_leads_to_several_files);
+    tcase_add_test(tests, memory_may_run_out_anywhere);
+    return run_suites();
+}

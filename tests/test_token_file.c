@@ -1,0 +1,311 @@
+/* Token files: what is written is read, in files of both widths and of any length; a file that is cut, longer, or has
+ * any bit changed is refused; nothing appears before it is complete. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tapehead/tapehead.h"
+
+#include "io/token_file.h"
+#include "kernels/crc32c.h"
+#include "memory.h"
+
+#include "context.h"
+
+static char folder[64], path[96];
+static test_memory memory;
+
+static void setup(void)
+{
+    memory = (test_memory){0};
+    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    strcpy(folder, "/tmp/th_tokens_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/text.tokens", folder);
+}
+
+static void teardown(void)
+{
+    close_context();
+    ck_assert_uint_eq(memory.bytes, 0);
+    unlink(path);
+    ck_assert_int_eq(rmdir(folder), 0); /* nothing else was left in it */
+}
+
+/* Token i of the files here. */
+static int32_t token_at(int64_t i, int64_t vocabulary)
+{
+    return (int32_t)((uint64_t)i * UINT64_C(2654435761) % (uint64_t)vocabulary);
+}
+
+/* A file of `count` tokens, written `piece` at a time. */
+static void write_tokens(int64_t count, int64_t vocabulary, int64_t piece)
+{
+    int32_t *tokens = malloc((size_t)count * sizeof *tokens + 1);
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = token_at(i, vocabulary);
+    th_token_writer *writer = th_token_writer_open(ctx, path, vocabulary);
+    for (int64_t i = 0; i < count; i += piece)
+        ck_assert_int_eq(th_token_writer_append(writer, tokens + i, count - i < piece ? count - i : piece), TH_OK);
+    ck_assert_int_ne(access(path, F_OK), 0); /* not before it is complete */
+    ck_assert_int_eq(th_token_writer_close(writer), TH_OK);
+    free(tokens);
+}
+
+static void check_tokens(th_token_file *file, int64_t begin, int64_t count)
+{
+    int32_t *tokens = malloc((size_t)count * sizeof *tokens + 1);
+    ck_assert_int_eq(th_token_file_read(file, begin, count, tokens), TH_OK);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; i++)
+        wrong += tokens[i] != token_at(begin + i, th_token_file_vocabulary(file));
+    ck_assert_int_eq(wrong, 0);
+    free(tokens);
+}
+
+START_TEST(round_trips)
+{
+    const struct {
+        int64_t count, vocabulary, piece, bytes;
+    } files[] = {
+        {0, 10, 1, 64},
+        {1, 1, 1, 64 + 2 + 4},
+        {1000, 65, 7, 64 + 2000 + 4},
+        {1000, 65536, 1000, 64 + 2000 + 4},
+        {1000, 65537, 1000, 64 + 4000 + 4},
+        {524288, 300, 524288, 64 + 1048576 + 4}, /* exactly a block */
+        {524289, 300, 100000, 64 + 1048578 + 8},
+        {600000, (int64_t)1 << 31, 33333, 64 + 2400000 + 12},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_tokens(files[i].count, files[i].vocabulary, files[i].piece);
+        struct stat status;
+        ck_assert_int_eq(stat(path, &status), 0);
+        ck_assert_int_eq(status.st_size, files[i].bytes);
+        for (int when_used = 0; when_used < 2; when_used++) {
+            const th_token_file_options options = {.check_when_used = when_used};
+            th_token_file *file = th_token_file_open(ctx, path, &options);
+            no_error();
+            ck_assert_int_eq(th_token_file_count(file), files[i].count);
+            ck_assert_int_eq(th_token_file_vocabulary(file), files[i].vocabulary);
+            check_tokens(file, 0, files[i].count);
+            check_tokens(file, files[i].count / 2, files[i].count - files[i].count / 2);
+            check_tokens(file, files[i].count, 0);
+            th_token_file_free(file);
+        }
+        unlink(path);
+    }
+}
+END_TEST
+
+static unsigned char *read_bytes(size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    unsigned char *bytes = malloc(1 << 22);
+    *size = fread(bytes, 1, 1 << 22, file);
+    fclose(file);
+    return bytes;
+}
+
+static void write_bytes(const void *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+}
+
+static void refused(const char *words)
+{
+    assert_error(th_token_file_open(ctx, path, NULL), TH_ERROR_FILE, words);
+}
+
+START_TEST(every_damage_is_found)
+{
+    write_tokens(20, 65, 20);
+    size_t size;
+    unsigned char *bytes = read_bytes(&size);
+    for (size_t n = 0; n < size; n++) {
+        write_bytes(bytes, n);
+        refused(n < 64 ? "too short" : "cut short");
+    }
+    bytes[size] = 0;
+    write_bytes(bytes, size + 1);
+    refused("longer than it should be");
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        write_bytes(bytes, size);
+        refused(bit < 64 ? "not a token file" : bit < 8 * 64 ? "its header is damaged" : "tokens 0 to 19 do not have");
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    write_bytes(bytes, size);
+    th_token_file_free(th_token_file_open(ctx, path, NULL));
+    free(bytes);
+}
+END_TEST
+
+/* Of several blocks each has a checksum of its own; a damaged one is found where it is first used. */
+START_TEST(damage_is_found_when_used)
+{
+    write_tokens(1500000, 50257, 1 << 20);
+    size_t size;
+    unsigned char *bytes = read_bytes(&size);
+    bytes[64 + (1 << 20) + 10] ^= 4; /* in the second block */
+    write_bytes(bytes, size);
+    refused("is damaged: tokens 524288 to 1048575 do not have their checksum");
+    th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
+    no_error();
+    check_tokens(file, 0, 524288);
+    check_tokens(file, 1048576, 1000);
+    int32_t tokens[2];
+    expect_status(th_token_file_read(file, 524287, 2, tokens), TH_ERROR_FILE, "tokens 524288 to 1048575");
+    expect_status(th_token_file_read(file, 1048575, 1, tokens), TH_ERROR_FILE, "tokens 524288 to 1048575");
+    free(bytes);
+}
+END_TEST
+
+/* Headers with a checksum that is right, and contents that are not. */
+START_TEST(hostile_headers)
+{
+    const struct {
+        int64_t at, value;
+        const char *sentence;
+    } files[] = {
+        {8, 2, "another version"},
+        {12, 4, "do not belong together"},
+        {24, 0, "do not belong together"},
+        {24, -1, "do not belong together"},
+        {24, 70000, "do not belong together"},
+        {24, (int64_t)1 << 32, "do not belong together"},
+        {16, -1, "number of tokens that cannot be"},
+        {16, INT64_MAX, "number of tokens that cannot be"},
+        {16, INT64_MAX / 8, "cut short"},
+        {16, 101, "cut short"},
+        {16, 99, "longer than it should be"},
+        {40, 1, "more in it than this version"},
+        {24, 10, "token 1 is outside its vocabulary of 10"},
+    };
+    write_tokens(100, 65, 100);
+    size_t size;
+    unsigned char *bytes = read_bytes(&size);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        unsigned char changed[64];
+        memcpy(changed, bytes, 64);
+        memcpy(changed + files[i].at, &files[i].value, files[i].at < 16 ? 4 : 8);
+        const uint32_t crc = th_crc32c(0, changed, 60);
+        memcpy(changed + 60, &crc, 4);
+        write_bytes(bytes, size);
+        FILE *file = fopen(path, "r+b");
+        ck_assert(file && fwrite(changed, 1, 64, file) == 64 && fclose(file) == 0);
+        refused(files[i].sentence);
+    }
+    free(bytes);
+    unlink(path);
+    refused("No such file");
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    refused("not a regular file");
+    rmdir(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    refused("not a regular file");
+}
+END_TEST
+
+START_TEST(wrong_arguments)
+{
+    assert_error(th_token_writer_open(ctx, NULL, 5), TH_ERROR_ARGUMENT, "a path and a vocabulary");
+    assert_error(th_token_writer_open(ctx, path, 0), TH_ERROR_ARGUMENT, "not 0");
+    assert_error(th_token_writer_open(ctx, path, ((int64_t)1 << 31) + 1), TH_ERROR_ARGUMENT, "not 2147483649");
+    assert_error(th_token_writer_open(ctx, "/nonexistent/x", 5), TH_ERROR_FILE, "No such file");
+    assert_error(th_token_file_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "the path is NULL");
+    expect_status(th_token_writer_append(NULL, NULL, 0), TH_ERROR_ARGUMENT, "the writer is NULL");
+    expect_status(th_token_writer_close(NULL), TH_ERROR_ARGUMENT, "the writer is NULL");
+    const int32_t strangers[] = {4, 5, -1};
+    for (int i = 1; i < 3; i++) {
+        th_token_writer *writer = th_token_writer_open(ctx, path, 5);
+        ck_assert_int_eq(th_token_writer_append(writer, strangers, 1), TH_OK);
+        expect_status(th_token_writer_append(writer, strangers + i, 1), TH_ERROR_INDEX,
+                      i == 1 ? "text.tokens is 5, outside a vocabulary of 5" : "is -1");
+        expect_status(th_token_writer_append(writer, strangers, 1), TH_ERROR_ARGUMENT, "none after an error");
+        expect_status(th_token_writer_close(writer), TH_ERROR_STATE, "not complete");
+        ck_assert_int_ne(access(path, F_OK), 0);
+    }
+    th_token_writer *writer = th_token_writer_open(ctx, path, 5);
+    expect_status(th_token_writer_append(writer, NULL, 1), TH_ERROR_ARGUMENT, "that are there");
+    expect_status(th_token_writer_append(writer, strangers, -1), TH_ERROR_ARGUMENT, "that are there");
+    th_token_writer_free(writer);
+    th_token_writer_free(NULL);
+    write_tokens(100, 65, 100);
+    th_token_file *file = th_token_file_open(ctx, path, NULL);
+    int32_t tokens[2];
+    expect_status(th_token_file_read(file, 99, 2, tokens), TH_ERROR_INDEX, "2 tokens from 99 on are outside");
+    expect_status(th_token_file_read(file, -1, 2, tokens), TH_ERROR_INDEX, "from -1 on");
+    expect_status(th_token_file_read(file, 1, INT64_MAX, tokens), TH_ERROR_INDEX, "outside");
+    expect_status(th_token_file_read(file, 0, 1, NULL), TH_ERROR_ARGUMENT, "room");
+    th_token_file_free(file);
+    th_token_file_free(NULL);
+    ck_assert_int_eq(th_token_file_count(NULL), 0);
+    ck_assert_int_eq(th_token_file_vocabulary(NULL), 0);
+}
+END_TEST
+
+/* A file that was there stays when the disk is full, and when a writer is not closed. */
+START_TEST(what_was_there_stays)
+{
+    write_tokens(100, 65, 100);
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 100000;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    static int32_t zeros[200000];
+    th_token_writer *writer = th_token_writer_open(ctx, path, 65);
+    th_status status = th_token_writer_append(writer, zeros, 200000);
+    status = status == TH_OK ? th_token_writer_close(writer) : status;
+    limit.rlim_cur = before;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    expect_status(status, TH_ERROR_FILE, "File too large");
+    th_token_writer_free(writer);
+    writer = th_token_writer_open(ctx, path, 65); /* left to the context */
+    ck_assert_int_eq(th_token_writer_append(writer, zeros, 10), TH_OK);
+    th_token_file *file = th_token_file_open(ctx, path, NULL);
+    ck_assert_int_eq(th_token_file_count(file), 100);
+    check_tokens(file, 0, 100);
+}
+END_TEST
+
+START_TEST(out_of_memory)
+{
+    write_tokens(1000000, 65, 1 << 19);
+    for (int64_t after = 1;; after++) {
+        memory.fail_at = memory.calls + after;
+        th_token_file *file = th_token_file_open(ctx, path, NULL);
+        th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 8});
+        th_token_writer *writer = windows ? th_token_writer_open(ctx, path, 65) : NULL;
+        memory.fail_at = 0;
+        if (file == NULL || windows == NULL || writer == NULL)
+            expect_error(TH_ERROR_MEMORY, "memory");
+        th_windows_free(windows);
+        th_token_file_free(file);
+        th_token_writer_free(writer);
+        if (writer)
+            break;
+        ck_assert_int_lt(after, 50);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("token_file", setup, teardown);
+    tcase_add_test(tests, round_trips);
+    tcase_add_test(tests, every_damage_is_found);
+    tcase_add_test(tests, damage_is_found_when_used);
+    tcase_add_test(tests, hostile_headers);
+    tcase_add_test(tests, wrong_arguments);
+    tcase_add_test(tests, what_was_there_stays);
+    tcase_add_test(tests, out_of_memory);
+    return run_suites();
+}

@@ -1,0 +1,410 @@
+/* Tokenizers in files: those that the reference library wrote (fixtures) give its tokens, and training gives what it
+ * has learnt; what we write we read again; what is damaged or would mean something else is refused with a sentence. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+#define FOLDER FIXTURES "/bpe/"
+
+static char directory[64], path[128];
+static const char *const name[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
+                                   "added_tokens.json"};
+
+static void setup(void)
+{
+    ctx = th_context_new(NULL);
+    ck_assert_ptr_nonnull(ctx);
+    strcpy(directory, "/tmp/tapehead_tokenizer_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/tokenizer.json", directory);
+}
+
+static const char *in_directory(const char *file)
+{
+    static char place[128];
+    snprintf(place, sizeof place, "%s/%s", directory, file);
+    return place;
+}
+
+/* Nothing is left but what a tokenizer may write: no temporary file. */
+static void teardown(void)
+{
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        unlink(in_directory(name[i]));
+    ck_assert_msg(rmdir(directory) == 0, "%s: %s", directory, strerror(errno));
+    close_context();
+}
+
+static char *read_file(const char *place, size_t *bytes)
+{
+    FILE *file = fopen(place, "rb");
+    ck_assert_msg(file != NULL, "%s: %s", place, strerror(errno));
+    char *text = calloc(1, 1 << 16);
+    *bytes = fread(text, 1, (1 << 16) - 1, file);
+    fclose(file);
+    return text;
+}
+
+static void write_file(const char *file, const char *text, size_t bytes)
+{
+    FILE *f = fopen(in_directory(file), "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(text, 1, bytes, f), bytes);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* -- the fixtures -- */
+
+/* The tokens of every text are those of the fixture. */
+static void assert_tokens(th_tokenizer *t, const char *fixture)
+{
+    char place[256];
+    size_t bytes, lines;
+    snprintf(place, sizeof place, FOLDER "%s.tokens", fixture);
+    char *expected = read_file(place, &lines), *texts = read_file(FOLDER "texts", &bytes), *at = expected;
+    th_token_list tokens = {0};
+    int count = 0;
+    for (const char *text = texts; text <= texts + bytes; count++) {
+        const char *end = memmem(text, (size_t)(texts + bytes - text), "\xff\xfe\xff", 3);
+        const size_t length = (size_t)((end ? end : texts + bytes) - text);
+        tokens.count = 0;
+        ck_assert_msg(th_tokenizer_encode_document(t, text, length, &tokens) == TH_OK, "%s", th_error_message(ctx));
+        for (size_t i = 0; i < tokens.count; i++)
+            ck_assert_msg(*at != '\n' && strtol(at, &at, 10) == tokens.token[i], "%s, text %d, token %zu", fixture,
+                          count, i);
+        ck_assert_msg(*at == '\n', "%s, text %d has fewer tokens than it should", fixture, count);
+        at++;
+        text += length + 3;
+    }
+    ck_assert_int_gt(count, 50);
+    ck_assert_int_eq(*at, 0);
+    th_token_list_free(&tokens);
+    free(texts);
+    free(expected);
+}
+
+static th_tokenizer *load_fixture(const char *fixture)
+{
+    char place[256];
+    snprintf(place, sizeof place, FOLDER "%s.json", fixture);
+    th_tokenizer *t = th_tokenizer_load(ctx, place);
+    no_error();
+    return t;
+}
+
+static const char *const fixtures[] = {"gpt2", "llama3", "o200k", "characters"};
+
+/* As read, and as written and read again. */
+START_TEST(test_fixtures)
+{
+    const char *fixture = fixtures[_i];
+    th_tokenizer *t = load_fixture(fixture);
+    assert_tokens(t, fixture);
+    ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
+    th_tokenizer_free(t);
+    t = th_tokenizer_load(ctx, directory);
+    no_error();
+    assert_tokens(t, fixture);
+    char place[256];
+    snprintf(place, sizeof place, FOLDER "%s.json", fixture);
+    json_t *theirs = json_load_file(place, 0, NULL), *ours = json_load_file(path, 0, NULL);
+    json_object_del(json_object_get(theirs, "model"), "merges");
+    json_object_del(json_object_get(ours, "model"), "merges");
+    ck_assert(json_equal(theirs, ours));
+    json_decref(theirs);
+    json_decref(ours);
+}
+END_TEST
+
+/* The same vocabulary, merges and added tokens as the reference learns from the same text. */
+START_TEST(test_training)
+{
+    static const char *const end_of_text[] = {"<|endoftext|>"}, *const two[] = {"<s>", "</s>"};
+    size_t bytes;
+    char *corpus = read_file(FOLDER "corpus", &bytes);
+    json_t *file = json_load_file(FOLDER "o200k.json", 0, NULL);
+    const json_t *split = json_array_get(json_object_get(json_object_get(file, "pre_tokenizer"), "pretokenizers"), 0);
+    const char *pattern = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
+    const th_bpe_options options[] = {{.vocabulary = 400, .specials = end_of_text, .n_specials = 1},
+                                      {.vocabulary = 330, .specials = two, .n_specials = 2, .pattern = pattern}};
+    for (int i = 0; i < 2; i++) {
+        th_tokenizer *t = th_tokenizer_train(ctx, corpus, bytes, &options[i]);
+        no_error();
+        ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
+        json_t *theirs = json_load_file(i ? FOLDER "o200k.json" : FOLDER "gpt2.json", 0, NULL);
+        json_t *ours = json_load_file(path, 0, NULL);
+        ck_assert(json_equal(json_object_get(theirs, "model"), json_object_get(ours, "model")));
+        ck_assert(json_equal(json_object_get(theirs, "added_tokens"), json_object_get(ours, "added_tokens")));
+        json_decref(theirs);
+        json_decref(ours);
+    }
+    json_decref(file);
+    free(corpus);
+}
+END_TEST
+
+/* GPT-2's two files say the same as tokenizer.json. */
+START_TEST(test_two_files)
+{
+    ck_assert_int_eq(th_tokenizer_save(load_fixture("gpt2"), directory), TH_OK);
+    ck_assert_int_eq(unlink(path), 0);
+    th_tokenizer *t = th_tokenizer_load(ctx, directory);
+    no_error();
+    assert_tokens(t, "gpt2");
+    ck_assert(th_tokenizer_is_special(t, th_tokenizer_find(t, "<|endoftext|>")));
+    write_file("added_tokens.json", "{}", 2);
+    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "added_tokens.json is not supported");
+    unlink(in_directory("added_tokens.json"));
+    unlink(in_directory("merges.txt"));
+    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "no tokenizer.json, nor vocab.json and merges.txt");
+    const char *const broken[] = {"#version: 0.2\n! \"\n!\n", "! \" #\n", "! \xc3\xa9\xc3\xa9\n", "! x\r\n", "! !\n\n"};
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        write_file("merges.txt", broken[i], strlen(broken[i]));
+        assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "merges.txt: merge ");
+    }
+    write_file("merges.txt", "a\0b", 3);
+    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "has a NUL");
+}
+END_TEST
+
+START_TEST(test_plain_ones)
+{
+    static const char words[] = "grüße, 世界! \"\\/\t\n\x01\x7f";
+    th_token_list tokens = {0};
+    for (int i = 0; i < 2; i++) {
+        th_tokenizer *t = i ? th_tokenizer_bytes_new(ctx) : th_tokenizer_characters_new(ctx, words, strlen(words));
+        const int64_t end = th_tokenizer_add(t, "<|end of it|>");
+        ck_assert_int_eq(th_tokenizer_encode(t, words, strlen(words), &tokens), TH_OK);
+        const size_t count = tokens.count;
+        ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
+        ck_assert_int_ne(access(in_directory("merges.txt"), F_OK), 0);
+        t = th_tokenizer_load(ctx, path);
+        no_error();
+        ck_assert_int_eq(th_tokenizer_encode(t, words, strlen(words), &tokens), TH_OK);
+        ck_assert_uint_eq(tokens.count, 2 * count);
+        ck_assert_int_eq(memcmp(tokens.token, tokens.token + count, count * sizeof *tokens.token), 0);
+        ck_assert_int_eq(th_tokenizer_find(t, "<|end of it|>"), end);
+        ck_assert(th_tokenizer_is_special(t, end));
+        tokens.count = 0;
+    }
+    th_token_list_free(&tokens);
+}
+END_TEST
+
+START_TEST(test_document)
+{
+    th_tokenizer *t = load_fixture("llama3");
+    th_token_list tokens = {0};
+    ck_assert_int_eq(th_tokenizer_encode_document(t, "a", 1, &tokens), TH_OK);
+    ck_assert_uint_eq(tokens.count, 4);
+    ck_assert_int_eq(tokens.token[0], 0);
+    ck_assert_int_eq(tokens.token[1], 3);
+    ck_assert_int_eq(tokens.token[2], th_tokenizer_find(t, "a"));
+    ck_assert_int_eq(tokens.token[3], 5);
+    ck_assert_int_eq(th_tokenizer_encode(t, "a", 1, &tokens), TH_OK);
+    ck_assert_uint_eq(tokens.count, 5);
+    th_token_list_free(&tokens);
+}
+END_TEST
+
+/* -- what is refused -- */
+
+static const char small[] =
+    "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"added_tokens\": [{\"id\": 4, \"content\": "
+    "\"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": "
+    "true}], \"normalizer\": null, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+    "\"Split\", \"pattern\": {\"Regex\": \"\\\\s+|[^\\\\s]+\"}, \"behavior\": \"Isolated\", \"invert\": false}, "
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": false}]}, "
+    "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\", "
+    "\"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], \"pair\": [], \"special_tokens\": "
+    "{\"<s>\": {\"id\": \"<s>\", \"ids\": [4], \"tokens\": [\"<s>\"]}}}, \"decoder\": {\"type\": \"ByteLevel\"}, "
+    "\"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, \"continuing_subword_prefix\": null, "
+    "\"end_of_word_suffix\": \"\", \"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": false, "
+    "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"aba\": 3}, \"merges\": [\"a b\", \"ab a\"]}}";
+
+/* tokenizer.json becomes `small` with the first `what` in it replaced. */
+static void write_edited(const char *what, const char *by)
+{
+    const char *at = strstr(small, what);
+    ck_assert_msg(at != NULL, "'%s' is not in the file", what);
+    char text[4096];
+    const int bytes = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - small), small, by, at + strlen(what));
+    ck_assert_int_lt(bytes, (int)sizeof text);
+    write_file("tokenizer.json", text, (size_t)bytes);
+}
+
+START_TEST(test_small)
+{
+    write_edited("null", "null");
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    no_error();
+    th_token_list tokens = {0};
+    ck_assert_int_eq(th_tokenizer_encode(t, "ab<s>ababa", 10, &tokens), TH_OK);
+    ck_assert_uint_eq(tokens.count, 4); /* ab <s> ab aba */
+    ck_assert_int_eq(tokens.token[1], 4);
+    ck_assert_int_eq(tokens.token[2], 2);
+    ck_assert_int_eq(tokens.token[3], 3);
+    expect_status(th_tokenizer_encode(t, "abc", 3, &tokens), TH_ERROR_VALUE, "'c' (bytes 63) at byte 2");
+    th_token_list_free(&tokens);
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+    const struct {
+        const char *what, *by, *words;
+    } edit[] = {
+        {"\"1.0\"", "\"2.0\"", "its version is not"},
+        {"\"1.0\"", "1.0", "its version is not"},
+        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3}", "\"truncation\" (of no type) is not supported"},
+        {"\"padding\": null", "\"padding\": {}", "\"padding\""},
+        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}", "\"normalizer\" (NFC) is not supported"},
+        {"\"id\": 4", "\"id\": 5", "'<s>' has id 5 where it should have 4"},
+        {"\"id\": 4", "\"id\": 4.0", "\"id\""},
+        {"\"id\": 4", "\"id\": -1", "\"id\""},
+        {"\"id\": 4, \"content\": \"<s>\"", "\"id\": 4, \"content\": \"ab\"", "'ab' has id 4 where it should have 2"},
+        {"\"single_word\": false", "\"single_word\": true", "single_word"},
+        {"\"lstrip\": false, ", "", "\"lstrip\""},
+        {"\"Split\"", "\"Metaspace\"", "pre_tokenizer 'Metaspace' is not supported"},
+        {"\"Isolated\"", "\"Contiguous\"", "another behavior"},
+        {"{\"Regex\": ", "{\"Rogox\": ", "\"String\" is missing"},
+        {"\\\\s+|[^\\\\s]+", "\\\\s*", "it can match nothing at all"},
+        {"\\\\s+|[^\\\\s]+", "\\\\b.", "\\b is not supported"},
+        {"\\\\s+|[^\\\\s]+", "[\\\\S]", "\\S within [] is not supported"},
+        {"\\\\s+|[^\\\\s]+", "(?i:ff)", "\"ff\" within (?i:) is not supported"},
+        {"\\\\s+|[^\\\\s]+", "(?i)a", "a group begins with (?"},
+        {"\\\\s+|[^\\\\s]+", "a{2}+", "{}+ means two things"},
+        {"\\\\s+|[^\\\\s]+", "\\\\p{Greek}", "\\p{Greek} is not supported"},
+        {"\\\\s+|[^\\\\s]+", "[a&&b]", "sets within sets"},
+        {"\\\\s+|[^\\\\s]+", "^a", "^ is not supported"},
+        {"\\\\s+|[^\\\\s]+", "a)", "a ) closes nothing"},
+        {"\\\\s+|[^\\\\s]+", "(a", "a ( is not closed"},
+        {"\\\\s+|[^\\\\s]+", "[a", "a [ is not closed"},
+        {"\\\\s+|[^\\\\s]+", "+", "a + repeats nothing"},
+        {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "stands behind another part"},
+        {"\"use_regex\": false", "\"use_regex\": 0", "\"use_regex\""},
+        {"\"TemplateProcessing\"", "\"BertProcessing\"", "post_processor is of a type that is not supported"},
+        {"\"ids\": [4]", "\"ids\": [9]", "an id that is none of the tokens"},
+        {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not stand once, as A"},
+        {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"Metaspace\"}",
+         "decoder is not supported"},
+        {"\"BPE\"", "\"Unigram\"", "its model is no BPE"},
+        {"\"dropout\": null", "\"dropout\": 0.1", "drops merges out"},
+        {"\"unk_token\": null", "\"unk_token\": 3", "unk_token is no string"},
+        {"\"continuing_subword_prefix\": null", "\"continuing_subword_prefix\": \"##\"", "continuing_subword_prefix"},
+        {"\"end_of_word_suffix\": \"\"", "\"end_of_word_suffix\": \"</w>\"", "end_of_word_suffix"},
+        {"\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback is not supported"},
+        {"\"ignore_merges\": false", "\"ignore_merges\": \"no\"", "\"ignore_merges\""},
+        {"\"aba\": 3", "\"aba\": 2", "the id of token 'aba' is another's"},
+        {"\"aba\": 3", "\"aba\": 4", "not one of 0 .. 3"},
+        {"\"aba\": 3", "\"aba\": -3", "not one of 0 .. 3"},
+        {"\"aba\": 3", "\"aba\": 3.5", "not one of 0 .. 3"},
+        {"\"aba\": 3", "\"a\": 3", "twice"},
+        {"\"vocab\": {", "\"vocab\": 3, \"x\": {", "vocabulary is no object"},
+        {"\"ab a\"", "\"ab c\"", "merge 1, of 'ab' and 'c', is of tokens that are not in the vocabulary"},
+        {"\"ab a\"", "\"ab b\"", "or makes one"},
+        {"\"ab a\"", "\"aba\"", "not two tokens with one space"},
+        {"\"ab a\"", "\"a b a\"", "not two tokens with one space"},
+        {"\"ab a\"", "[\"ab\", \"a\"]", "partly"},
+        {"\"ab a\"", "7", "partly"},
+        {"\"a b\", \"ab a\"", "[\"ab\"]", "neither"},
+        {"\"a b\", \"ab a\"", "[\"a\", \"b\", \"a\"]", "neither"},
+        {"\"merges\": [", "\"marges\": [", "its merges are no list"},
+        {"\"model\": {", "\"modal\": {", "it has no model"},
+    };
+    for (size_t i = 0; i < sizeof edit / sizeof edit[0]; i++) {
+        write_edited(edit[i].what, edit[i].by);
+        assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, edit[i].words);
+    }
+}
+END_TEST
+
+/* Cut anywhere it is refused; with any byte changed it is refused or is a tokenizer that works. */
+START_TEST(test_damaged)
+{
+    const size_t bytes = strlen(small);
+    char copy[sizeof small];
+    for (size_t cut = 0; cut < bytes; cut++) {
+        write_file("tokenizer.json", small, cut);
+        assert_error(th_tokenizer_load(ctx, path), TH_ERROR_FILE, "tokenizer.json");
+    }
+    th_token_list tokens = {0};
+    int opened = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        memcpy(copy, small, sizeof copy);
+        copy[i] = (char)(copy[i] ^ (1 << i % 8));
+        write_file("tokenizer.json", copy, bytes);
+        th_tokenizer *t = th_tokenizer_load(ctx, path);
+        if (t == NULL) {
+            expect_error(TH_ERROR_FILE, "tokenizer.json");
+            continue;
+        }
+        opened++;
+        const th_status status = th_tokenizer_encode_document(t, "ab<s>abaab b", 12, &tokens);
+        ck_assert(status == TH_OK || status == TH_ERROR_VALUE);
+        th_error_clear(ctx);
+        tokens.count = 0;
+        th_tokenizer_free(t);
+    }
+    ck_assert_int_gt(opened, 10);
+    th_token_list_free(&tokens);
+}
+END_TEST
+
+/* A pattern that takes exponential time on a text gives up with a sentence. */
+START_TEST(test_slow_pattern)
+{
+    write_edited("\\\\s+|[^\\\\s]+", "(?:(?:a|b|ab)+)+[cd]");
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    no_error();
+    th_token_list tokens = {0};
+    char text[200];
+    for (int i = 0; i < 200; i++)
+        text[i] = "ab"[i % 2];
+    expect_status(th_tokenizer_encode(t, text, sizeof text, &tokens), TH_ERROR_VALUE, "takes too many steps");
+    th_token_list_free(&tokens);
+}
+END_TEST
+
+START_TEST(test_places)
+{
+    th_tokenizer *t = th_tokenizer_bytes_new(ctx);
+    char longest[5000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    expect_status(th_tokenizer_save(t, NULL), TH_ERROR_ARGUMENT, "a folder must be given");
+    expect_status(th_tokenizer_save(t, longest), TH_ERROR_ARGUMENT, "too long");
+    expect_status(th_tokenizer_save(t, in_directory("none")), TH_ERROR_FILE, "none/tokenizer.json: ");
+    assert_error(th_tokenizer_load(ctx, NULL), TH_ERROR_ARGUMENT, "a path must be given");
+    assert_error(th_tokenizer_load(ctx, longest), TH_ERROR_ARGUMENT, "too long");
+    assert_error(th_tokenizer_load(ctx, in_directory("none")), TH_ERROR_FILE, "none: ");
+    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "no tokenizer.json");
+    assert_error(th_tokenizer_load(ctx, "/dev/zero"), TH_ERROR_FILE, "not a regular file");
+    th_tokenizer_free(t);
+    expect_status(th_tokenizer_save(t, directory), TH_ERROR_STATE, "has been freed");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("tokenizer files", setup, teardown);
+    tcase_add_loop_test(tests, test_fixtures, 0, 4);
+    tcase_add_test(tests, test_training);
+    tcase_add_test(tests, test_two_files);
+    tcase_add_test(tests, test_plain_ones);
+    tcase_add_test(tests, test_document);
+    tcase_add_test(tests, test_small);
+    tcase_add_test(tests, test_refused);
+    tcase_add_test(tests, test_damaged);
+    tcase_add_test(tests, test_slow_pattern);
+    tcase_add_test(tests, test_places);
+    return run_suites();
+}

@@ -1,0 +1,167 @@
+/* Tokenizers when memory runs out: every allocation that making, reading, writing and using one takes is made to fail,
+ * in the C library and in the context; what comes of it is TH_ERROR_MEMORY (or, from jansson, which does not say why,
+ * TH_ERROR_FILE), nothing is lost, and with memory it works again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FAILS_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FAILS_MALLOC 0
+#endif
+#endif
+#ifndef FAILS_MALLOC
+#define FAILS_MALLOC 1
+#endif
+
+static long calls, fail_at; /* call number fail_at fails; 0: none */
+#if FAILS_MALLOC
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    return ++calls == fail_at ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return ++calls == fail_at ? NULL : __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    return ++calls == fail_at ? NULL : __libc_realloc(memory, bytes);
+}
+#endif
+
+static test_memory memory;
+static char directory[64], path[128];
+static const char text[] = "the cat sat on the mat; the rat sat on the cat <|end|> 12 é\xff";
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.allocator = allocator_of(&memory)});
+    ck_assert_ptr_nonnull(ctx);
+    strcpy(directory, "/tmp/tapehead_tokenizer_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/tokenizer.json", directory);
+}
+
+static void teardown(void)
+{
+    static const char *const name[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
+    char place[128];
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(place, sizeof place, "%s/%s", directory, name[i]);
+        unlink(place);
+    }
+    ck_assert_int_eq(rmdir(directory), 0);
+    close_context();
+    ck_assert_uint_eq(memory.bytes, 0);
+}
+
+static bool train(void)
+{
+    static const char *const specials[] = {"<|end|>"};
+    th_tokenizer *t = th_tokenizer_train(
+        ctx, text, strlen(text),
+        &(th_bpe_options){.vocabulary = 300, .specials = specials, .n_specials = 1, .pattern = " ?\\p{L}+|."});
+    th_tokenizer_free(t);
+    return t != NULL;
+}
+
+static bool make_plain_ones(void)
+{
+    th_tokenizer *bytes = th_tokenizer_bytes_new(ctx), *characters = th_tokenizer_characters_new(ctx, "abc", 3);
+    const bool made = bytes && characters && th_tokenizer_add(bytes, "<|end|>") == 256;
+    th_tokenizer_free(bytes);
+    th_tokenizer_free(characters);
+    return made;
+}
+
+static bool load(void)
+{
+    th_tokenizer *t = th_tokenizer_load(ctx, FIXTURES "/bpe/llama3.json");
+    th_tokenizer_free(t);
+    return t != NULL;
+}
+
+static th_tokenizer *ready;
+
+static bool use(void)
+{
+    th_token_list tokens = {0};
+    th_text decoded = {0};
+    static char word[200];
+    memset(word, 'a', sizeof word);
+    const bool good = th_tokenizer_encode(ready, text, strlen(text), &tokens) == TH_OK &&
+                      th_tokenizer_encode_document(ready, word, sizeof word, &tokens) == TH_OK &&
+                      th_tokenizer_decode(ready, tokens.token, tokens.count, &decoded) == TH_OK;
+    th_token_list_free(&tokens);
+    th_text_free(&decoded);
+    return good;
+}
+
+static bool save(void)
+{
+    return th_tokenizer_save(ready, directory) == TH_OK;
+}
+
+static bool (*const actions[])(void) = {train, make_plain_ones, load, use, save};
+
+START_TEST(test_out_of_memory)
+{
+    if (!FAILS_MALLOC)
+        return;
+    for (long n = 1;; n++) {
+        ready = th_tokenizer_load(ctx, FIXTURES "/bpe/gpt2.json");
+        no_error();
+        calls = 0;
+        fail_at = n;
+        const bool good = actions[_i]();
+        fail_at = 0;
+        const bool failed = calls >= n;
+        const th_status code = th_error_code(ctx);
+        ck_assert_msg(good == (code == TH_OK), "allocation %ld: %s", n, th_error_message(ctx));
+        ck_assert_msg(code == TH_OK || code == TH_ERROR_MEMORY || code == TH_ERROR_FILE, "allocation %ld: %s", n,
+                      th_error_message(ctx));
+        th_error_clear(ctx);
+        th_tokenizer_free(ready);
+        if (!failed) {
+            ck_assert(good);
+            ck_assert_int_gt(n, 5);
+            return;
+        }
+        if (n > 300) /* the rest is more of the same: a sample of it */
+            n += n / 8;
+    }
+}
+END_TEST
+
+/* The handle itself is the context's. */
+START_TEST(test_out_of_context_memory)
+{
+    run_out(&memory);
+    assert_error(th_tokenizer_bytes_new(ctx), TH_ERROR_MEMORY, "out of memory");
+    memory.fail_at = 0;
+    ck_assert_ptr_nonnull(th_tokenizer_bytes_new(ctx));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("tokenizer memory", setup, teardown);
+    tcase_add_loop_test(tests, test_out_of_memory, 0, 5);
+    tcase_add_test(tests, test_out_of_context_memory);
+    return run_suites();
+}

@@ -1,0 +1,317 @@
+/* Windows of a token file: every one once an epoch, in an order that is a function of (seed, epoch), that goes on from
+ * any place, and that favours no place. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tapehead/tapehead.h"
+
+#include "io/permutation.h"
+
+#include "context.h"
+
+static char path[64];
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.threads = 1});
+    strcpy(path, "/tmp/th_windows_XXXXXX");
+    close(mkstemp(path));
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    close_context();
+}
+
+/* A file whose token i is i. */
+static th_token_file *counting_file(int64_t count)
+{
+    int32_t *tokens = malloc((size_t)count * sizeof *tokens);
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = (int32_t)i;
+    th_token_writer *writer = th_token_writer_open(ctx, path, 100000);
+    ck_assert_int_eq(th_token_writer_append(writer, tokens, count), TH_OK);
+    ck_assert_int_eq(th_token_writer_close(writer), TH_OK);
+    free(tokens);
+    th_token_file *file = th_token_file_open(ctx, path, NULL);
+    no_error();
+    return file;
+}
+
+START_TEST(permutations)
+{
+    static const uint64_t counts[] = {1, 2, 3, 4, 5, 15, 16, 17, 255, 1000, 65537};
+    static unsigned char seen[65537];
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (uint64_t number = 0; number < 3; number++) {
+            const th_permutation p = th_permutation_make(7, number, counts[c]);
+            memset(seen, 0, sizeof seen);
+            uint64_t wrong = 0;
+            for (uint64_t i = 0; i < counts[c]; i++) {
+                const uint64_t x = th_permutation_at(&p, i);
+                wrong += x >= counts[c] || seen[x]++ > 0;
+            }
+            ck_assert_uint_eq(wrong, 0);
+        }
+    const th_permutation large = th_permutation_make(7, 0, UINT64_C(1) << 62);
+    ck_assert_uint_ne(th_permutation_at(&large, 0), th_permutation_at(&large, 1));
+    const th_permutation larger = th_permutation_make(7, 0, UINT64_MAX);
+    ck_assert_uint_lt(th_permutation_at(&larger, UINT64_MAX - 1), UINT64_MAX);
+}
+END_TEST
+
+/* Over many epochs every window comes at every place equally often: chi-squared, with n - 1 = 6 degrees of freedom. */
+START_TEST(no_place_is_favoured)
+{
+    enum { COUNT = 7, EPOCHS = 7000 };
+    int64_t at[COUNT][COUNT] = {{0}}, after[COUNT][COUNT] = {{0}};
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        const th_permutation p = th_permutation_make(3, epoch, COUNT);
+        for (uint64_t i = 0; i < COUNT; i++) {
+            at[i][th_permutation_at(&p, i)]++;
+            after[th_permutation_at(&p, i)][th_permutation_at(&p, (i + 1) % COUNT)]++;
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        double places = 0, followers = 0;
+        for (int j = 0; j < COUNT; j++) {
+            const double expected = EPOCHS / (double)COUNT, follows = EPOCHS / (COUNT - 1.0);
+            places += ((double)at[i][j] - expected) * ((double)at[i][j] - expected) / expected;
+            if (i != j)
+                followers += ((double)after[i][j] - follows) * ((double)after[i][j] - follows) / follows;
+        }
+        ck_assert_double_lt(places, 27); /* probability 1.4e-4 */
+        ck_assert_double_lt(followers, 27);
+    }
+}
+END_TEST
+
+/* The rows of the next batch of two: where each window begins (-1: padding), after checking what is in it. */
+static void next_rows(th_windows *windows, th_tensor *tokens, th_tensor *targets, int64_t begins[2])
+{
+    ck_assert_int_eq(th_windows_next(windows, tokens, targets), TH_OK);
+    const int64_t length = th_size(tokens, 1);
+    const int32_t *token = th_data_const(tokens), *target = th_data_const(targets);
+    for (int64_t row = 0; row < 2; row++, token += length, target += length) {
+        begins[row] = target[0] == TH_NO_TARGET ? -1 : token[0];
+        for (int64_t i = 0; i < length; i++) {
+            const bool padding = target[i] == TH_NO_TARGET;
+            ck_assert_int_eq(token[i], padding ? 0 : begins[row] + i);
+            ck_assert(padding || target[i] == begins[row] + i + 1);
+            ck_assert(!padding || i == 0 || i + 1 == length || target[i + 1] == TH_NO_TARGET);
+        }
+    }
+}
+
+START_TEST(every_window_once)
+{
+    th_token_file *file = counting_file(1000);
+    th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8));
+    const th_windows_options options = {.begin = 100, .end = 900, .length = 8, .shuffle = true, .seed = 5};
+    th_windows *windows = th_windows_new(file, &options);
+    int64_t begins[2], at = 2, offsets = 0, orders = 0;
+    for (int64_t epoch = 0; epoch < 20; epoch++) {
+        unsigned char seen[1000] = {0};
+        int64_t last = 0, first = 1000, count = 0;
+        do {
+            if (at == 2) { /* a batch goes on into the next epoch */
+                next_rows(windows, tokens, targets, begins);
+                at = 0;
+            }
+            if (count == 0 && at == 0)
+                ck_assert_int_eq(th_windows_where(windows).epoch, epoch);
+            orders += begins[at] < last;
+            last = begins[at];
+            first = first < begins[at] ? first : begins[at];
+            ck_assert(begins[at] >= 100 && begins[at] + 8 < 900);
+            ck_assert_int_eq(seen[begins[at]]++, 0);
+            at++;
+            count++;
+            if (count == 98) { /* 98 or 99, by the offset */
+                const int64_t in_epoch = (799 - (first - 100)) / 8;
+                if (in_epoch == 98)
+                    break;
+            }
+        } while (count < 99);
+        for (int64_t i = first; i < first + 8 * count; i += 8)
+            ck_assert_int_eq(seen[i], 1);
+        ck_assert_int_lt(first, 108);
+        offsets |= (int64_t)1 << (first - 100);
+    }
+    ck_assert_int_gt(orders, 20 * 30); /* not in order */
+    ck_assert_int_gt(__builtin_popcountll((unsigned long long)offsets), 4);
+}
+END_TEST
+
+/* From any position on the windows are those of an order that was not interrupted; another seed has another order. */
+START_TEST(goes_on_from_anywhere)
+{
+    enum { ALL = 200 };
+    th_token_file *file = counting_file(333);
+    th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
+    th_windows_options options = {.length = 4, .shuffle = true, .seed = 1};
+    th_windows *windows = th_windows_new(file, &options);
+    int64_t begins[ALL][2];
+    th_windows_position position[ALL];
+    for (int i = 0; i < ALL; i++) {
+        position[i] = th_windows_where(windows);
+        next_rows(windows, tokens, targets, begins[i]);
+    }
+    ck_assert_int_eq(position[ALL - 1].epoch, 4);
+    for (int i = ALL - 1; i >= 0; i -= 7) {
+        int64_t again[2];
+        th_windows *other = th_windows_new(file, &options);
+        ck_assert_int_eq(th_windows_go_to(other, position[i]), TH_OK);
+        for (int j = i; j < ALL && j < i + 3; j++) {
+            next_rows(other, tokens, targets, again);
+            ck_assert(again[0] == begins[j][0] && again[1] == begins[j][1]);
+        }
+        th_windows_free(other);
+    }
+    options.seed = 2;
+    th_windows *other = th_windows_new(file, &options);
+    int same = 0;
+    for (int i = 0; i < ALL; i++) {
+        int64_t row[2];
+        next_rows(other, tokens, targets, row);
+        same += row[0] == begins[i][0];
+    }
+    ck_assert_int_lt(same, 20);
+    const th_windows_position nowhere[] = {{-1, 0}, {0, -1}, {0, 84}};
+    for (int i = 0; i < 3; i++) {
+        const th_windows_position before = th_windows_where(windows);
+        expect_status(th_windows_go_to(windows, nowhere[i]), TH_ERROR_ARGUMENT, "there is no window");
+        const th_windows_position after = th_windows_where(windows);
+        ck_assert(before.epoch == after.epoch && before.index == after.index);
+    }
+}
+END_TEST
+
+/* In order every token but the first is a target once, in a pass of any length and any batch. */
+START_TEST(in_order)
+{
+    th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8));
+    th_token_file *file = counting_file(200);
+    for (int64_t count = 2; count <= 60; count++) {
+        const th_windows_options options = {.begin = 3, .end = 3 + count, .length = 8};
+        th_windows *windows = th_windows_new(file, &options);
+        ck_assert_int_eq(th_windows_targets(windows), count - 1);
+        ck_assert_int_eq(th_windows_count(windows), (count - 1 + 7) / 8);
+        for (int64_t epoch = 0; epoch < 2; epoch++) {
+            int64_t met = 0, batches = 0;
+            do {
+                int64_t begins[2];
+                next_rows(windows, tokens, targets, begins);
+                ck_assert_int_eq(begins[0], 3 + 16 * batches++);
+                const int32_t *target = th_data_const(targets);
+                for (int i = 0; i < 16; i++)
+                    met += target[i] != TH_NO_TARGET;
+            } while (th_windows_where(windows).index < th_windows_count(windows));
+            ck_assert_int_eq(met, count - 1);
+            ck_assert_int_eq(batches, (th_windows_count(windows) + 1) / 2);
+            ck_assert_int_eq(th_windows_where(windows).epoch, epoch);
+        }
+        th_windows_free(windows);
+    }
+}
+END_TEST
+
+START_TEST(the_smallest_ranges)
+{
+    th_token_file *file = counting_file(100);
+    th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8));
+    for (int64_t count = 9; count < 30; count++) {
+        const th_windows_options options = {.end = count, .length = 8, .shuffle = true};
+        th_windows *windows = th_windows_new(file, &options);
+        for (int i = 0; i < 40; i++) {
+            int64_t begins[2];
+            next_rows(windows, tokens, targets, begins);
+            ck_assert(begins[0] >= 0 && begins[0] + 8 < count && begins[1] >= 0 && begins[1] + 8 < count);
+        }
+        th_windows_free(windows);
+    }
+}
+END_TEST
+
+START_TEST(wrong_arguments)
+{
+    th_token_file *file = counting_file(100);
+    assert_error(th_windows_new(NULL, NULL), TH_ERROR_ARGUMENT, "the file is NULL");
+    assert_error(th_windows_new(file, NULL), TH_ERROR_ARGUMENT, "length of a window must be given");
+    const struct {
+        th_windows_options options;
+        const char *sentence;
+    } wrong[] = {
+        {{.length = -1}, "positive, it is -1"},
+        {{.length = 4, .begin = -1}, "tokens -1 to 100 are no part"},
+        {{.length = 4, .end = 101}, "tokens 0 to 101 are no part"},
+        {{.length = 4, .begin = 60, .end = 50}, "tokens 60 to 50 are no part"},
+        {{.length = 100, .shuffle = true},
+         "has 100 tokens here, but windows of 100 take 101 with the last one's target"},
+        {{.length = 4, .begin = 99}, "has 1 tokens here, but even windows of 1 take 2"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_error(th_windows_new(file, &wrong[i].options), TH_ERROR_ARGUMENT, wrong[i].sentence);
+    th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 4});
+    th_tensor *good = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
+    expect_status(th_windows_next(NULL, good, good), TH_ERROR_ARGUMENT, "the windows are NULL");
+    expect_status(th_windows_next(windows, NULL, good), TH_ERROR_ARGUMENT, "tokens is NULL");
+    expect_status(th_windows_next(windows, good, th_empty(ctx, TH_INT64, TH_SHAPE(2, 4))), TH_ERROR_TYPE,
+                  "targets must be int32, they are int64");
+    expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(2, 5)), good), TH_ERROR_SHAPE, "(B, T=4)");
+    expect_status(th_windows_next(windows, good, th_empty(ctx, TH_INT32, TH_SHAPE(3, 4))), TH_ERROR_SHAPE, "targets");
+    expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(8)), good), TH_ERROR_SHAPE, "tokens");
+    th_tensor *turned = th_transpose(th_empty(ctx, TH_INT32, TH_SHAPE(4, 2)), TH_AXES(1, 0));
+    expect_status(th_windows_next(windows, turned, good), TH_ERROR_SHAPE, "contiguous");
+    th_token_file_free(file); /* the windows keep it open */
+    th_tensor *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
+    ck_assert_int_eq(th_windows_next(windows, good, targets), TH_OK);
+    ck_assert(th_windows_count(NULL) == 0 && th_windows_targets(NULL) == 0 && th_windows_where(NULL).index == 0);
+    th_windows_free(NULL);
+}
+END_TEST
+
+/* A damaged block is met in the middle of a batch: an error, and the position stays. */
+START_TEST(damage_while_training)
+{
+    th_token_file_free(counting_file(20000));
+    FILE *bytes = fopen(path, "r+b");
+    ck_assert(fseek(bytes, 64 + 100, SEEK_SET) == 0 && fputc(99, bytes) == 99 && fclose(bytes) == 0);
+    th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
+    th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 4});
+    th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
+    expect_status(th_windows_next(windows, tokens, targets), TH_ERROR_FILE, "do not have their checksum");
+    ck_assert_int_eq(th_windows_where(windows).index, 0);
+}
+END_TEST
+
+START_TEST(shapes_only)
+{
+    th_token_file_free(counting_file(100));
+    th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    th_token_file *file = th_token_file_open(shapes, path, NULL);
+    th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 4, .shuffle = true});
+    th_tensor *tokens = th_empty(shapes, TH_INT32, TH_SHAPE(2, 4));
+    for (int i = 0; i < 50; i++)
+        ck_assert_int_eq(th_windows_next(windows, tokens, tokens), TH_OK);
+    ck_assert_int_gt(th_windows_where(windows).epoch, 2);
+    th_context_free(shapes);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("windows", setup, teardown);
+    tcase_add_test(tests, permutations);
+    tcase_add_test(tests, no_place_is_favoured);
+    tcase_add_test(tests, every_window_once);
+    tcase_add_test(tests, goes_on_from_anywhere);
+    tcase_add_test(tests, in_order);
+    tcase_add_test(tests, the_smallest_ranges);
+    tcase_add_test(tests, wrong_arguments);
+    tcase_add_test(tests, damage_while_training);
+    tcase_add_test(tests, shapes_only);
+    return run_suites();
+}
