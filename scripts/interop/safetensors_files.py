@@ -111,7 +111,8 @@ def damaged(sound):
     yield sound + b"\0"
     yield struct.pack("<Q", 2**63) + sound[8:]
     header = struct.unpack("<Q", sound[:8])[0]
-    pieces = [b'"', b"{", b"}", b"[", b"]", b",", b":", b"0", b"-1", b"1e1", b"null", b" ", b"\\u0041", b"\xff", b"\xc3\xa4"]
+    pieces = [b'"', b"{", b"}", b"[", b"]", b",", b":", b" ", b"0", b"-1", b"1e1", b"null"]
+    pieces += [b"\\u0041", b"\xff", b"\xc3\xa4"]
     for _ in range(3000):
         bytes_ = bytearray(sound)
         for _ in range(draw.choice([1, 1, 1, 2, 5])):
