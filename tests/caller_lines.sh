@@ -2,8 +2,8 @@
 # caller_lines.sh INCLUDE: every public function that makes something of a tensor, module or context of the caller's, or changes it, has
 # the macro of its own name that gives its errors the caller's line. Such a function is told by its prototype: the first parameter is a
 # handle that is not const, and it returns
-#   a tensor (TH_AT), or a module, an optimiser or a progress bar (TH_AT_POINTER); or
-#   a status that must be looked at, the handle being a tensor, a module or an optimiser (TH_AT_STATUS).
+#   a tensor (TH_AT), or a module, an optimiser, a progress bar or a tokenizer (TH_AT_POINTER); or
+#   a status that must be looked at, the handle being a tensor, a module, an optimiser or a tokenizer (TH_AT_STATUS).
 # What only asks (a const handle; th_..._find) makes no error; what ends a scope hands back its argument; th_at_pop is the macros' own;
 # th_apply_n, whose first parameter is an operation, is called by functions that have a macro, or by th_apply, which is one.
 # Every macro wraps the function whose name it has.
@@ -29,11 +29,11 @@ awk '
         result = substr($0, 8, index($0, name "(") - 8)
         first = substr($0, index($0, name "(") + length(name) + 1)
         sub(/[,)].*/, "", first)
-        if (first !~ /^th_(tensor|module|optimizer|context) \*/ || name ~ /_(find|end)$/ || name == "th_at_pop")
+        if (first !~ /^th_(tensor|module|optimizer|context|tokenizer) \*/ || name ~ /_(find|end)$/ || name == "th_at_pop")
             next
         if (result == "th_tensor *")
             wrap = "TH_AT("
-        else if (match(result, /^th_(module|optimizer|progress) \*$/))
+        else if (match(result, /^th_(module|optimizer|progress|tokenizer) \*$/))
             wrap = "TH_AT_POINTER(" substr(result, 1, length(result) - 2) ", "
         else if (result == "th_status " && first !~ /^th_context/ && /TH_MUST_CHECK/)
             wrap = "TH_AT_STATUS("

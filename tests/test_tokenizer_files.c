@@ -288,6 +288,8 @@ START_TEST(test_refused)
         {"\\\\s+|[^\\\\s]+", "a)", "a ) closes nothing"},
         {"\\\\s+|[^\\\\s]+", "(a", "a ( is not closed"},
         {"\\\\s+|[^\\\\s]+", "[a", "a [ is not closed"},
+        {"\\\\s+|[^\\\\s]+", "a(?=b)+", "looks around is repeated"},
+        {"\\\\s+|[^\\\\s]+", "a*?+", "a repetition is repeated"},
         {"\\\\s+|[^\\\\s]+", "+", "a + repeats nothing"},
         {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "stands behind another part"},
         {"\"use_regex\": false", "\"use_regex\": 0", "\"use_regex\""},

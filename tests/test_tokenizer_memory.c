@@ -23,24 +23,46 @@
 #endif
 
 static long calls, fail_at; /* call number fail_at fails; 0: none */
+static long live;           /* allocations that have not been freed */
 #if FAILS_MALLOC
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void *memory);
+
+static void *counted(void *memory)
+{
+    live += memory != NULL;
+    return memory;
+}
 
 void *malloc(size_t bytes)
 {
-    return ++calls == fail_at ? NULL : __libc_malloc(bytes);
+    return ++calls == fail_at ? NULL : counted(__libc_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return ++calls == fail_at ? NULL : __libc_calloc(count, bytes);
+    return ++calls == fail_at ? NULL : counted(__libc_calloc(count, bytes));
 }
 
 void *realloc(void *memory, size_t bytes)
 {
+    if (memory == NULL)
+        return malloc(bytes);
     return ++calls == fail_at ? NULL : __libc_realloc(memory, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes) /* the context's */
+{
+    return counted(__libc_memalign(alignment, bytes));
+}
+
+void free(void *memory)
+{
+    live -= memory != NULL;
+    __libc_free(memory);
 }
 #endif
 
@@ -48,10 +70,15 @@ static test_memory memory;
 static char directory[64], path[128];
 static const char text[] = "the cat sat on the mat; the rat sat on the cat <|end|> 12 é\xff";
 
-static void setup(void)
+static void open_context(void)
 {
     ctx = th_context_new(&(th_context_options){.allocator = allocator_of(&memory)});
     ck_assert_ptr_nonnull(ctx);
+}
+
+static void setup(void)
+{
+    open_context();
     strcpy(directory, "/tmp/tapehead_tokenizer_XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/tokenizer.json", directory);
@@ -123,20 +150,26 @@ START_TEST(test_out_of_memory)
 {
     if (!FAILS_MALLOC)
         return;
-    for (long n = 1;; n++) {
+    for (long n = 0;; n++) { /* the first time nothing fails, and the C library takes what it keeps */
+        close_context();
+        const long before = live;
+        open_context();
         ready = th_tokenizer_load(ctx, FIXTURES "/bpe/gpt2.json");
         no_error();
         calls = 0;
         fail_at = n;
         const bool good = actions[_i]();
         fail_at = 0;
-        const bool failed = calls >= n;
+        const bool failed = n == 0 || calls >= n;
         const th_status code = th_error_code(ctx);
-        ck_assert_msg(good == (code == TH_OK), "allocation %ld: %s", n, th_error_message(ctx));
+        char message[1024];
+        snprintf(message, sizeof message, "%s", th_error_message(ctx));
+        th_context_free(ctx);
+        ck_assert_msg(good == (code == TH_OK), "allocation %ld: %s", n, message);
         ck_assert_msg(code == TH_OK || code == TH_ERROR_MEMORY || code == TH_ERROR_FILE, "allocation %ld: %s", n,
-                      th_error_message(ctx));
-        th_error_clear(ctx);
-        th_tokenizer_free(ready);
+                      message);
+        ck_assert_msg(n == 0 || live == before, "allocation %ld: %ld are lost", n, live - before);
+        open_context();
         if (!failed) {
             ck_assert(good);
             ck_assert_int_gt(n, 5);

@@ -28,7 +28,7 @@ typedef struct reader {
     char *out;
     size_t room;   /* left, for the NUL too */
     char *trouble; /* "" while all is well */
-    bool ignores_case[MOST_GROUPS];
+    bool ignores_case[MOST_GROUPS], looks_around[MOST_GROUPS];
     int groups; /* open */
 } reader;
 
@@ -276,6 +276,7 @@ static void read_group(reader *r)
         return;
     }
     const bool before = ignores_case(r);
+    r->looks_around[r->groups + 1] = kind && strchr("=!", kind[strlen(kind) - 1]);
     r->ignores_case[++r->groups] = before || (kind && strcmp(kind, "?i:") == 0);
     emit_text(r, "(");
     emit_text(r, kind ? kind : "?:");
@@ -342,6 +343,8 @@ static void read_next(reader *r)
             r->groups = 0;
         }
         emit_text(r, ")");
+        if (r->looks_around[r->groups + 1] && r->at < r->end && strchr("*+?{", *r->at))
+            complain(r, "a group that looks around is repeated");
     } else if (accept(r, "|")) {
         emit_text(r, "|");
         repeatable = false;
