@@ -65,6 +65,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     struct stat existing;
     const bool exists = stat(path, &existing) == 0;
     f->direct = exists && !S_ISREG(existing.st_mode);
+    f->hasty = false;
     if (f->direct) {
         f->file = fopen(path, "wbe");
         return f->file != NULL;
@@ -106,7 +107,8 @@ bool th_atomic_end(th_atomic_file *f, bool written)
 {
     int trouble = written ? 0 : errno ? errno : EIO;
     errno = 0;
-    if (trouble == 0 && (fflush(f->file) != 0 || (!f->direct && fsync(fileno(f->file)) != 0)))
+    const bool synchronised = !f->direct && !f->hasty;
+    if (trouble == 0 && (fflush(f->file) != 0 || (synchronised && fsync(fileno(f->file)) != 0)))
         trouble = errno ? errno : EIO;
     /* The name is changed while the lock is held. */
     if (!f->direct && trouble == 0 && rename(f->temporary, f->target) != 0)
@@ -116,7 +118,7 @@ bool th_atomic_end(th_atomic_file *f, bool written)
     if (fclose(f->file) != 0 && trouble == 0)
         trouble = errno;
     f->file = NULL;
-    if (!f->direct && trouble == 0 && !synchronise_directory(f->target))
+    if (synchronised && trouble == 0 && !synchronise_directory(f->target))
         trouble = errno;
     errno = trouble;
     return trouble == 0;

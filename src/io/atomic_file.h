@@ -21,6 +21,8 @@ enum { TH_MAX_PATH = 4096 };
 typedef struct th_atomic_file {
     FILE *file;
     bool direct;                 /* a device or a pipe, which is written to, not replaced */
+    bool hasty;                  /* may be set by the caller: nothing is synchronised, which is faster, and enough for
+                                    a crash of the program, but not of the machine */
     char target[TH_MAX_PATH];    /* the path, or what it links to */
     char temporary[TH_MAX_PATH]; /* beside the target */
 } th_atomic_file;

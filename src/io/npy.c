@@ -233,6 +233,7 @@ th_status(th_npy_write)(th_tensor *handle, const char *path)
     npy_file f = {t->ctx, path, NULL};
     if (!th_atomic_begin(&file, path))
         return fail(&f, write_text, strerror(errno));
+    file.hasty = true; /* arrays are written in great numbers, and can be computed again */
     f.file = file.file;
     const th_status status = write_array(&f, t);
     if (!th_atomic_end(&file, status == TH_OK) && status == TH_OK)
