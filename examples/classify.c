@@ -149,7 +149,7 @@ static th_status draw_picture(th_module *model)
         return th_error_code(model->ctx);
     const int64_t length = (int64_t)th_item(one.lens);
     for (int64_t t = 0; t < length; t++)
-        row[t] = words[(int)th_get(one.tokens, TH_INDEX(0, t))];
+        row[t] = spelling[(int)th_get(one.tokens, TH_INDEX(0, t))];
     th_tensor *map = th_mean(th_concat(weights, 2, 0), TH_AXES(1), NULL); /* (2, T, T) */
     map = th_slice(th_slice(map, 1, 0, length, 1), 2, 0, length, 1);      /* without PAD */
     snprintf(title, sizeof title, "What each word looks at. [class] says: \"%s\"", verbs[(int)th_item(answer)]);

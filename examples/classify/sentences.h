@@ -9,7 +9,7 @@
 enum { WORDS = 40, SHORTEST = 5, LONGEST = 32 }; /* different words; tokens of a sentence */
 enum { PAD };                                    /* the word that fills up */
 
-extern const char *const words[WORDS];
+extern const char *const spelling[WORDS];
 
 typedef struct {
     int word[LONGEST]; /* [class] first */
