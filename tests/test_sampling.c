@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "generation/beam_search.h"
+#include "generation/sampling.h"
 #include "kernels/machine.h"
-#include "nn/beam_search.h"
-#include "nn/sampling.h"
 #include "suite.h"
 
 static th_machine machine;

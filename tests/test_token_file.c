@@ -9,7 +9,7 @@
 
 #include "tapehead/tapehead.h"
 
-#include "io/token_file.h"
+#include "data/token_file.h"
 #include "kernels/crc32c.h"
 #include "memory.h"
 

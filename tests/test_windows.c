@@ -6,7 +6,7 @@
 
 #include "tapehead/tapehead.h"
 
-#include "io/permutation.h"
+#include "data/permutation.h"
 
 #include "context.h"
 
