@@ -1,7 +1,7 @@
-/* What attention can be told besides its mask: rotary positions, where queries stand, slopes, a soft cap, a window; each
- * query alone, with its keys in a cache, against the whole sequence. (Values and gradients against plain loops:
- * test_attention_kernel, test_multi_head_attention; on samples: test_gradients.) B sequences, H heads, T queries, S keys,
- * D elements of a head. */
+/* What attention can be told besides its mask: rotary positions, where queries stand, slopes, a soft cap, a window;
+ * each query alone, with its keys in a cache, against the whole sequence. (Values and gradients against plain loops:
+ * test_attention_kernel, test_multi_head_attention; on samples: test_gradients.) B sequences, H heads, T queries, S
+ * keys, D elements of a head. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,8 +170,8 @@ static sequence sequence_new(th_dtype dtype, int64_t D)
     return s;
 }
 
-/* The output (B, H, T, D) of queries first .. first + T - 1 of q, at positions (NULL: their places) with their keys among
- * the first `keys`. */
+/* The output (B, H, T, D) of queries first .. first + T - 1 of q, at positions (NULL: their places) with their keys
+ * among the first `keys`. */
 static th_tensor *attend(const option *o, const sequence *s, th_tensor *q, th_tensor *positions, int64_t keys)
 {
     th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .positions = positions};

@@ -72,7 +72,8 @@ static void assert_close(th_tensor *t, th_tensor *expected, double limit, const 
     ck_assert_msg(difference <= limit * largest && largest > 0, "%s: %g of %g", name, difference, largest);
 }
 
-/* The model in a fixture computes what the file beside it says: logits, loss and, where the file has them, all gradients. */
+/* The model in a fixture computes what the file beside it says: logits, loss and, where the file has them, all
+ * gradients. */
 static void compare_fixture(const char *folder, double logits_limit, double gradient_limit)
 {
     char name[TH_FULL_NAME_SIZE + 16];

@@ -131,8 +131,8 @@ void settle(void)
 
 /* -- into a checkpoint and back -- */
 
-/* What there is no option for: how the text was split, and what the model is, which may have come from a folder. Choices
- * are numbers here, taken from and put back into their types by hand. */
+/* What there is no option for: how the text was split, and what the model is, which may have come from a folder.
+ * Choices are numbers here, taken from and put back into their types by hand. */
 static int64_t positions, activation, norm, pairing;
 #define MODEL chosen.model
 #define SIZE(member) .whole = &MODEL.member, .low = 0, .high = 1e12

@@ -191,7 +191,7 @@ th_token_file *(th_token_file_open)(th_context *ctx, const char *path, const th_
     }
     if (open_file(f, options) == TH_OK)
         return f;
-    th_token_file_free(f);
+    th_token_file_close(f);
     return NULL;
 }
 
@@ -203,7 +203,7 @@ void th_token_file_drop(th_token_file *f)
     release(f->ctx, f);
 }
 
-void th_token_file_free(th_token_file *f)
+void th_token_file_close(th_token_file *f)
 {
     if (f)
         th_token_file_drop(f);

@@ -1,6 +1,6 @@
 /* One th_generate while it runs: what generate.c sets up, generate_model.c runs, and generate_tokens.c and
- * generate_beams.c choose tokens for. A row is a sequence that the model runs: `beams` of them for each one asked for.
- */
+ * generate_beams.c choose tokens for. A row is a sequence that the model runs: as many for each one
+ * asked for as there are beams. */
 #ifndef TH_GENERATION_GENERATION_H
 #define TH_GENERATION_GENERATION_H
 

@@ -1,5 +1,5 @@
-/* The checksums of a checkpoint: one CRC-32C of each tensor in the order they lie, then one of what comes before them all,
- * together the last tensor of the file. */
+/* The checksums of a checkpoint: one CRC-32C of each tensor in the order they lie, then one of what comes before them
+ * all, together the last tensor of the file. */
 #include <string.h>
 
 #include "kernels/crc32c.h"

@@ -1,5 +1,5 @@
-/* The differences between a file and what it is loaded into: each is told to whoever wants to hear of it, and all of them
- * become one error. */
+/* The differences between a file and what it is loaded into: each is told to whoever wants to hear of it, and all of
+ * them become one error. */
 #ifndef TH_STORE_DIFFERENCES_H
 #define TH_STORE_DIFFERENCES_H
 

@@ -1,6 +1,6 @@
 /* An open safetensors file from inside: safetensors_header.c verifies one file, safetensors_open.c opens it or those of
- * an index, safetensors_read.c reads numbers. (Writing: safetensors_write.h.) Files are read, not mapped: one that is cut
- * while it is open gives an error, not a signal. */
+ * an index, safetensors_read.c reads numbers. (Writing: safetensors_write.h.) Files are read, not mapped: one that is
+ * cut while it is open gives an error, not a signal. */
 #ifndef TH_STORE_SAFETENSORS_H
 #define TH_STORE_SAFETENSORS_H
 

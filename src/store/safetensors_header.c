@@ -49,8 +49,8 @@ static bool fail_entry(const opening *o, const th_stored *entry, const char *for
     return false;
 }
 
-/* Keeps a string of the header, given with its quotes; NULL with the error stored. Most have no escapes and are what they
- * mean. */
+/* Keeps a string of the header, given with its quotes; NULL with the error stored. Most have no escapes and are what
+ * they mean. */
 static const char *keep_string(opening *o, const char *text, size_t bytes)
 {
     char *kept = o->names;
