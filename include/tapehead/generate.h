@@ -13,7 +13,7 @@ TH_BEGIN_DECLS
  * options) together with the positions at which the tokens of this forward stand (NULL: 0 .. T-1):
  *
  *     th_no_grad_begin(ctx);
- *     logits = th_language_model_logits(model, prompt, &(th_language_model_forward_options){.cache = cache});
+ *     logits = th_language_model_logits(model, prompt, &(th_language_model_logits_options){.cache = cache});
  *     logits = th_language_model_logits(model, token, &(...){.cache = cache, .positions = position});    (B, 1) each
  *
  * A token's keys and values are stored at its position, over what was there; its query sees those at positions up to its
