@@ -115,7 +115,7 @@ first = step(0)
 ready = time.perf_counter()  # what torch.compile takes is not counted
 for i in range(1, steps):
     step(i)
-    if (i + 1) % eval_every == 0:
+    if (i + 1) % eval_every == 0 or i + 1 == steps:
         loss = evaluate()
 seconds = time.perf_counter() - ready
 print(f"{options.variant}  seconds={seconds:.2f} last={loss:.4f} with_start={time.perf_counter() - begin:.2f}")

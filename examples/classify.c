@@ -1,7 +1,7 @@
 /* A classifier of sentences: is it "is" or "are" that is missing?
  *
  *     behind the old trees , the dog that loved the girls ___ here .          is
- *     ___ the keys of the king lost ?                                         are
+ *     ___ the keys behind the house lost ?                                    are
  *
  * The noun next to the gap misleads: what counts is the subject, which may stand far away on either side. An encoder of
  * two blocks reads the sentence. In the first, every word looks at a few words before it; in the second, at all. The
@@ -18,10 +18,8 @@
 #include "classify/sentences.h"
 #include "options.h"
 
-enum {
-    TRAINED = 16,
-    NEIGHBOURS = 4
-}; /* tokens of a sentence in training at most, and those that the first block sees */
+enum { TRAINED = 16 };   /* tokens of a sentence in training, at most */
+enum { NEIGHBOURS = 4 }; /* words before each that the first block sees */
 enum { TESTS = 8, TEST_BATCH = 250, PICTURED = 33 };
 static int64_t seed = 1, steps = 800, batch = 64, width = 64, heads = 2, threads = 0;
 static double lr = 2e-3;
@@ -76,8 +74,8 @@ static th_module *classifier_new(th_context *ctx)
     classifier *m = th_module_new(ctx, sizeof *m, "classifier", NULL);
     if (m == NULL)
         return NULL;
-    /* Only the first block is told where words stand, by turning queries and keys (rotary positions, Su et al. 2021). It
-     * learns about small distances, the second about what words mean: neither changes when a sentence is longer. */
+    /* Only the first block is told where words stand, by turning queries and keys (rotary positions, Su et al. 2021).
+     * It learns about small distances, the second about meanings: neither changes when a sentence is longer. */
     const th_transformer_block_options local = {.scores = {.rotary = true}};
     m->embedding = th_module_add(&m->base, "embedding", th_embedding_new(ctx, WORDS, width));
     m->local = th_module_add(&m->base, "local", th_transformer_block_new(ctx, width, heads, &local));
@@ -151,7 +149,7 @@ static th_status draw_picture(th_module *model)
         return th_error_code(model->ctx);
     const int64_t length = (int64_t)th_item(one.lens);
     for (int64_t t = 0; t < length; t++)
-        row[t] = words[(int)th_get(one.tokens, TH_INDEX(0, t))];
+        row[t] = spelling[(int)th_get(one.tokens, TH_INDEX(0, t))];
     th_tensor *map = th_mean(th_concat(weights, 2, 0), TH_AXES(1), NULL); /* (2, T, T) */
     map = th_slice(th_slice(map, 1, 0, length, 1), 2, 0, length, 1);      /* without PAD */
     snprintf(title, sizeof title, "What each word looks at. [class] says: \"%s\"", verbs[(int)th_item(answer)]);

@@ -16,32 +16,13 @@
  *
  * B batch, T length, V vocabulary. */
 #include <fnmatch.h>
-#include <glob.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <tapehead/tapehead.h>
 #include <unistd.h>
 
 #include "language_model/corpus.h"
-#include "language_model/report.h"
-#include "language_model/sample.h"
-#include "language_model/settings.h"
-
-/* Everything that training works with. */
-typedef struct trainer {
-    const char *run;
-    th_context *ctx;
-    th_tokenizer *tokenizer;
-    th_module *model;
-    th_optimizer *optimizer;
-    th_windows *training, *validation;
-    th_tensor *tokens, *targets; /* (B, T) */
-    double best;                 /* lowest validation loss, */
-    int64_t worse;               /* and evaluations since */
-    report report;
-} trainer;
+#include "language_model/trainer.h"
 
 static bool force, only_memory, quiet;
 static volatile sig_atomic_t interrupted;
@@ -71,7 +52,7 @@ static bool is_vector(const char *name, th_tensor *parameter, void *user)
 }
 
 /* The model of the settings, and AdamW, which decays matrices only. */
-static void make_model(trainer *t)
+void make_model(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
     t->model = th_language_model_new(t->ctx, &chosen.model);
@@ -111,7 +92,7 @@ static th_status train_step(trainer *t, double *loss)
 }
 
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
-static th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
+th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
 {
     const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
     int64_t done = 0;
@@ -205,14 +186,7 @@ static th_status train_to_the_end(trainer *t)
     return interrupted ? save(t, "last.safetensors", true) : TH_OK;
 }
 
-/* -- what the subcommands share -- */
-
-/* Ends the program with the context's error, if it has one. */
-static void expect_no_error(const trainer *t)
-{
-    if (th_error_code(t->ctx) != TH_OK)
-        give_up(PROGRAM, th_error_message(t->ctx));
-}
+/* -- train and resume -- */
 
 /* The text as tokens: where training and validation are in it. */
 static void open_tokens(trainer *t)
@@ -233,22 +207,6 @@ static void interrupt(int signal_number)
 {
     interrupted = signal_number;
     signal(signal_number, SIG_DFL); /* the second time it ends the program at once */
-}
-
-/* The loss over all tokens of a file from `begin` on, as a line on standard output. */
-static void print_loss(trainer *t, th_token_file *file, int64_t begin)
-{
-    const th_windows_options options = {.begin = begin, .length = chosen.length};
-    th_windows *windows = th_windows_new(file, &options);
-    double loss;
-    (void)!evaluate(t, windows, 0, &loss);
-    expect_no_error(t);
-    const int64_t end = th_token_file_count(file), bytes = bytes_of_tokens(t->tokenizer, file, begin + 1, end);
-    const double bits = loss * (double)(end - begin - 1) / log(2) / (double)(bytes > 0 ? bytes : 1);
-    printf(PROGRAM ": loss=%.4f perplexity=%.4f bits_per_byte=%.4f tokens=%lld\n", loss, exp(loss), bits,
-           (long long)(end - begin - 1));
-    th_windows_free(windows);
-    expect_no_error(t);
 }
 
 /* Trains, from step 0 or from where the checkpoint was, and says how it ended; returns what main does. */
@@ -273,71 +231,6 @@ static int run_training(trainer *t, bool resume)
     return EXIT_SUCCESS;
 }
 
-/* Settings, tokenizer and model of a run that is there; its weights are those of the checkpoint, or yet to be loaded. */
-static void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
-{
-    *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
-    const char *path = in_run(run, checkpoint);
-    const char *text = th_checkpoint_configuration(t->ctx, path);
-    expect_no_error(t);
-    settings_from_json(text, path);
-    if (chosen.threads > 0 && th_set_threads(t->ctx, (int)chosen.threads))
-        expect_no_error(t);
-    t->tokenizer = th_tokenizer_load(t->ctx, run);
-    make_model(t);
-    if (weights && t->model)
-        (void)!th_weights_load(t->model, path, NULL);
-    expect_no_error(t);
-}
-
-/* -- train -- */
-
-static void remove_files(const char *run, const char *pattern)
-{
-    glob_t found;
-    if (glob(in_run(run, pattern), 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            unlink(found.gl_pathv[i]);
-    globfree(&found);
-}
-
-/* A folder for the run: config.json says that one is there. */
-static void make_folder(const char *run)
-{
-    static const char *const files[] = {"config.json", "*.safetensors", "events.out.tfevents.*",
-                                        "log.jsonl",   "curves.svg",    "samples/*.txt",
-                                        "text.tokens"};
-    struct stat status;
-    if (stat(run, &status) != 0 && mkdir(run, 0777) != 0)
-        refuse(PROGRAM, "this folder cannot be made: ", run);
-    if (access(in_run(run, "config.json"), F_OK) != 0)
-        return;
-    if (access(in_run(run, "text.tokens"), F_OK) != 0)
-        refuse(PROGRAM, "this folder holds something else than a run: ", run);
-    if (!force)
-        refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        remove_files(run, files[i]);
-}
-
-/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
-static void choose_model(trainer *t, const text_file *text)
-{
-    if (chosen.from && th_pretrained_options(t->ctx, chosen.from, &chosen.model) == TH_OK) {
-        chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
-        chosen.model.embedding_dropout = chosen.dropout;
-        chosen.model.block.recompute = chosen.recompute;
-    }
-    t->tokenizer = make_tokenizer(t->ctx, text);
-    expect_no_error(t);
-    if (!chosen.from)
-        chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
-    if (chosen.length > chosen.model.length)
-        refuse(PROGRAM, "--length is more than the positions of the model in ", chosen.from);
-    if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary)
-        refuse(PROGRAM, "the tokenizer has more tokens than the model in ", chosen.from);
-}
-
 /* Prints what a step, an evaluation and a sample take, from a context that computes nothing. */
 static int forecast(const text_file *text)
 {
@@ -357,15 +250,6 @@ static int forecast(const text_file *text)
     return EXIT_SUCCESS;
 }
 
-static void write_settings(const char *run)
-{
-    char *text = settings_to_json();
-    FILE *file = fopen(in_run(run, "config.json"), "w");
-    if (file == NULL || fprintf(file, "%s\n", text) < 0 || fclose(file) != 0)
-        give_up(PROGRAM, "config.json cannot be written");
-    free(text);
-}
-
 static int train(int argc, char **argv)
 {
     static const program_option more[] = {
@@ -383,7 +267,7 @@ static int train(int argc, char **argv)
     const text_file text = open_text(words[0]);
     if (only_memory)
         return forecast(&text);
-    make_folder(words[1]);
+    make_folder(words[1], force);
     trainer t = {.run = words[1], .best = INFINITY};
     t.ctx = th_context_new(&(th_context_options){.seed = (uint64_t)chosen.seed, .threads = (int)chosen.threads});
     choose_model(&t, &text);
@@ -404,8 +288,6 @@ static int train(int argc, char **argv)
     return status;
 }
 
-/* -- resume -- */
-
 static int resume(int argc, char **argv)
 {
     int64_t steps = 0, threads = 0;
@@ -420,6 +302,8 @@ static int resume(int argc, char **argv)
                                 "Goes on with a run that was stopped, as if it had not been.",
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
+    if (access(in_run(run, "last.safetensors"), F_OK) != 0)
+        refuse(PROGRAM, "there is no checkpoint to go on from: train it again: ", run);
     trainer t;
     open_run(&t, run, "last.safetensors", false);
     open_tokens(&t);
@@ -432,110 +316,6 @@ static int resume(int argc, char **argv)
     const int status = run_training(&t, true);
     th_context_free(t.ctx);
     return status;
-}
-
-/* -- sample, eval, export: the best model of a run -- */
-
-static int sample(int argc, char **argv)
-{
-    const char *prompt = NULL, *run = NULL;
-    int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
-    double temperature = 0.8, top_p = 0, penalty = 0;
-    bool last = false;
-    const program_option options[] = {
-        {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
-        {"tokens", "to write", .whole = &tokens, .low = 1, .high = 1e9},
-        {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
-        {"top-k", "draw from the k most probable tokens; 0: from all", .whole = &top_k, .low = 0, .high = 1e9},
-        {"top-p", "draw from the most probable with this share of the probability; 0: from all", .real = &top_p,
-         .low = 0, .high = 1},
-        {"repetition-penalty", "above 1: tokens that were there come less often; 0: none", .real = &penalty, .low = 0,
-         .high = 100},
-        {"beams", "more than 1: beam search, with temperature 0", .whole = &beams, .low = 0, .high = 1000},
-        {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
-        {0}};
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model sample RUN [OPTION...]\n"
-                                "Writes text as the model of a run goes on from a prompt.",
-                                options, &run, 1) < 1)
-        refuse(PROGRAM, "sample needs the folder of a run", "");
-    if (prompt && prompt[0] == 0)
-        refuse(PROGRAM, "the prompt must not be empty", "");
-    trainer t;
-    open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
-    const th_generate_options how = {.most_tokens = tokens,
-                                     .temperature = temperature,
-                                     .top_k = top_k,
-                                     .top_p = top_p,
-                                     .repetition_penalty = penalty,
-                                     .beams = beams,
-                                     .seed = (uint64_t)seed};
-    (void)!write_sample(t.model, t.tokenizer, prompt, &how, stdout);
-    expect_no_error(&t);
-    putchar('\n');
-    th_context_free(t.ctx);
-    return EXIT_SUCCESS;
-}
-
-static int eval(int argc, char **argv)
-{
-    const char *text_path = NULL, *run = NULL;
-    bool last = false;
-    const program_option options[] = {
-        {"text", "measure on this file, instead of what the run has held out", .text = &text_path},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
-        {0}};
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model eval RUN [OPTION...]\n"
-                                "Prints loss (nats for a token), perplexity, and bits for a byte of text.",
-                                options, &run, 1) < 1)
-        refuse(PROGRAM, "eval needs the folder of a run", "");
-    trainer t;
-    open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
-    if (text_path == NULL) {
-        print_loss(&t, th_token_file_open(t.ctx, in_run(run, "text.tokens"), NULL), chosen.training_tokens);
-    } else {
-        const text_file text = open_text(text_path);
-        char path[] = "/tmp/language_model_XXXXXX";
-        const int file = mkstemp(path);
-        if (file < 0)
-            give_up(PROGRAM, "there can be no file of tokens in /tmp");
-        close(file);
-        th_token_file *tokens =
-            encode_text(t.ctx, t.tokenizer, &text, path) == TH_OK ? th_token_file_open(t.ctx, path, NULL) : NULL;
-        unlink(path); /* what is mapped stays */
-        expect_no_error(&t);
-        print_loss(&t, tokens, 0);
-    }
-    th_context_free(t.ctx);
-    return EXIT_SUCCESS;
-}
-
-static int export(int argc, char **argv)
-{
-    bool last = false;
-    const program_option options[] = {{"last", "the newest checkpoint, instead of the best", .flag = &last},
-                                      {"force", "replace a model that is there", .flag = &force},
-                                      {0}};
-    const char *words[2] = {NULL};
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model export RUN FOLDER [OPTION...]\n"
-                                "Writes model and tokenizer for Hugging Face transformers:\n"
-                                "AutoModelForCausalLM.from_pretrained(FOLDER) reads them.",
-                                options, words, 2) < 2)
-        refuse(PROGRAM, "export needs the folder of a run and one to write", "");
-    if (!force && access(in_run(words[1], "config.json"), F_OK) == 0)
-        refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
-    trainer t;
-    open_run(&t, words[0], last ? "last.safetensors" : "best.safetensors", true);
-    const int64_t end = th_tokenizer_find(t.tokenizer, "<|endoftext|>");
-    const th_export_options given = {.end_token = end, .has_end_token = end >= 0};
-    if (th_language_model_export(t.model, words[1], &given) == TH_OK)
-        (void)!th_tokenizer_save(t.tokenizer, words[1]);
-    expect_no_error(&t);
-    th_context_free(t.ctx);
-    return EXIT_SUCCESS;
 }
 
 /* -- the program -- */

@@ -86,7 +86,9 @@ echo short >short
 expect 1 'has 5 tokens here, but windows of 16 take 17' train short other
 printf 'no UTF-8 \377' >binary
 expect 1 'is no UTF-8' train binary other
-expect 1 'No such file' "$program" resume nowhere
+expect 2 'no checkpoint to go on from' "$program" resume nowhere
+mkdir begun && cp run/config.json run/text.tokens begun # as if killed before its first checkpoint
+expect 0 'loss=' train text begun
 expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'
 head -c 3000 patient/last.safetensors >cut
 cp cut patient/last.safetensors

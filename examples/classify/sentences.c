@@ -5,7 +5,7 @@
 enum { CLASS = 1, GAP, COMMA, QUESTION, STOP, THE, THAT, ADJECTIVE, PREPOSITION = 12, VERB = 16, COMPLEMENT = 20 };
 enum { KIND = 4, NOUN = 24 }; /* words of each kind; from the first noun on one and many take turns */
 
-const char *const words[WORDS] = {
+const char *const spelling[WORDS] = {
     "",    "[class]", "___",   ",",     "?",    ".",     "the",   "that",   /* PAD to THAT */
     "old", "small",   "quiet", "brave", "near", "above", "with",  "behind", /* ADJECTIVE, PREPOSITION */
     "saw", "loved",   "found", "heard", "here", "lost",  "late",  "famous", /* VERB, COMPLEMENT */

@@ -9,7 +9,7 @@
 enum { WORDS = 40, SHORTEST = 5, LONGEST = 32 }; /* different words; tokens of a sentence */
 enum { PAD };                                    /* the word that fills up */
 
-extern const char *const words[WORDS];
+extern const char *const spelling[WORDS];
 
 typedef struct {
     int word[LONGEST]; /* [class] first */
@@ -20,8 +20,8 @@ typedef struct {
     unsigned checksum;   /* of the words */
 } sentence;
 
-/* A sentence of low to high tokens, long ones about as often as short ones; SHORTEST <= low < high <= LONGEST. One in ten is held out: it is drawn with held_out only,
- * and with held_out no other. */
+/* A sentence of low to high tokens, long ones about as often as short ones; SHORTEST <= low < high <= LONGEST. One in
+ * ten is held out: it is drawn with held_out only, and with held_out no other. */
 sentence draw_sentence(chance *c, int low, int high, bool held_out);
 
 #endif

@@ -16,16 +16,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-const char *in_run(const char *run, const char *name)
-{
-    static char paths[4][4096];
-    static int next;
-    char *path = paths[next++ % 4];
-    if (snprintf(path, sizeof paths[0], "%s/%s", run, name) >= (int)sizeof paths[0])
-        give_up(PROGRAM, "the path of the run is too long");
-    return path;
-}
-
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet)
 {
     const th_log_options options = {.resume = resume, .step = step};

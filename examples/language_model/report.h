@@ -15,7 +15,7 @@ typedef struct report {
     double pause;     /* when the last pause began */
 } report;
 
-/* RUN/NAME, in memory that the next three calls leave alone. */
+/* RUN/NAME, in memory that the next three calls leave alone (run.c). */
 const char *in_run(const char *run, const char *name);
 
 /* Opens the logs in the folder of the run; resuming, they go on behind `step`. */

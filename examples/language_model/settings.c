@@ -221,7 +221,7 @@ static bool from_json(const program_option *o, const json_t *value)
     if (o->real)
         *o->real = number;
     if (o->text)
-        *o->text = json_string_value(value); /* NULL for null; the JSON stays */
+        *o->text = json_string_value(value); /* NULL for null */
     return o->flag    ? json_is_boolean(value)
            : o->whole ? json_is_integer(value) && number >= o->low && number <= o->high
            : o->real  ? json_is_number(value) && number >= o->low && number <= o->high
@@ -231,8 +231,10 @@ static bool from_json(const program_option *o, const json_t *value)
 void settings_from_json(const char *text, const char *file)
 {
     const program_option *const tables[] = {options_of_a_run, what_follows};
+    static json_t *all; /* stays: texts among the settings lie in it */
     char problem[300];
-    json_t *all = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_decref(all);
+    all = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
         strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
         snprintf(problem, sizeof problem, "%.200s is no checkpoint of this program", file);

@@ -101,7 +101,7 @@ void draw_date(chance *c, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE
         number = pick(c, DAYS);
     while ((number % 10 == 0) != held_out);
     const date d = date_of(number);
-    snprintf(iso, ISO_SIZE, "%04d-%02d-%02d", d.year % 10000, d.month % 100, d.day % 100);
+    snprintf(iso, ISO_SIZE, "%04u-%02u-%02u", (unsigned)d.year % 10000, (unsigned)d.month % 100, (unsigned)d.day % 100);
 
     const manner m = {.cut = pick(c, 2), .full_stop = pick(c, 2), .letters = pick(c, 3)};
     int length = 0;

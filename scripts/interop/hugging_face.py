@@ -199,7 +199,7 @@ def compare_models(c, folder):
 
 
 def compare_files(c, folder):
-    """Weights in half the width, in shards, without the prefix, with buffers of old versions; config.json of version 4."""
+    """Weights of half the width, in shards, without the prefix, with buffers of old versions; an older config.json."""
     for name in ("gpt2", "llama"):
         for dtype in ("bfloat16", "float16"):
             make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
@@ -264,7 +264,8 @@ def compare_trained(c, folder):
         model = load_exported(c, "trained here", out)
         tokenizer = transformers.AutoTokenizer.from_pretrained(out)
         for prompt in ("The tape is", "naïve 🦙", "\n"):
-            ours = c.run(program, "sample", run, "--last", "--temperature", 0, "--tokens", 20, "--prompt", prompt).stdout
+            greedy = ["--last", "--temperature", 0, "--tokens", 20, "--prompt", prompt]
+            ours = c.run(program, "sample", run, *greedy).stdout
             tokens = tokenizer(prompt, return_tensors="pt").input_ids
             theirs = tokenizer.decode(model.generate(tokens, max_new_tokens=20, do_sample=False)[0])
             same = ours.strip("\n") == theirs.strip("\n")
@@ -286,7 +287,8 @@ def compare(c):
 # -- fixtures: small models as transformers saves them, and in float64 what they compute --
 
 SMALL = {
-    "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20, bos_token_id=0, eos_token_id=0),
+    "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20)
+    | dict(bos_token_id=0, eos_token_id=0),
     "llama": dict(
         vocab_size=13,
         hidden_size=8,

@@ -13,6 +13,8 @@
 #include "io/safetensors.h"
 #include "tensor/checked.h"
 
+enum { MAX_DESCRIPTION = 4096 }; /* bytes of one tensor's, spaces included: ten times what the longest takes */
+
 static const char metadata_key[] = "\"__metadata__\"";
 
 /* What is being opened. */
@@ -47,16 +49,24 @@ static bool fail_entry(const opening *o, const th_stored *entry, const char *for
     return false;
 }
 
-/* Keeps the string that begins at `text` in the file; NULL with the error stored. */
+/* Keeps a string of the header, given with its quotes; NULL with the error stored. Most have no escapes and are what they
+ * mean. */
 static const char *keep_string(opening *o, const char *text, size_t bytes)
 {
-    json_t *string = th_json_build(&o->source, text, bytes);
-    if (string == NULL)
+    char *kept = o->names;
+    json_t *string = NULL;
+    size_t length = bytes - 2;
+    if (memchr(text, '\\', bytes) == NULL) {
+        memcpy(kept, text + 1, length);
+    } else if ((string = th_json_build(&o->source, text, bytes)) != NULL) {
+        length = json_string_length(string);
+        memcpy(kept, json_string_value(string), length);
+        json_decref(string);
+    } else {
         return NULL;
-    const size_t length = json_string_length(string) + 1;
-    char *kept = memcpy(o->names, json_string_value(string), length);
-    o->names += length;
-    json_decref(string);
+    }
+    kept[length] = 0;
+    o->names += length + 1;
     return kept;
 }
 
@@ -111,6 +121,9 @@ static bool read_entry(opening *o, const th_json_walk *member, th_stored *entry)
         return false;
     if (strcmp(entry->tensor.name, "__metadata__") == 0)
         return fail(o, "its \"__metadata__\" is written with escapes");
+    if (member->value_bytes > MAX_DESCRIPTION)
+        return fail_entry(o, entry, "its description takes %zu bytes, more than %d", member->value_bytes,
+                          MAX_DESCRIPTION);
     json_t *value = th_json_build(&o->source, member->value, member->value_bytes);
     if (value == NULL)
         return false;

@@ -1,7 +1,6 @@
 /* safetensors files, FOLDER and then one of
- *   write FILE         writes there every FOLDER/NAME.npy that it knows of, one of them as a transposed view
- *   read FILE          leaves each tensor that can be read as FOLDER/tensor.I.npy, in the order of the file
- *   accept STEM COUNT  says for each of STEM0 ... whether it is taken, tensors included: a line with 1 or 0 */
+ *   write FILE  writes there every FOLDER/NAME.npy that it knows of, one of them as a transposed view
+ *   read FILE   leaves each tensor that can be read as FOLDER/tensor.I.npy, in the order of the file */
 #include "driver.h"
 
 static void write_file(th_context *ctx, const char *folder, const char *path)
@@ -31,21 +30,6 @@ static void read_file(th_context *ctx, const char *folder, const char *path)
     }
 }
 
-/* Opens a file and reads what can be read of it. */
-static bool takes(th_context *ctx, const char *path)
-{
-    th_safetensors *file = th_safetensors_open(ctx, path);
-    for (int64_t i = 0; i < th_safetensors_count(file); i++) {
-        const th_stored_tensor *stored = th_safetensors_at(file, i);
-        if (stored->readable)
-            th_tensor_free(th_safetensors_read(file, stored->name));
-    }
-    th_safetensors_close(file);
-    const bool taken = th_error_code(ctx) == TH_OK;
-    th_error_clear(ctx);
-    return taken;
-}
-
 int main(int argc, char **argv)
 {
     th_context *ctx = th_context_new(NULL);
@@ -53,12 +37,6 @@ int main(int argc, char **argv)
         write_file(ctx, argv[1], argv[3]);
     else if (argc == 4 && strcmp(argv[2], "read") == 0)
         read_file(ctx, argv[1], argv[3]);
-    else if (argc == 5 && strcmp(argv[2], "accept") == 0)
-        for (int i = 0; i < atoi(argv[4]); i++) {
-            char path[MAX_DRIVER_PATH];
-            snprintf(path, sizeof path, "%s%d", argv[3], i);
-            printf("%d\n", takes(ctx, path));
-        }
     else
         return 2;
     th_context_free(ctx);

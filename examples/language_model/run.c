@@ -1,0 +1,93 @@
+/* The folder of a run: made, described, opened. */
+#include <glob.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trainer.h"
+
+const char *in_run(const char *run, const char *name)
+{
+    static char paths[4][4096];
+    static int next;
+    char *path = paths[next++ % 4];
+    if (snprintf(path, sizeof paths[0], "%s/%s", run, name) >= (int)sizeof paths[0])
+        give_up(PROGRAM, "the path of the run is too long");
+    return path;
+}
+
+void expect_no_error(const trainer *t)
+{
+    if (th_error_code(t->ctx) != TH_OK)
+        give_up(PROGRAM, th_error_message(t->ctx));
+}
+
+static void remove_files(const char *run, const char *pattern)
+{
+    glob_t found;
+    if (glob(in_run(run, pattern), 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            unlink(found.gl_pathv[i]);
+    globfree(&found);
+}
+
+void make_folder(const char *run, bool force)
+{
+    static const char *const files[] = {"config.json", "*.safetensors", "events.out.tfevents.*",
+                                        "log.jsonl",   "curves.svg",    "samples/*.txt",
+                                        "text.tokens"};
+    struct stat status;
+    if (stat(run, &status) != 0 && mkdir(run, 0777) != 0)
+        refuse(PROGRAM, "this folder cannot be made: ", run);
+    const bool settings_there = access(in_run(run, "config.json"), F_OK) == 0;
+    if (settings_there && access(in_run(run, "text.tokens"), F_OK) != 0)
+        refuse(PROGRAM, "this folder holds something else than a run: ", run);
+    if (!force && access(in_run(run, "last.safetensors"), F_OK) == 0)
+        refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
+    if (!settings_there)
+        return;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        remove_files(run, files[i]);
+}
+
+void choose_model(trainer *t, const text_file *text)
+{
+    if (chosen.from && th_pretrained_options(t->ctx, chosen.from, &chosen.model) == TH_OK) {
+        chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
+        chosen.model.embedding_dropout = chosen.dropout;
+        chosen.model.block.recompute = chosen.recompute;
+    }
+    t->tokenizer = make_tokenizer(t->ctx, text);
+    expect_no_error(t);
+    if (!chosen.from)
+        chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
+    if (chosen.length > chosen.model.length)
+        refuse(PROGRAM, "--length is more than the positions of the model in ", chosen.from);
+    if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary)
+        refuse(PROGRAM, "the tokenizer has more tokens than the model in ", chosen.from);
+}
+
+void write_settings(const char *run)
+{
+    char *text = settings_to_json();
+    FILE *file = fopen(in_run(run, "config.json"), "w");
+    if (file == NULL || fprintf(file, "%s\n", text) < 0 || fclose(file) != 0)
+        give_up(PROGRAM, "config.json cannot be written");
+    free(text);
+}
+
+void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
+{
+    *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
+    const char *path = in_run(run, checkpoint);
+    const char *text = th_checkpoint_configuration(t->ctx, path);
+    expect_no_error(t);
+    settings_from_json(text, path);
+    if (chosen.threads > 0 && th_set_threads(t->ctx, (int)chosen.threads))
+        expect_no_error(t);
+    t->tokenizer = th_tokenizer_load(t->ctx, run);
+    make_model(t);
+    if (weights && t->model)
+        (void)!th_weights_load(t->model, path, NULL);
+    expect_no_error(t);
+}

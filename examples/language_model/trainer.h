@@ -1,0 +1,50 @@
+/* Everything that training works with, and what the files of this program share of it. */
+#ifndef EXAMPLES_LANGUAGE_MODEL_TRAINER_H
+#define EXAMPLES_LANGUAGE_MODEL_TRAINER_H
+
+#include <tapehead/tapehead.h>
+
+#include "corpus.h"
+#include "report.h"
+#include "settings.h"
+
+typedef struct trainer {
+    const char *run;
+    th_context *ctx;
+    th_tokenizer *tokenizer;
+    th_module *model;
+    th_optimizer *optimizer;
+    th_windows *training, *validation;
+    th_tensor *tokens, *targets; /* (B, T) */
+    double best;                 /* lowest validation loss, */
+    int64_t worse;               /* and evaluations since */
+    report report;
+} trainer;
+
+/* -- ../language_model.c -- */
+/* The model of the settings with weights of its own, AdamW, and a batch. */
+void make_model(trainer *t);
+/* The mean loss over a pass of windows, or over the first `batches` of it. */
+th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
+
+/* -- run.c: the folder of a run -- */
+/* Ends the program with the context's error, if it has one. */
+void expect_no_error(const trainer *t);
+/* A folder for the run; one that is there must be empty, or be replaced by force. */
+void make_folder(const char *run, bool force);
+/* config.json */
+void write_settings(const char *run);
+/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
+void choose_model(trainer *t, const text_file *text);
+/* Settings, tokenizer and model of a run that is there, with the weights of the checkpoint unless they are loaded
+ * later. */
+void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
+
+/* -- use.c: what there is to do with a trained model; subcommands, which return what main does -- */
+int sample(int argc, char **argv);
+int eval(int argc, char **argv);
+int export(int argc, char **argv);
+/* The loss over all tokens of a file from `begin` on, as a line on standard output. */
+void print_loss(trainer *t, th_token_file *file, int64_t begin);
+
+#endif

@@ -1,0 +1,79 @@
+"""What examples/language_model.c has trained and exported, opened by transformers: the same tokens, the same loss; and what
+it goes on with when it starts from a model that transformers wrote."""
+
+import pathlib
+import re
+import tempfile
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+import common
+
+LENGTH = 16
+SMALL = "--layers 2 --heads 2 --width 32 --batch 4 --warmup 5 --steps 40 --eval-every 20 --quiet --sample-tokens 0".split()
+
+
+def loss_of(model, ids):
+    """The mean loss over windows of LENGTH tokens, every token but the first a target once."""
+    total = 0.0
+    with torch.no_grad():
+        for begin in range(0, len(ids) - 1, LENGTH):
+            window = torch.tensor(ids[begin : begin + LENGTH + 1])
+            logits = model(window[None, :-1]).logits[0]
+            total += torch.nn.functional.cross_entropy(logits, window[1:], reduction="sum").item()
+    return total / (len(ids) - 1)
+
+
+def field(run, name):
+    return float(re.findall(rf" {name}=(\S+)", run.stdout)[-1])
+
+
+def compare(c):
+    program = c.build / "examples" / "language_model"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        text = (common.ROOT / "README.md").read_text()
+        (folder / "text").write_text(text)
+        part = text[-2000:]
+        (folder / "part").write_text(part)
+        for name, options in {
+            "characters": [],
+            "bytes": ["--tokenizer", "bytes"],
+            "bpe, Llama": ["--tokenizer", "bpe", "--vocabulary", "400", "--llama", "--kv-heads", "1"],
+        }.items():
+            run, exported = folder / name, folder / f"{name} exported"
+            c.run(program, "train", folder / "text", run, "--length", LENGTH, *SMALL, *options)
+            c.run(program, "export", run, exported)
+            tokenizer = AutoTokenizer.from_pretrained(exported)
+            ids = tokenizer(part)["input_ids"]
+            c.check("text comes back from its tokens", tokenizer.decode(ids) == part, name)
+            ours = c.run(program, "eval", run, "--text", folder / "part")
+            c.check("as many tokens", field(ours, "tokens") == len(ids) - 1, name)
+            model = AutoModelForCausalLM.from_pretrained(exported)
+            c.close("loss of an exported model", 1e-4, field(ours, "loss"), loss_of(model, ids), name)
+
+        # Its tokenizer goes with a new model of transformers' own; no step is taken, then some, a part being frozen.
+        torch.manual_seed(1)
+        configuration = GPT2Config(vocab_size=len(AutoTokenizer.from_pretrained(folder / "characters exported")))
+        configuration.n_layer, configuration.n_head, configuration.n_embd, configuration.n_positions = 2, 2, 32, 64
+        theirs = GPT2LMHeadModel(configuration).eval()
+        theirs.save_pretrained(folder / "theirs")
+        AutoTokenizer.from_pretrained(folder / "characters exported").save_pretrained(folder / "theirs")
+        start = ["train", folder / "text", folder / "tuned", "--from", folder / "theirs", "--length", LENGTH, *SMALL]
+        c.run(program, *start, "--steps", 0)
+        ids = AutoTokenizer.from_pretrained(folder / "theirs")(part)["input_ids"]
+        ours = c.run(program, "eval", folder / "tuned", "--text", folder / "part")
+        before = field(ours, "loss")
+        c.close("loss of a model that transformers wrote", 1e-4, before, loss_of(theirs, ids))
+        c.run(program, *start, "--force", "--freeze", "embedding.*")
+        c.run(program, "export", folder / "tuned", folder / "tuned exported")
+        tuned = AutoModelForCausalLM.from_pretrained(folder / "tuned exported")
+        c.check("fine-tuning helps", loss_of(tuned, ids) < before - 0.1)
+        same = torch.equal(tuned.transformer.wte.weight, theirs.transformer.wte.weight)
+        c.check("what is frozen stays", same)
+        c.check("what is not does not", not torch.equal(tuned.transformer.wpe.weight, theirs.transformer.wpe.weight))
+
+
+if __name__ == "__main__":
+    common.main(compare)
