@@ -1,5 +1,5 @@
 /* What reading and writing models of Hugging Face transformers share: which of the two architectures a model is, and
- * how the tensors of a file are called there. */
+ * how things are called there. */
 #ifndef TH_STORE_HUGGING_FACE_H
 #define TH_STORE_HUGGING_FACE_H
 
@@ -16,14 +16,11 @@ enum { TH_MAX_FOLDER = 4096 };
 bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name, char *path);
 
 /* -- config.json (hugging_face_config.c) -- */
-/* How transformers calls an activation; and which one a name means: false when it is none of ours. */
-const char *th_activation_name(th_activation activation);
-bool th_activation_find(const char *name, th_activation *activation);
 /* Which architecture config.json describes, and the options of its model. */
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
                                       th_architecture *architecture, th_language_model_options *options);
 
-/* -- names of tensors (hugging_face_names.c) -- */
+/* -- names (hugging_face_names.c) -- */
 /* All tensors of a model under the names that its architecture has for them, in the order of its parameters. Each is a
  * view of a parameter: whole, transposed, or some of its rows; the views belong to the open scope. */
 typedef struct th_foreign_tensors {
@@ -38,6 +35,12 @@ th_status th_foreign_tensors_list(th_module *model, th_architecture architecture
 void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list);
 /* The part of their names that a file may leave out: "transformer." */
 const char *th_foreign_prefix(th_architecture architecture);
+/* How transformers calls an activation; and which one a name means: false when it is none of ours. */
+const char *th_activation_name(th_activation activation);
+bool th_activation_find(const char *name, th_activation *activation);
+/* The same of the ways of scaling rotary positions, which are called rope_type there. */
+const char *th_rotary_scaling_name(th_rotary_scaling_kind kind);
+bool th_rotary_scaling_find(const char *name, th_rotary_scaling_kind *kind);
 static inline bool th_name_ends_with(const char *name, const char *end)
 {
     const size_t length = strlen(name), tail = strlen(end);

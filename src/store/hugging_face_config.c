@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "ops/shared/rotary_scaling.h"
 #include "store/hugging_face.h"
 #include "tapehead/hugging_face.h"
 #include "tensor/context.h"
@@ -92,41 +93,6 @@ static const char *string(const config *c, const char *key, const char *missing)
 
 /* -- activations -- */
 
-/* The first name of each is the one that is written. */
-static const struct {
-    const char *name;
-    th_activation activation;
-} activations[] = {
-    {"gelu_new", TH_GELU_TANH},
-    {"gelu_pytorch_tanh", TH_GELU_TANH},
-    {"gelu_python_tanh", TH_GELU_TANH},
-    {"gelu_fast", TH_GELU_TANH},
-    {"gelu", TH_GELU},
-    {"gelu_python", TH_GELU},
-    {"relu", TH_RELU},
-    {"silu", TH_SILU},
-    {"swish", TH_SILU},
-};
-enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
-
-const char *th_activation_name(th_activation activation)
-{
-    for (int i = 0; i < ACTIVATIONS; i++)
-        if (activations[i].activation == activation)
-            return activations[i].name;
-    return NULL;
-}
-
-bool th_activation_find(const char *name, th_activation *activation)
-{
-    for (int i = 0; i < ACTIVATIONS; i++)
-        if (strcmp(activations[i].name, name) == 0) {
-            *activation = activations[i].activation;
-            return true;
-        }
-    return false;
-}
-
 static th_activation activation(const config *c, const char *key, const char *missing)
 {
     th_activation value = TH_GELU_TANH;
@@ -179,29 +145,62 @@ static th_language_model_options gpt2(const config *c)
 
 /* -- Llama -- */
 
-/* rope_theta of rope_parameters (transformers 5) or of the file itself (4, with rope_scaling beside it). */
-static double rotary_base(const config *c)
+/* The length before scaling stands with the scaling or in the file itself; both are read by transformers, of which one
+ * version prefers the other than the next. */
+static int64_t original_length(const config *c, const config *rope)
 {
-    double base = positive(c, "rope_theta", 10000);
-    static const char *const places[] = {"rope_scaling", "rope_parameters"};
-    for (int i = 0; i < 2; i++) {
-        if (!given(c, places[i]))
-            continue;
-        const config rope = {c->source, json_object_get(c->object, places[i])};
-        if (!json_is_object(rope.object)) {
-            refuse(c, "\"%s\" is neither null nor an object", places[i]);
-            return base;
-        }
-        const char *type = string(&rope, "rope_type", string(&rope, "type", "default"));
-        if (strcmp(type, "default") != 0)
-            refuse(c, "the rotary positions are scaled (rope_type \"%s\"), which is not done here", type);
-        if (number(&rope, "partial_rotary_factor", 1) != 1)
-            refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
-        base = positive(&rope, "rope_theta", base);
+    static const char *const key = "original_max_position_embeddings";
+    const int64_t missing = integer(c, key, most, integer(c, "max_position_embeddings", most, 2048));
+    const int64_t length = integer(rope, key, most, missing);
+    if (given(c, key) && length != missing)
+        refuse(c, "\"%s\" stands in two places with two values", key);
+    return length;
+}
+
+static th_rotary_scaling rotary_scaling(const config *c, const config *rope)
+{
+    th_rotary_scaling scaling = {0};
+    const char *type = string(rope, "rope_type", string(rope, "type", "default"));
+    if (!th_rotary_scaling_find(type, &scaling.kind))
+        refuse(c, "rotary positions of rope_type \"%s\" are not known here, only default, linear and llama3", type);
+    if (scaling.kind != TH_ROTARY_UNSCALED)
+        scaling.factor = number(rope, "factor", 0);
+    if (scaling.kind == TH_ROTARY_LLAMA3) {
+        scaling.low_freq_factor = number(rope, "low_freq_factor", 0);
+        scaling.high_freq_factor = number(rope, "high_freq_factor", 0);
+        scaling.original_length = original_length(c, rope);
     }
+    char trouble[TH_ROTARY_TROUBLE];
+    if (!th_rotary_scaling_usable(&scaling, trouble))
+        refuse(c, "rotary positions: %s", trouble);
+    return scaling;
+}
+
+/* An object of that name with something in it. */
+static bool has_members(const config *c, const char *key)
+{
+    const json_t *member = json_object_get(c->object, key);
+    if (given(c, key) && !json_is_object(member))
+        refuse(c, "\"%s\" is neither null nor an object", key);
+    return json_object_size(member) > 0;
+}
+
+/* Base and scaling, from rope_scaling with rope_theta beside it (transformers 4), or all in rope_parameters (5), where
+ * the former comes first if a file has both. */
+static th_score_options rotary(const config *c)
+{
+    th_score_options scores = {.rotary = true, .rotary_base = positive(c, "rope_theta", 10000)};
+    const bool parameters = has_members(c, "rope_parameters"), scaled = has_members(c, "rope_scaling");
     if (number(c, "partial_rotary_factor", 1) != 1)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
-    return base;
+    if (!parameters && !scaled)
+        return scores;
+    const config rope = {c->source, json_object_get(c->object, scaled ? "rope_scaling" : "rope_parameters")};
+    if (number(&rope, "partial_rotary_factor", 1) != 1)
+        refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
+    scores.rotary_base = positive(&rope, "rope_theta", scores.rotary_base);
+    scores.rotary_scaling = rotary_scaling(c, &rope);
+    return scores;
 }
 
 /* What Llama's own options do not have, but what transformers' code for all models obeys. */
@@ -245,7 +244,7 @@ static th_language_model_options llama(const config *c)
                 .kv_heads = integer(c, "num_key_value_heads", most, heads),
                 .head_width = integer(c, "head_dim", most, width / heads),
                 .eps = positive(c, "rms_norm_eps", 1e-6),
-                .scores = {.rotary = true, .rotary_base = rotary_base(c)},
+                .scores = rotary(c),
             },
     };
 }

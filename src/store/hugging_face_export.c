@@ -136,10 +136,45 @@ static void put_gpt2(object *o, const th_language_model_options *m)
     put_number(o, "resid_pdrop", m->block.dropout > 0 ? m->block.dropout : m->dropout);
 }
 
-/* rope_theta stands twice: where transformers 4 and 5 look for it. */
+/* "key": number, the first of an object or after another. */
+static void put_inner(object *o, const char *before, const char *key, double value)
+{
+    fprintf(o->file, "%s\"%s\": ", before, key);
+    put_number(o, NULL, value);
+}
+
+static void put_scaling(object *o, const th_rotary_scaling *scaling)
+{
+    fprintf(o->file, "\"rope_type\": \"%s\"", th_rotary_scaling_name(scaling->kind));
+    if (scaling->kind != TH_ROTARY_UNSCALED)
+        put_inner(o, ", ", "factor", scaling->factor);
+    if (scaling->kind != TH_ROTARY_LLAMA3)
+        return;
+    put_inner(o, ", ", "low_freq_factor", scaling->low_freq_factor);
+    put_inner(o, ", ", "high_freq_factor", scaling->high_freq_factor);
+    fprintf(o->file, ", \"original_max_position_embeddings\": %lld", (long long)scaling->original_length);
+}
+
+/* Everything stands twice: where transformers 5 looks for it, and where 4 does. */
+static void put_rotary(object *o, const th_score_options *scores)
+{
+    const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
+    put_key(o, "rope_parameters");
+    put_inner(o, "{", "rope_theta", base);
+    fputs(", ", o->file);
+    put_scaling(o, &scores->rotary_scaling);
+    fputs("}", o->file);
+    if (scores->rotary_scaling.kind != TH_ROTARY_UNSCALED) {
+        put_key(o, "rope_scaling");
+        fputs("{", o->file);
+        put_scaling(o, &scores->rotary_scaling);
+        fputs("}", o->file);
+    }
+    put_number(o, "rope_theta", base);
+}
+
 static void put_llama(object *o, const th_language_model_options *m)
 {
-    const double base = m->block.scores.rotary_base > 0 ? m->block.scores.rotary_base : 10000;
     put_bool(o, "attention_bias", !m->block.no_bias);
     put_number(o, "attention_dropout", m->block.attention_dropout);
     put_integer(o, "head_dim", m->block.head_width ? m->block.head_width : m->width / m->heads);
@@ -152,11 +187,7 @@ static void put_llama(object *o, const th_language_model_options *m)
     put_integer(o, "num_hidden_layers", m->layers);
     put_integer(o, "num_key_value_heads", m->block.kv_heads ? m->block.kv_heads : m->heads);
     put_number(o, "rms_norm_eps", m->block.eps > 0 ? m->block.eps : 1e-5);
-    put_key(o, "rope_parameters");
-    fputs("{\"rope_theta\": ", o->file);
-    put_number(o, NULL, base);
-    fputs(", \"rope_type\": \"default\"}", o->file);
-    put_number(o, "rope_theta", base);
+    put_rotary(o, &m->block.scores);
 }
 
 static void put_config(FILE *file, th_architecture architecture, const th_language_model_options *m, th_dtype dtype,

@@ -172,6 +172,7 @@ static bool open_source(source *s)
 static void check_options(const source *s, const th_module *model)
 {
     const th_language_model_options *is = th_language_model_options_of(model), *wanted = &s->options;
+    const th_rotary_scaling *scaling = &is->block.scores.rotary_scaling, *asked = &wanted->block.scores.rotary_scaling;
     const struct {
         const char *name;
         double is, wanted;
@@ -185,6 +186,12 @@ static void check_options(const source *s, const th_module *model)
         {"block.scores.rotary", is->block.scores.rotary, wanted->block.scores.rotary},
         {"block.scores.rotary_pairing", is->block.scores.rotary_pairing, wanted->block.scores.rotary_pairing},
         {"block.scores.rotary_base", is->block.scores.rotary_base, wanted->block.scores.rotary_base},
+        {"block.scores.rotary_scaling.kind", scaling->kind, asked->kind},
+        {"block.scores.rotary_scaling.factor", scaling->factor, asked->factor},
+        {"block.scores.rotary_scaling.low_freq_factor", scaling->low_freq_factor, asked->low_freq_factor},
+        {"block.scores.rotary_scaling.high_freq_factor", scaling->high_freq_factor, asked->high_freq_factor},
+        {"block.scores.rotary_scaling.original_length", (double)scaling->original_length,
+         (double)asked->original_length},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].is != fields[i].wanted) {

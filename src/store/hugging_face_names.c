@@ -1,5 +1,6 @@
 /* How the tensors of GPT-2 and Llama are called by transformers, and which part of which parameter of ours each is. One
- * table for each architecture, read in both directions: the same views are written to a file and read from one. */
+ * table for each architecture, read in both directions: the same views are written to a file and read from one. The
+ * names that config.json has for choices as well. */
 #include <stdio.h>
 #include <string.h>
 
@@ -167,4 +168,59 @@ void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list)
 {
     th_release(ctx, list->tensor, list->bytes);
     *list = (th_foreign_tensors){0};
+}
+
+/* -- what config.json calls things -- */
+
+/* The first name of each is the one that is written. */
+static const struct {
+    const char *name;
+    th_activation activation;
+} activations[] = {
+    {"gelu_new", TH_GELU_TANH},
+    {"gelu_pytorch_tanh", TH_GELU_TANH},
+    {"gelu_python_tanh", TH_GELU_TANH},
+    {"gelu_fast", TH_GELU_TANH},
+    {"gelu", TH_GELU},
+    {"gelu_python", TH_GELU},
+    {"relu", TH_RELU},
+    {"silu", TH_SILU},
+    {"swish", TH_SILU},
+};
+enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
+
+const char *th_activation_name(th_activation activation)
+{
+    for (int i = 0; i < ACTIVATIONS; i++)
+        if (activations[i].activation == activation)
+            return activations[i].name;
+    return NULL;
+}
+
+bool th_activation_find(const char *name, th_activation *activation)
+{
+    for (int i = 0; i < ACTIVATIONS; i++)
+        if (strcmp(activations[i].name, name) == 0) {
+            *activation = activations[i].activation;
+            return true;
+        }
+    return false;
+}
+
+/* Their places in the enumeration. */
+static const char *const rotary_scalings[] = {"default", "linear", "llama3"};
+
+const char *th_rotary_scaling_name(th_rotary_scaling_kind kind)
+{
+    return rotary_scalings[kind];
+}
+
+bool th_rotary_scaling_find(const char *name, th_rotary_scaling_kind *kind)
+{
+    for (int i = TH_ROTARY_UNSCALED; i <= TH_ROTARY_LLAMA3; i++)
+        if (strcmp(rotary_scalings[i], name) == 0) {
+            *kind = (th_rotary_scaling_kind)i;
+            return true;
+        }
+    return false;
 }
