@@ -1,6 +1,6 @@
 /* A language model: any text file in, a model out, GPT-2 or Llama in small.
  *
- *     language_model train shakespeare.txt run        about a minute on two cores
+ *     language_model train shakespeare.txt run        less than a minute on two cores
  *     language_model sample run --prompt "ROMEO:"
  *
  * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
@@ -244,7 +244,8 @@ static int forecast(const text_file *text)
             break;
     expect_no_error(&t);
     const th_memory_usage memory = th_memory(t.ctx);
-    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes: at most in use, and taken from the system)\n",
+    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
+                   "system; logs add a few kB)\n",
            (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
