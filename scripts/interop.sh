@@ -2,7 +2,7 @@
 # interop.sh [--fixtures] [NAME...]: holds Tapehead to PyTorch, transformers, safetensors, tokenizers and TensorBoard.
 # Runs every comparison scripts/interop/NAME.py, or those named, and prints what they measured; fails if one fails. Each
 # also checks that its files in tests/fixtures are what it would make today; --fixtures makes them anew instead.
-# The Python packages (scripts/interop/requirements.txt) are installed once, into ${XDG_CACHE_HOME:-~/.cache}/tapehead/interop.
+# The Python packages (scripts/interop/requirements.txt) are installed once, into ~/.cache/tapehead/interop.
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
@@ -51,7 +51,8 @@ cmake --build "$build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/de
 
 failed=
 for name; do
-    OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" "$here/$name.py" --build "$build" $fixtures || failed="$failed $name"
+    OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" "$here/$name.py" --build "$build" $fixtures ||
+        failed="$failed $name"
 done
 if [ -n "$failed" ]; then
     echo "interop.sh: FAILED:$failed" >&2

@@ -38,12 +38,12 @@ typedef struct th_pretrained_load_options {
 TH_API th_status th_pretrained_load(th_module *model, const char *folder,
                                     const th_pretrained_load_options *options) TH_MUST_CHECK;
 
-/* Writes the folder (made if it is not there): config.json, then model.safetensors with the weights in the model's type.
+/* Writes the folder (made if it is not there): config.json, then model.safetensors, the weights in the model's type.
  * A model with learned positions is written as GPT-2, which has layer norms and biases; one without (positions are
  * TH_POSITIONS_NONE) as Llama, which has rotary positions, RMS norms and a gated MLP. Rotary positions that turn
  * neighbours become those that turn halves, by another order of the rows of q and k. All options that the one cannot
- * express are TH_ERROR_ARGUMENT, named in the sentence; but of dropout, which is of training alone, Llama keeps only that
- * of attention weights. */
+ * express are TH_ERROR_ARGUMENT, named in the sentence; but of dropout, which is of training alone, Llama keeps that of
+ * attention weights only. */
 typedef struct th_export_options {
     int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
     bool has_end_token;

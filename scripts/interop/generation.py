@@ -99,7 +99,7 @@ CHANCE = [
 
 
 def compare_chance(c, name, model, folder):
-    """One token after one prompt, many times: the frequencies against the probabilities that transformers draws with."""
+    """One token after one prompt, many times: how often each against the probabilities of transformers."""
     prompt, count = np.array([3, 11, 3, 40]), 5000
     for options in CHANCE:
         inputs = {"prompts": np.tile(prompt, (count, 1)), "lens": np.full(count, len(prompt))}

@@ -190,7 +190,7 @@ def compare_models(c, folder):
 
 
 def compare_files(c, folder):
-    """Weights in half the width, in shards, without the prefix, with buffers of old versions; config.json of version 4."""
+    """Weights of half the width, in shards, without the prefix, with buffers of old versions; an older config.json."""
     for name in ("gpt2", "llama"):
         for dtype in ("bfloat16", "float16"):
             make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
@@ -236,18 +236,45 @@ def compare_born_here(c, folder):
         c.check("made here: transformers generates", longer.shape == (3, 7), longer.shape)
 
 
+def compare_trained(c, folder):
+    """From a text file to transformers: trained and exported by examples/language_model, read with its tokenizer, it
+    writes the same text; and the example goes on from there."""
+    program, text = c.build / "examples" / "language_model", folder / "text.txt"
+    text.write_text((common.ROOT / "README.md").read_text() + "naïve 🦙\n")
+    small = "--layers 2 --width 32 --heads 4 --length 40 --batch 4 --eval-every 150 --sample-tokens 0".split()
+    small += "--lr 0.01 --quiet --tokenizer bpe --vocabulary 300".split()
+    for kind in ("gpt2", "llama"):
+        run, out = folder / f"run_{kind}", folder / f"out_{kind}"
+        c.run(program, "train", text, run, "--steps", 150, *small, *["--llama"] * (kind == "llama"))
+        c.run(program, "export", run, out, "--last")
+        model = load_exported(c, "trained here", out)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+        for prompt in ("The tape is", "naïve 🦙", "\n"):
+            greedy = ["--last", "--temperature", 0, "--tokens", 20, "--prompt", prompt]
+            ours = c.run(program, "sample", run, *greedy).stdout
+            tokens = tokenizer(prompt, return_tensors="pt").input_ids
+            theirs = tokenizer.decode(model.generate(tokens, max_new_tokens=20, do_sample=False)[0])
+            same = ours.strip("\n") == theirs.strip("\n")
+            c.check("trained here: transformers writes the same text", same, f"{kind}: {ours!r} and {theirs!r}")
+        tuned = [text, folder / f"tuned_{kind}", "--from", out, "--tokenizer", out, "--steps", 1, "--quiet"]
+        again = c.run(program, "train", *tuned, "--length", 40, "--batch", 4, "--sample-tokens", 0, check=False)
+        c.check("trained here: it goes on from the export", again.returncode == 0, again.stderr)
+
+
 def compare(c):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         compare_models(c, folder)
         compare_files(c, folder)
         compare_born_here(c, folder)
+        compare_trained(c, folder)
 
 
 # -- fixtures: small models as transformers saves them, and in float64 what they compute --
 
 SMALL = {
-    "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20, bos_token_id=0, eos_token_id=0),
+    "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20)
+    | dict(bos_token_id=0, eos_token_id=0),
     "llama": dict(
         vocab_size=13,
         hidden_size=8,

@@ -1,7 +1,9 @@
-/* What reading and writing models of Hugging Face transformers share: which of the two architectures a model is, and how
- * the tensors of a file are called there. */
+/* What reading and writing models of Hugging Face transformers share: which of the two architectures a model is, and
+ * how the tensors of a file are called there. */
 #ifndef TH_IO_HUGGING_FACE_H
 #define TH_IO_HUGGING_FACE_H
+
+#include <string.h>
 
 #include "tapehead/language_model.h"
 #include "tapehead/safetensors.h"
@@ -36,5 +38,10 @@ th_status th_foreign_tensors_list(th_module *model, th_architecture architecture
 void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list);
 /* The part of their names that a file may leave out: "transformer." */
 const char *th_foreign_prefix(th_architecture architecture);
+static inline bool th_name_ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
 
 #endif

@@ -1,4 +1,4 @@
-/* A language model as a folder that transformers loads. Whether it is a GPT-2 or a Llama is told by its options alone. */
+/* A language model as a folder that transformers loads. Whether it is a GPT-2 or a Llama, its options tell. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -193,12 +193,6 @@ static th_status write_config(th_context *ctx, const char *folder, th_architectu
 
 /* -- model.safetensors -- */
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* Rows of a projection whose heads turn neighbours, in the order of one whose heads turn halves: of each head the even
  * rows, then the odd ones. */
 static th_tensor *halves_of(th_tensor *t, int64_t head_width)
@@ -222,8 +216,8 @@ static void write_weights(th_module *model, const char *folder, th_architecture 
         return;
     for (int64_t i = 0; i < list.count && m->block.scores.rotary_pairing == TH_ROTARY_NEIGHBOURS; i++) {
         th_named_tensor *t = &list.tensor[i];
-        if (ends_with(t->name, "q_proj.weight") || ends_with(t->name, "k_proj.weight") ||
-            ends_with(t->name, "q_proj.bias") || ends_with(t->name, "k_proj.bias"))
+        if (th_name_ends_with(t->name, "q_proj.weight") || th_name_ends_with(t->name, "k_proj.weight") ||
+            th_name_ends_with(t->name, "q_proj.bias") || th_name_ends_with(t->name, "k_proj.bias"))
             t->tensor = halves_of(t->tensor, head_width);
     }
     th_status status = (th_safetensors_write)(ctx, path, list.tensor, list.count, &metadata, 1);

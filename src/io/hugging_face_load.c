@@ -29,12 +29,6 @@ typedef struct source {
     th_pretrained_load_options given;
 } source;
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* The name without the prefix that a file may leave out. */
 static const char *bare(const source *s, const char *name)
 {
@@ -60,8 +54,8 @@ static bool passed_over(const source *s, const char *name)
 {
     if (strcmp(name, classifier) == 0)
         return !s->options.untied;
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
-           ends_with(name, ".rotary_emb.inv_freq");
+    return th_name_ends_with(name, ".attn.bias") || th_name_ends_with(name, ".attn.masked_bias") ||
+           th_name_ends_with(name, ".rotary_emb.inv_freq");
 }
 
 static int by_name(const void *a, const void *b)

@@ -71,7 +71,7 @@ const char *th_foreign_prefix(th_architecture architecture)
 
 /* -- one parameter -- */
 
-/* Whether ours, with its *, is name; *number is where the number of the layer stands there, and *digits how long it is. */
+/* Whether ours, with its *, is name; *number is where the number of the layer stands there, *digits how long it is. */
 static bool matches(const char *ours, const char *name, const char **number, int *digits)
 {
     const char *star = strchr(ours, '*');
