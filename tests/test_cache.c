@@ -26,6 +26,26 @@ static const th_language_model_options models[] = {
      .layers = 2,
      .positions = TH_POSITIONS_SINUSOIDAL,
      .block = {.post_norm = true, .kv_heads = 2, .activation = TH_RELU}},
+    {.vocabulary = V,
+     .length = 12,
+     .width = 24,
+     .heads = 4,
+     .layers = 2,
+     .positions = TH_POSITIONS_NONE,
+     .untied = true,
+     .block = {.norm = TH_RMS_NORM,
+               .gated = true,
+               .activation = TH_SILU,
+               .no_bias = true,
+               .kv_heads = 2,
+               .scores = {.rotary = true, .qk_norm = true, .window = 4}}},
+    {.vocabulary = V,
+     .length = 12,
+     .width = 24,
+     .heads = 3,
+     .layers = 2,
+     .positions = TH_POSITIONS_NONE,
+     .block = {.recompute = true, .scores = {.alibi = true, .soft_cap = 3}}},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -100,9 +120,112 @@ START_TEST(pieces_have_the_bits_of_the_whole)
 }
 END_TEST
 
+/* Sequences of different lengths in one batch go on each from its own end, over what stood there. */
+START_TEST(each_sequence_goes_on_from_its_own_end)
+{
+    static const int64_t lens[B] = {5, 2, 7};
+    th_module *model = th_language_model_new(ctx, &models[_i]);
+    th_tensor *tokens = tokens_new(B, T);
+    static float whole[B * T * V], piece[B * T * V];
+    th_no_grad_begin(ctx);
+    copy_out(th_module_forward(model, tokens), whole, B * T * V);
+    th_cache *cache = th_cache_new(model, B, CAPACITY);
+    run_piece(model, cache, th_data_const(tokens), B, 0, 7, TH_INT32, piece);
+    for (int64_t turn = 0; turn < 2; turn++) {
+        int32_t token[B];
+        int64_t place[B];
+        for (int b = 0; b < B; b++) {
+            place[b] = lens[b] + turn;
+            token[b] = ((const int32_t *)th_data_const(tokens))[b * T + place[b]];
+        }
+        th_language_model_logits_options options = {.cache = cache,
+                                                    .positions = th_from_data(ctx, TH_INT64, TH_SHAPE(B, 1), place),
+                                                    .rows = th_zeros(ctx, TH_INT32, TH_SHAPE(B))};
+        th_tensor *next = th_from_data(ctx, TH_INT32, TH_SHAPE(B, 1), token);
+        th_tensor *logits = th_language_model_logits(model, next, &options);
+        assert_shape(logits, TH_SHAPE(B, V));
+        copy_out(logits, piece, B * V);
+        for (int b = 0; b < B; b++)
+            ck_assert(same_logits(&whole[(b * T + place[b]) * V], &piece[b * V]));
+        th_tape_clear(ctx);
+    }
+    th_no_grad_end(ctx);
+}
+END_TEST
+
+START_TEST(memory_is_projected_once)
+{
+    th_module *model = th_transformer_new(ctx, &(th_transformer_options){.source_vocabulary = 7,
+                                                                         .target_vocabulary = V,
+                                                                         .length = 12,
+                                                                         .width = 24,
+                                                                         .heads = 3,
+                                                                         .encoder_layers = 1,
+                                                                         .decoder_layers = 2});
+    const int32_t source[2 * 4] = {1, 2, 3, 4, 5, 6, 0, 0}, len[2] = {4, 2};
+    th_no_grad_begin(ctx);
+    th_cache *cache = th_cache_new(model, 2, CAPACITY);
+    for (int turn = 0; turn < 2; turn++) { /* another source after a reset */
+        th_tensor *lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), len);
+        th_tensor *memory =
+            th_keep(th_transformer_encode(model, th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4 - turn), source), NULL));
+        th_tensor *target = tokens_new(2, 3), *other = th_zeros(ctx, TH_FLOAT32, th_shape_of(memory));
+        float whole[2 * 3 * V], piece[2 * V];
+        if (turn)
+            lens = NULL;
+        copy_out(th_transformer_decode(model, target, memory, &(th_transformer_decode_options){.memory_lens = lens}),
+                 whole, 2 * 3 * V);
+        for (int64_t t = 0; t < 3; t++) {
+            const th_transformer_decode_options options = {
+                .memory_lens = lens, .cache = cache, .positions = th_full(ctx, TH_INT32, TH_SHAPE(1), (double)t)};
+            th_tensor *token = th_contiguous(th_slice(target, 1, t, t + 1, 1));
+            copy_out(th_transformer_decode(model, token, t == 0 ? memory : other, &options), piece, 2 * V);
+            for (int b = 0; b < 2; b++)
+                ck_assert(same_logits(&whole[(b * 3 + t) * V], &piece[b * V]));
+        }
+        ck_assert_uint_eq(th_cache_bytes(cache), 2 * 2 * 2 * 24 * (CAPACITY + 4 - (size_t)turn) * sizeof(float));
+        ck_assert_int_eq(th_cache_reset(cache), TH_OK);
+        th_tape_clear(ctx);
+    }
+    th_cache_free(cache);
+    th_no_grad_end(ctx);
+}
+END_TEST
+
+START_TEST(misuse_of_a_cache_is_an_error)
+{
+    th_module *model = th_language_model_new(ctx, &models[0]), *other = th_language_model_new(ctx, &models[0]);
+    assert_error(th_cache_new(model, 0, 3), TH_ERROR_ARGUMENT, "batch and capacity must be positive");
+    assert_error(th_cache_new(th_dense_new(ctx, 2, 2, NULL), 1, 3), TH_ERROR_ARGUMENT, "has no attention");
+    th_cache *cache = th_cache_new(model, 2, 4);
+    th_language_model_logits_options options = {.cache = cache};
+    assert_error(th_language_model_logits(model, tokens_new(2, 3), &options), TH_ERROR_STATE, "while recording");
+    th_tape_clear(ctx);
+    th_no_grad_begin(ctx);
+    assert_error(th_language_model_logits(model, tokens_new(3, 3), &options), TH_ERROR_SHAPE, "of 2 sequences");
+    assert_error(th_language_model_logits(model, tokens_new(2, 4 + 1), &options), TH_ERROR_INDEX,
+                 "5 tokens do not fit a cache of 4 positions");
+    assert_error(th_language_model_logits(other, tokens_new(2, 3), &options), TH_ERROR_ARGUMENT, "another model");
+    options.positions = th_full(ctx, TH_INT64, TH_SHAPE(2, 1), 4);
+    assert_error(th_language_model_logits(model, tokens_new(2, 1), &options), TH_ERROR_INDEX,
+                 "stands at position 4, the cache has 4");
+    options.positions = NULL;
+    options.rows = th_zeros(ctx, TH_INT64, TH_SHAPE(3));
+    assert_error(th_language_model_logits(model, tokens_new(2, 1), &options), TH_ERROR_SHAPE, "rows must be");
+    options.rows = NULL;
+    th_cache_free(cache);
+    assert_error(th_language_model_logits(model, tokens_new(2, 1), &options), TH_ERROR_STATE, "has been freed");
+    th_cache_free(NULL);
+    th_no_grad_end(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("cache", setup, close_context);
     tcase_add_loop_test(tests, pieces_have_the_bits_of_the_whole, 0, 2 * MODELS);
+    tcase_add_loop_test(tests, each_sequence_goes_on_from_its_own_end, 0, MODELS);
+    tcase_add_test(tests, memory_is_projected_once);
+    tcase_add_test(tests, misuse_of_a_cache_is_an_error);
     return run_suites();
 }

@@ -122,7 +122,7 @@ static th_status give(const th_generation *g, th_generated *result)
     th_tensor_free(result->tokens);
     th_tensor_free(result->lens);
     th_tensor_free(result->scores);
-    *result = (th_generated){NULL};
+    *result = (th_generated){.tokens = NULL};
     return ctx->error;
 }
 
@@ -140,7 +140,7 @@ static th_status run(th_generation *g)
 th_status(th_generate)(th_module *model, const th_generate_options *options, th_generated *result)
 {
     if (result)
-        *result = (th_generated){NULL};
+        *result = (th_generated){.tokens = NULL};
     if (!th_module_usable(model, operation))
         return model ? model->ctx->error : th_refused(NULL);
     th_context *ctx = model->ctx;

@@ -1,5 +1,5 @@
 /* One th_generate while it runs: what generate.c sets up, generate_model.c runs, and generate_tokens.c and
- * generate_beams.c choose tokens for. A row is a sequence that the model runs: `beams` of them for each of the caller's.
+ * generate_beams.c choose tokens for. A row is a sequence that the model runs: `beams` of them for each one asked for.
  */
 #ifndef TH_NN_GENERATION_H
 #define TH_NN_GENERATION_H
@@ -44,8 +44,8 @@ th_status th_generation_check(th_generation *g);
 /* -- the model (generate_model.c) -- */
 /* Runs the encoder. */
 th_status th_generation_encode(th_generation *g);
-/* Runs what of every row's tokens the cache does not have: all from `begin` on when `anew`, else the last. The logits of
- * each row's last token are there until th_generation_done, which comes after it in any case. */
+/* Runs what of every row's tokens the cache does not have: all from `begin` on when `anew`, else the last. The logits
+ * of each row's last token are there until th_generation_done, which comes after it in any case. */
 th_status th_generation_run(th_generation *g, bool anew);
 void th_generation_done(th_generation *g);
 
