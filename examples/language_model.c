@@ -239,8 +239,13 @@ static int forecast(const text_file *text)
     double loss;
     choose_model(&t, text);
     make_model(&t);
+    const th_generate_options sample_options = {.prompts = th_zeros(t.ctx, TH_INT32, TH_SHAPE(1, 1)),
+                                                .most_tokens = chosen.sample_tokens,
+                                                .temperature = chosen.temperature,
+                                                .slide = true};
     for (int step = 0; step < 2; step++)
-        if (evaluate(&t, NULL, 1, &loss) || train_step(&t, &loss))
+        if (evaluate(&t, NULL, 1, &loss) || train_step(&t, &loss) ||
+            (chosen.sample_tokens > 0 && th_generate(t.model, &sample_options, NULL)))
             break;
     expect_no_error(&t);
     const th_memory_usage memory = th_memory(t.ctx);
