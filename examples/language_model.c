@@ -1,6 +1,6 @@
 /* A language model: any text file in, a model out, GPT-2 or Llama in small.
  *
- *     language_model train shakespeare.txt run        about a minute on two cores
+ *     language_model train shakespeare.txt run        less than a minute on two cores
  *     language_model sample run --prompt "ROMEO:"
  *
  * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
@@ -239,12 +239,18 @@ static int forecast(const text_file *text)
     double loss;
     choose_model(&t, text);
     make_model(&t);
+    const th_generate_options sample_options = {.prompts = th_zeros(t.ctx, TH_INT32, TH_SHAPE(1, 1)),
+                                                .most_tokens = chosen.sample_tokens,
+                                                .temperature = chosen.temperature,
+                                                .slide = true};
     for (int step = 0; step < 2; step++)
-        if (evaluate(&t, NULL, 1, &loss) || train_step(&t, &loss))
+        if (evaluate(&t, NULL, 1, &loss) || train_step(&t, &loss) ||
+            (chosen.sample_tokens > 0 && th_generate(t.model, &sample_options, NULL)))
             break;
     expect_no_error(&t);
     const th_memory_usage memory = th_memory(t.ctx);
-    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes: at most in use, and taken from the system)\n",
+    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
+                   "system; logs add a few kB)\n",
            (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
