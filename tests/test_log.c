@@ -16,26 +16,24 @@
 #include "memory.h"
 
 #include "context.h"
+#include "folder.h"
 
-static char folder[64], path[96];
+static char path[96];
 static test_memory memory;
 
 static void setup(void)
 {
     memory = (test_memory){0};
     ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
-    strcpy(folder, "/tmp/th_log_XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/log.jsonl", folder);
+    make_folder();
+    strcpy(path, in_folder("log.jsonl"));
 }
 
 static void teardown(void)
 {
-    char command[128];
     close_context();
     ck_assert_uint_eq(memory.bytes, 0);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ck_assert_int_eq(system(command), 0);
+    remove_folder();
 }
 
 /* The file's bytes with a 0 behind them. */

@@ -14,17 +14,17 @@
 #include "memory.h"
 
 #include "context.h"
+#include "folder.h"
 
-static char folder[64], path[96];
+static char path[96];
 static test_memory memory;
 
 static void setup(void)
 {
     memory = (test_memory){0};
     ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
-    strcpy(folder, "/tmp/th_tokens_XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/text.tokens", folder);
+    make_folder();
+    strcpy(path, in_folder("text.tokens"));
 }
 
 static void teardown(void)
@@ -101,22 +101,6 @@ START_TEST(round_trips)
 }
 END_TEST
 
-static unsigned char *read_bytes(size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    ck_assert_ptr_nonnull(file);
-    unsigned char *bytes = malloc(1 << 22);
-    *size = fread(bytes, 1, 1 << 22, file);
-    fclose(file);
-    return bytes;
-}
-
-static void write_bytes(const void *bytes, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    ck_assert(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
-}
-
 static void refused(const char *words)
 {
     assert_error(th_token_file_open(ctx, path, NULL), TH_ERROR_FILE, words);
@@ -126,21 +110,21 @@ START_TEST(every_damage_is_found)
 {
     write_tokens(20, 65, 20);
     size_t size;
-    unsigned char *bytes = read_bytes(&size);
+    unsigned char *bytes = (unsigned char *)read_bytes(path, &size);
     for (size_t n = 0; n < size; n++) {
-        write_bytes(bytes, n);
+        write_bytes(path, bytes, n);
         refused(n < 64 ? "too short" : "cut short");
     }
     bytes[size] = 0;
-    write_bytes(bytes, size + 1);
+    write_bytes(path, bytes, size + 1);
     refused("longer than it should be");
     for (size_t bit = 0; bit < 8 * size; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        write_bytes(bytes, size);
+        write_bytes(path, bytes, size);
         refused(bit < 64 ? "not a token file" : bit < 8 * 64 ? "its header is damaged" : "tokens 0 to 19 do not have");
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
-    write_bytes(bytes, size);
+    write_bytes(path, bytes, size);
     th_token_file_close(th_token_file_open(ctx, path, NULL));
     free(bytes);
 }
@@ -151,9 +135,9 @@ START_TEST(damage_is_found_when_used)
 {
     write_tokens(1500000, 50257, 1 << 20);
     size_t size;
-    unsigned char *bytes = read_bytes(&size);
+    unsigned char *bytes = (unsigned char *)read_bytes(path, &size);
     bytes[64 + (1 << 20) + 10] ^= 4; /* in the second block */
-    write_bytes(bytes, size);
+    write_bytes(path, bytes, size);
     refused("is damaged: tokens 524288 to 1048575 do not have their checksum");
     th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
     no_error();
@@ -189,14 +173,14 @@ START_TEST(hostile_headers)
     };
     write_tokens(100, 65, 100);
     size_t size;
-    unsigned char *bytes = read_bytes(&size);
+    unsigned char *bytes = (unsigned char *)read_bytes(path, &size);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         unsigned char changed[64];
         memcpy(changed, bytes, 64);
         memcpy(changed + files[i].at, &files[i].value, files[i].at < 16 ? 4 : 8);
         const uint32_t crc = th_crc32c(0, changed, 60);
         memcpy(changed + 60, &crc, 4);
-        write_bytes(bytes, size);
+        write_bytes(path, bytes, size);
         FILE *file = fopen(path, "r+b");
         ck_assert(file && fwrite(changed, 1, 64, file) == 64 && fclose(file) == 0);
         refused(files[i].sentence);

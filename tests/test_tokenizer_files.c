@@ -11,10 +11,11 @@
 #include "tapehead/tapehead.h"
 
 #include "context.h"
+#include "folder.h"
 
-#define FOLDER FIXTURES "/bpe/"
+#define FIXTURE FIXTURES "/bpe/"
 
-static char directory[64], path[128];
+static char path[96];
 static const char *const name[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
                                    "added_tokens.json"};
 
@@ -22,43 +23,22 @@ static void setup(void)
 {
     ctx = th_context_new(NULL);
     ck_assert_ptr_nonnull(ctx);
-    strcpy(directory, "/tmp/tapehead_tokenizer_XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/tokenizer.json", directory);
-}
-
-static const char *in_directory(const char *file)
-{
-    static char place[128];
-    snprintf(place, sizeof place, "%s/%s", directory, file);
-    return place;
+    make_folder();
+    strcpy(path, in_folder("tokenizer.json"));
 }
 
 /* Nothing is left but what a tokenizer may write: no temporary file. */
 static void teardown(void)
 {
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
-        unlink(in_directory(name[i]));
-    ck_assert_msg(rmdir(directory) == 0, "%s: %s", directory, strerror(errno));
+        unlink(in_folder(name[i]));
+    ck_assert_msg(rmdir(folder) == 0, "%s: %s", folder, strerror(errno));
     close_context();
-}
-
-static char *read_file(const char *place, size_t *bytes)
-{
-    FILE *file = fopen(place, "rb");
-    ck_assert_msg(file != NULL, "%s: %s", place, strerror(errno));
-    char *text = calloc(1, 1 << 16);
-    *bytes = fread(text, 1, (1 << 16) - 1, file);
-    fclose(file);
-    return text;
 }
 
 static void write_file(const char *file, const char *text, size_t bytes)
 {
-    FILE *f = fopen(in_directory(file), "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(text, 1, bytes, f), bytes);
-    ck_assert_int_eq(fclose(f), 0);
+    write_bytes(in_folder(file), text, bytes);
 }
 
 /* -- the fixtures -- */
@@ -68,8 +48,8 @@ static void assert_tokens(th_tokenizer *t, const char *fixture)
 {
     char place[256];
     size_t bytes, lines;
-    snprintf(place, sizeof place, FOLDER "%s.tokens", fixture);
-    char *expected = read_file(place, &lines), *texts = read_file(FOLDER "texts", &bytes), *at = expected;
+    snprintf(place, sizeof place, FIXTURE "%s.tokens", fixture);
+    char *expected = read_bytes(place, &lines), *texts = read_bytes(FIXTURE "texts", &bytes), *at = expected;
     th_token_list tokens = {0};
     int count = 0;
     for (const char *text = texts; text <= texts + bytes; count++) {
@@ -94,7 +74,7 @@ static void assert_tokens(th_tokenizer *t, const char *fixture)
 static th_tokenizer *load_fixture(const char *fixture)
 {
     char place[256];
-    snprintf(place, sizeof place, FOLDER "%s.json", fixture);
+    snprintf(place, sizeof place, FIXTURE "%s.json", fixture);
     th_tokenizer *t = th_tokenizer_load(ctx, place);
     no_error();
     return t;
@@ -108,13 +88,13 @@ START_TEST(test_fixtures)
     const char *fixture = fixtures[_i];
     th_tokenizer *t = load_fixture(fixture);
     assert_tokens(t, fixture);
-    ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
+    ck_assert_int_eq(th_tokenizer_save(t, folder), TH_OK);
     th_tokenizer_free(t);
-    t = th_tokenizer_load(ctx, directory);
+    t = th_tokenizer_load(ctx, folder);
     no_error();
     assert_tokens(t, fixture);
     char place[256];
-    snprintf(place, sizeof place, FOLDER "%s.json", fixture);
+    snprintf(place, sizeof place, FIXTURE "%s.json", fixture);
     json_t *theirs = json_load_file(place, 0, NULL), *ours = json_load_file(path, 0, NULL);
     json_object_del(json_object_get(theirs, "model"), "merges");
     json_object_del(json_object_get(ours, "model"), "merges");
@@ -129,8 +109,8 @@ START_TEST(test_training)
 {
     static const char *const end_of_text[] = {"<|endoftext|>"}, *const two[] = {"<s>", "</s>"};
     size_t bytes;
-    char *corpus = read_file(FOLDER "corpus", &bytes);
-    json_t *file = json_load_file(FOLDER "o200k.json", 0, NULL);
+    char *corpus = read_bytes(FIXTURE "corpus", &bytes);
+    json_t *file = json_load_file(FIXTURE "o200k.json", 0, NULL);
     const json_t *split = json_array_get(json_object_get(json_object_get(file, "pre_tokenizer"), "pretokenizers"), 0);
     const char *pattern = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
     const th_bpe_options options[] = {{.vocabulary = 400, .specials = end_of_text, .n_specials = 1},
@@ -138,8 +118,8 @@ START_TEST(test_training)
     for (int i = 0; i < 2; i++) {
         th_tokenizer *t = th_tokenizer_train(ctx, corpus, bytes, &options[i]);
         no_error();
-        ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
-        json_t *theirs = json_load_file(i ? FOLDER "o200k.json" : FOLDER "gpt2.json", 0, NULL);
+        ck_assert_int_eq(th_tokenizer_save(t, folder), TH_OK);
+        json_t *theirs = json_load_file(i ? FIXTURE "o200k.json" : FIXTURE "gpt2.json", 0, NULL);
         json_t *ours = json_load_file(path, 0, NULL);
         ck_assert(json_equal(json_object_get(theirs, "model"), json_object_get(ours, "model")));
         ck_assert(json_equal(json_object_get(theirs, "added_tokens"), json_object_get(ours, "added_tokens")));
@@ -154,24 +134,27 @@ END_TEST
 /* GPT-2's two files say the same as tokenizer.json. */
 START_TEST(test_two_files)
 {
-    ck_assert_int_eq(th_tokenizer_save(load_fixture("gpt2"), directory), TH_OK);
+    ck_assert_int_eq(th_tokenizer_save(load_fixture("gpt2"), folder), TH_OK);
     ck_assert_int_eq(unlink(path), 0);
-    th_tokenizer *t = th_tokenizer_load(ctx, directory);
+    th_tokenizer *t = th_tokenizer_load(ctx, folder);
     no_error();
     assert_tokens(t, "gpt2");
     ck_assert(th_tokenizer_is_special(t, th_tokenizer_find(t, "<|endoftext|>")));
     write_file("added_tokens.json", "{}", 2);
-    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "added_tokens.json is not supported");
-    unlink(in_directory("added_tokens.json"));
-    unlink(in_directory("merges.txt"));
-    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "no tokenizer.json, nor vocab.json and merges.txt");
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "added_tokens.json is not supported");
+    unlink(in_folder("added_tokens.json"));
+    unlink(in_folder("merges.txt"));
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "no tokenizer.json, nor vocab.json and merges.txt");
     const char *const broken[] = {"#version: 0.2\n! \"\n!\n", "! \" #\n", "! \xc3\xa9\xc3\xa9\n", "! x\r\n", "! !\n\n"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         write_file("merges.txt", broken[i], strlen(broken[i]));
-        assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "merges.txt: merge ");
+        assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "merges.txt: merge ");
     }
     write_file("merges.txt", "a\0b", 3);
-    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "has a NUL");
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "has a NUL");
+    unlink(in_folder("merges.txt"));
+    ck_assert_int_eq(mkfifo(in_folder("merges.txt"), 0600), 0); /* which nobody writes to */
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "no regular file");
 }
 END_TEST
 
@@ -184,8 +167,8 @@ START_TEST(test_plain_ones)
         const int64_t end = th_tokenizer_add(t, "<|end of it|>");
         ck_assert_int_eq(th_tokenizer_encode(t, words, strlen(words), &tokens), TH_OK);
         const size_t count = tokens.count;
-        ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
-        ck_assert_int_ne(access(in_directory("merges.txt"), F_OK), 0);
+        ck_assert_int_eq(th_tokenizer_save(t, folder), TH_OK);
+        ck_assert_int_ne(access(in_folder("merges.txt"), F_OK), 0);
         t = th_tokenizer_load(ctx, path);
         no_error();
         ck_assert_int_eq(th_tokenizer_encode(t, words, strlen(words), &tokens), TH_OK);
@@ -324,7 +307,7 @@ START_TEST(test_refused)
     };
     for (size_t i = 0; i < sizeof edit / sizeof edit[0]; i++) {
         write_edited(edit[i].what, edit[i].by);
-        assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, edit[i].words);
+        assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, edit[i].words);
     }
 }
 END_TEST
@@ -384,14 +367,14 @@ START_TEST(test_places)
     longest[sizeof longest - 1] = 0;
     expect_status(th_tokenizer_save(t, NULL), TH_ERROR_ARGUMENT, "a folder must be given");
     expect_status(th_tokenizer_save(t, longest), TH_ERROR_ARGUMENT, "too long");
-    expect_status(th_tokenizer_save(t, in_directory("none")), TH_ERROR_FILE, "none/tokenizer.json: ");
+    expect_status(th_tokenizer_save(t, in_folder("none")), TH_ERROR_FILE, "none/tokenizer.json: ");
     assert_error(th_tokenizer_load(ctx, NULL), TH_ERROR_ARGUMENT, "a path must be given");
     assert_error(th_tokenizer_load(ctx, longest), TH_ERROR_ARGUMENT, "too long");
-    assert_error(th_tokenizer_load(ctx, in_directory("none")), TH_ERROR_FILE, "none: ");
-    assert_error(th_tokenizer_load(ctx, directory), TH_ERROR_FILE, "no tokenizer.json");
+    assert_error(th_tokenizer_load(ctx, in_folder("none")), TH_ERROR_FILE, "none: ");
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "no tokenizer.json");
     assert_error(th_tokenizer_load(ctx, "/dev/zero"), TH_ERROR_FILE, "not a regular file");
     th_tokenizer_free(t);
-    expect_status(th_tokenizer_save(t, directory), TH_ERROR_STATE, "has been freed");
+    expect_status(th_tokenizer_save(t, folder), TH_ERROR_STATE, "has been freed");
 }
 END_TEST
 

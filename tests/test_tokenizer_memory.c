@@ -10,6 +10,7 @@
 #include "tapehead/tapehead.h"
 
 #include "context.h"
+#include "folder.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FAILS_MALLOC 0
@@ -67,7 +68,7 @@ void free(void *memory)
 #endif
 
 static test_memory memory;
-static char directory[64], path[128];
+static char path[96];
 static const char text[] = "the cat sat on the mat; the rat sat on the cat <|end|> 12 é\xff";
 
 static void open_context(void)
@@ -79,20 +80,16 @@ static void open_context(void)
 static void setup(void)
 {
     open_context();
-    strcpy(directory, "/tmp/tapehead_tokenizer_XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/tokenizer.json", directory);
+    make_folder();
+    strcpy(path, in_folder("tokenizer.json"));
 }
 
 static void teardown(void)
 {
     static const char *const name[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
-    char place[128];
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(place, sizeof place, "%s/%s", directory, name[i]);
-        unlink(place);
-    }
-    ck_assert_int_eq(rmdir(directory), 0);
+    for (size_t i = 0; i < 4; i++)
+        unlink(in_folder(name[i]));
+    ck_assert_int_eq(rmdir(folder), 0);
     close_context();
     ck_assert_uint_eq(memory.bytes, 0);
 }
@@ -141,7 +138,7 @@ static bool use(void)
 
 static bool save(void)
 {
-    return th_tokenizer_save(ready, directory) == TH_OK;
+    return th_tokenizer_save(ready, folder) == TH_OK;
 }
 
 static bool (*const actions[])(void) = {train, make_plain_ones, load, use, save};

@@ -9,20 +9,21 @@
 #include "data/permutation.h"
 
 #include "context.h"
+#include "folder.h"
 
-static char path[64];
+static char path[96];
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.threads = 1});
-    strcpy(path, "/tmp/th_windows_XXXXXX");
-    close(mkstemp(path));
+    make_folder();
+    strcpy(path, in_folder("text.tokens"));
 }
 
 static void teardown(void)
 {
-    unlink(path);
     close_context();
+    remove_folder();
 }
 
 /* A file whose token i is i. */

@@ -3,7 +3,6 @@
 #include "tapehead/language_model.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "nn/positions.h"
 #include "nn/transformer.h"
@@ -100,21 +99,15 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* GPT-2's numbers in place of the layers' own; weights of norms are 1 and their biases 0 already. */
 static void initialise(language_model *l, int64_t branches)
 {
     const double deviation = 0.02;
     for (th_parameter_iterator p = th_module_parameters(&l->base); th_parameter_next(&p);) {
         th_status status = TH_OK;
-        if (ends_with(p.name, "bias"))
+        if (th_name_ends_with(p.name, "bias"))
             status = (th_fill)(p.tensor, 0);
-        else if (ends_with(p.name, "out_proj.weight") || ends_with(p.name, "linear2.weight"))
+        else if (th_name_ends_with(p.name, "out_proj.weight") || th_name_ends_with(p.name, "linear2.weight"))
             status = (th_fill_normal)(p.tensor, 0, deviation / sqrt((double)branches));
         else if (th_ndim(p.tensor) > 1)
             status = (th_fill_normal)(p.tensor, 0, deviation);

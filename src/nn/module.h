@@ -26,5 +26,7 @@ bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *
 bool th_module_usable(const th_module *m, const char *operation);
 /* The dotted name of m from below `above` (NULL: from the root) on, into name (of TH_FULL_NAME_SIZE bytes). */
 const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
+/* Of the dotted names of parameters: th_name_ends_with("layers.0.norm1.bias", "bias"). */
+bool th_name_ends_with(const char *name, const char *end);
 
 #endif

@@ -38,6 +38,12 @@ const char *th_module_full_name(const th_module *m, char *name)
     return m ? th_module_name_below(m, NULL, name) : name;
 }
 
+bool th_name_ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
 /* -- every parameter -- */
 
 /* The module after m in the tree below root, children first; NULL at the end. */

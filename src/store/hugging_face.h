@@ -3,8 +3,6 @@
 #ifndef TH_STORE_HUGGING_FACE_H
 #define TH_STORE_HUGGING_FACE_H
 
-#include <string.h>
-
 #include "tapehead/language_model.h"
 #include "tapehead/safetensors.h"
 
@@ -41,10 +39,5 @@ bool th_activation_find(const char *name, th_activation *activation);
 /* The same of the ways of scaling rotary positions, which are called rope_type there. */
 const char *th_rotary_scaling_name(th_rotary_scaling_kind kind);
 bool th_rotary_scaling_find(const char *name, th_rotary_scaling_kind *kind);
-static inline bool th_name_ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
 
 #endif

@@ -2,8 +2,10 @@
 #include "text/read_model.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .values = 4 * 1000 * 1000};
 
@@ -137,22 +139,25 @@ static char *read_text(const th_json_source *source)
 {
     struct stat status;
     char *text = NULL;
-    FILE *file = fopen(source->name, "rbe");
-    if (file == NULL || fstat(fileno(file), &status) != 0) {
+    const int descriptor = open(source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe must not hold us up) */
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
         refuse(source, strerror(errno));
     } else if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size > th_model_limits.bytes) {
         refuse(source, "it is no regular file, or larger than 64 MiB");
     } else if ((text = malloc((size_t)status.st_size + 1))) {
-        const size_t bytes = fread(text, 1, (size_t)status.st_size, file);
+        const size_t wanted = (size_t)status.st_size;
+        size_t bytes = 0;
+        for (ssize_t got = 1; got > 0 && bytes<wanted; bytes += got> 0 ? (size_t)got : 0)
+            got = read(descriptor, text + bytes, wanted - bytes);
         text[bytes] = 0;
-        if (bytes != (size_t)status.st_size || strlen(text) != bytes) {
+        if (bytes != wanted || strlen(text) != bytes) {
             refuse(source, "it cannot be read whole, or has a NUL");
             free(text);
             text = NULL;
         }
     }
-    if (file)
-        fclose(file);
+    if (descriptor >= 0)
+        close(descriptor);
     return text;
 }
 
