@@ -112,11 +112,11 @@ static int32_t next_character(const char **at, const char *end, int *pending, un
     int length;
     const int32_t code = escaped(*at + 1, end, &length);
     *at += 1 + length;
-    const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    for (int i = 0; i < more; i++)
-        rest[3 - more + i] = (unsigned char)(0x80 | (code >> 6 * (more - 1 - i) & 0x3f));
-    *pending = more;
-    return more == 0 ? code : (0xf0 << (3 - more) & 0xff) | code >> 6 * more;
+    char character[4];
+    const size_t bytes = th_utf8_write((uint32_t)code, character);
+    *pending = (int)bytes - 1;
+    memcpy(rest + 4 - bytes, character + 1, bytes - 1);
+    return (unsigned char)character[0];
 }
 
 /* Goes over a string, whose opening quote is ahead, up to behind its closing one. */

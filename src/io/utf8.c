@@ -2,7 +2,6 @@
 #include "io/utf8.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 int th_utf8_length(const unsigned char *text)
 {
@@ -20,6 +19,19 @@ int th_utf8_length(const unsigned char *text)
     }
     const bool surrogate = code >= 0xd800 && code < 0xe000;
     return length == 0 || code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+size_t th_utf8_write(uint32_t code, char *text)
+{
+    if (code < 0x80) {
+        text[0] = (char)code;
+        return 1;
+    }
+    const size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        text[i] = (char)(0x80 | (code & 0x3f));
+    text[0] = (char)(0xf00 >> length | code);
+    return length;
 }
 
 size_t th_utf8_sound(const char *text, const char **part, size_t *size)

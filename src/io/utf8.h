@@ -1,11 +1,14 @@
-/* Telling UTF-8 from other bytes: what goes into an SVG, a JSON or an event file must be some. */
+/* UTF-8: telling it from other bytes (what goes into an SVG, a JSON or an event file must be some), and writing it. */
 #ifndef TH_IO_UTF8_H
 #define TH_IO_UTF8_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* The length of the character that text begins with; 0 if these bytes are none. */
 int th_utf8_length(const unsigned char *text);
+/* Writes a code point into text, which has room for it (4 bytes at most); returns how many bytes that is. */
+size_t th_utf8_write(uint32_t code, char *text);
 
 /* The character that text, which is not empty, begins with, as *part of *size bytes, a byte that belongs to none being
  * the replacement character; returns the bytes of text that it stands for. */

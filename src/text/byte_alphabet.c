@@ -1,6 +1,8 @@
 /* Bytes as characters: see byte_alphabet.h. */
 #include "text/byte_alphabet.h"
 
+#include "io/utf8.h"
+
 #define FIRST_STAND_IN 0x100u
 #define STAND_INS (0x21u + 0x22u + 1u) /* of 0-0x20, 0x7f-0xa0 and 0xad, in this order */
 
@@ -31,15 +33,8 @@ int th_byte_of_character(unsigned code)
 size_t th_bytes_write(const char *bytes, size_t count, char *written)
 {
     size_t n = 0;
-    for (size_t i = 0; i < count; i++) {
-        const unsigned code = character_of((unsigned char)bytes[i]);
-        if (code < 0x80) {
-            written[n++] = (char)code;
-        } else {
-            written[n++] = (char)(0xc0 | code >> 6);
-            written[n++] = (char)(0x80 | (code & 0x3f));
-        }
-    }
+    for (size_t i = 0; i < count; i++)
+        n += th_utf8_write(character_of((unsigned char)bytes[i]), written + n);
     written[n] = 0;
     return n;
 }

@@ -2,6 +2,7 @@
  * merges, so that their files mean the same to the reference. */
 #include <string.h>
 
+#include "io/utf8.h"
 #include "text/byte_alphabet.h"
 #include "text/tokenizer.h"
 
@@ -33,19 +34,6 @@ static uint32_t code_of(const unsigned char *text, int length)
     return code;
 }
 
-static size_t write_code(uint32_t code, char *text)
-{
-    if (code < 0x80) {
-        text[0] = (char)code;
-        return 1;
-    }
-    const size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = length - 1; i > 0; i--, code >>= 6)
-        text[i] = (char)(0x80 | (code & 0x3f));
-    text[0] = (char)(0xf00 >> length | code);
-    return length;
-}
-
 /* Which code points stand in the text: a bit for each. */
 static void mark(const char *text, size_t bytes, uint8_t *seen)
 {
@@ -61,7 +49,8 @@ static bool add_characters(th_tokenizer *t, const uint8_t *seen)
 {
     char character[4];
     for (uint32_t code = 0; code < CODE_POINTS; code++)
-        if (seen[code / 8] >> code % 8 & 1 && !th_tokenizer_add_model_token(t, character, write_code(code, character)))
+        if (seen[code / 8] >> code % 8 & 1 &&
+            !th_tokenizer_add_model_token(t, character, th_utf8_write(code, character)))
             return false;
     th_tokenizer_find_alphabet(t);
     return true;
