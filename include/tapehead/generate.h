@@ -28,7 +28,8 @@ TH_BEGIN_DECLS
 TH_API th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity);
 /* Forgets the memory of cross attention: for other sequences. Keeps its own. */
 TH_API th_status th_cache_reset(th_cache *cache) TH_MUST_CHECK;
-TH_API void th_cache_free(th_cache *cache); /* NULL is fine */
+/* NULL is fine. */
+TH_API void th_cache_free(th_cache *cache);
 /* Bytes of keys and values so far. In a shapes-only context: what they would be. */
 TH_API size_t th_cache_bytes(const th_cache *cache);
 

@@ -41,11 +41,13 @@ typedef struct th_score_options {
     double rotary_base;   /* 0: 10000 */
     int64_t rotary_width; /* of each head; 0: all */
     th_rotary_scaling rotary_scaling;
-    bool alibi;   /* th_attention_options.alibi with the slopes of Press et al. 2022: 2^(-8 (h + 1) / H) where H is
-                             a power of two; else those of the next smaller power of two and then every other one of
-                             twice as many heads, as in their program and in BLOOM */
-    bool qk_norm; /* th_rms_norm over each head of queries and keys before they are turned (as Qwen 3 and Gemma 3 have
-                     it): parameters q_norm.weight and k_norm.weight (D), ones */
+    /* th_attention_options.alibi with the slopes of Press et al. 2022: 2^(-8 (h + 1) / H) where H is a power of two;
+     * else those of the next smaller power of two and then every other one of twice as many heads, as in their program
+     * and in BLOOM */
+    bool alibi;
+    /* th_rms_norm over each head of queries and keys before they are turned (as Qwen 3 and Gemma 3 have it): parameters
+     * q_norm.weight and k_norm.weight (D), ones */
+    bool qk_norm;
     double qk_norm_eps; /* 0: 1e-5 */
     double soft_cap;    /* th_attention_options.soft_cap; 0: none */
     int64_t window;     /* a query sees so many keys, itself the last; 0: all. Only with a causal mask */
@@ -87,16 +89,18 @@ TH_API th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, in
  * forward. */
 TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_mask *mask);
+
 /* Keys and values of earlier tokens: tapehead/generate.h. */
 typedef struct th_cache th_cache;
+
 typedef struct th_attend_options {
     const th_mask *mask;
-    th_tensor
-        *positions;  /* int32/int64 (T) or (B, T): of the queries, and of the keys where they are the same tensor, for
-                             rotary positions; NULL: 0 .. T - 1 */
-    th_cache *cache; /* self-attention: the keys are those of the cache, (B, capacity), and the mask, whose
-                            .positions are to be these, is over (B, H, T, capacity). Cross attention: the memory is
-                            projected once */
+    /* int32/int64 (T) or (B, T): of the queries, and of the keys where they are the same tensor, for rotary positions;
+     * NULL: 0 .. T - 1 */
+    th_tensor *positions;
+    /* self-attention: the keys are those of the cache, (B, capacity), and the mask, whose .positions are to be these,
+     * is over (B, H, T, capacity). Cross attention: the memory is projected once */
+    th_cache *cache;
     th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
     th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result they are the tape's */
 } th_attend_options;

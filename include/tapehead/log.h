@@ -52,6 +52,7 @@ typedef struct th_event_log th_event_log;
 TH_API th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_log_options *options);
 TH_API th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field *fields,
                                     int count) TH_MUST_CHECK;
+/* NULL is fine. */
 TH_API void th_event_log_close(th_event_log *log);
 
 /* -- with the caller's line -- */

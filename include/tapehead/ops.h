@@ -232,14 +232,15 @@ typedef struct th_mask {
 
 typedef struct th_attention_options {
     const th_mask *mask;
-    double scale;        /* 0: 1 / sqrt(D) */
-    double soft_cap;     /* scores become soft_cap tanh(scores / soft_cap) before anything is added (Gemma Team 2024);
-                                0: none */
-    th_tensor *alibi;    /* slopes, of the operands' type, broadcast to the leading dimensions: (H) or (B, H) ...; may
-                                require a gradient. -slope |s - place of the query| is added (ALiBi, Press et al. 2022),
-                                the place being that of the mask's alignment or positions */
-    double dropout;      /* on the weights, in training */
-    th_tensor **weights; /* asked for: softmax weights (N, T, S) before dropout */
+    double scale; /* 0: 1 / sqrt(D) */
+    /* scores become soft_cap tanh(scores / soft_cap) before anything is added (Gemma Team 2024); 0: none */
+    double soft_cap;
+    /* slopes, of the operands' type, broadcast to the leading dimensions: (H) or (B, H) ...; may require a gradient.
+     * -slope |s - place of the query| is added (ALiBi, Press et al. 2022), the place being that of the mask's alignment
+     * or positions */
+    th_tensor *alibi;
+    double dropout;          /* on the weights, in training */
+    th_tensor **weights;     /* asked for: softmax weights (N, T, S) before dropout */
     th_tensor **log_sum_exp; /* asked for: (N, T), -inf for a query without keys */
 } th_attention_options;
 /* softmax(cap(q kᵀ scale) + alibi + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions

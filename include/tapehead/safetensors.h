@@ -33,6 +33,7 @@ typedef struct th_stored_tensor {
  * th_safetensors_close or the end of the context, and may be replaced or removed meanwhile. NULL with the error stored;
  * the functions below return NULL, 0 or an error for NULL. */
 TH_API th_safetensors *th_safetensors_open(th_context *ctx, const char *path);
+/* NULL is fine. */
 TH_API void th_safetensors_close(th_safetensors *file);
 
 /* Tensors in the order they lie in the file (of an index: in its order), index from 0; NULL for an index or a name that

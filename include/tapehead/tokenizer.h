@@ -39,7 +39,7 @@ typedef struct th_text {
 } th_text;
 TH_API void th_text_free(th_text *text);
 
-/* -- making -- */
+/* -- making: NULL with the error stored when it fails -- */
 
 /* 256 tokens: a byte is its own token. */
 TH_API th_tokenizer *th_tokenizer_bytes_new(th_context *ctx);
@@ -48,14 +48,15 @@ TH_API th_tokenizer *th_tokenizer_bytes_new(th_context *ctx);
 TH_API th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, size_t bytes);
 
 typedef struct th_bpe_options {
-    int64_t vocabulary;          /* always given; at least 256 and the special tokens. Fewer come out when nothing is
-                                    left to merge */
+    /* always given; at least 256 and the special tokens. Fewer come out when nothing is left to merge */
+    int64_t vocabulary;
     int64_t min_frequency;       /* of a pair that is merged; 0: 1 */
     int64_t most_bytes;          /* tokens that are merged from more than two are shorter than this; 0: of any length */
     const char *const *specials; /* [n_specials] such as "<|endoftext|>": the first ids, in this order. Copied */
     int n_specials;
-    const char *pattern; /* splits the text into words, beyond which nothing is merged: a regular expression whose
-                            matches are words, as is what lies between them; NULL: GPT-2's */
+    /* splits the text into words, beyond which nothing is merged: a regular expression whose matches are words, as is
+     * what lies between them; NULL: GPT-2's */
+    const char *pattern;
 } th_bpe_options;
 
 /* Byte-level BPE, as the reference's BpeTrainer learns it from the whole text as one sequence, with
