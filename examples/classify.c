@@ -89,13 +89,14 @@ static th_module *classifier_new(th_context *ctx)
 static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weights[2])
 {
     const classifier *m = (const classifier *)model;
-    if (!th_module_begin(model))
+    if (!th_module_begin(model)) /* up to th_module_end_all, which keeps the results and gives the rest up */
         return NULL;
     const th_mask near = {.valid_lens = s->lens, .window = TH_WINDOW(NEIGHBOURS, 0)}, all = {.valid_lens = s->lens};
     th_transform_options options = {.mask = &near, .weights = weights};
     th_tensor *x = th_transform(m->local, th_module_forward(m->embedding, s->tokens), &options); /* (B, T, E) */
     options = (th_transform_options){.mask = &all, .weights = weights ? &weights[1] : NULL};
-    x = th_select(th_transform(m->global, x, &options), 1, 0); /* (B, E): the row of [class] alone */
+    x = th_transform(m->global, x, &options);
+    x = th_select(x, 1, 0); /* (B, E): the row of [class] alone */
     th_tensor *logits = th_module_forward(m->output, th_module_forward(m->norm, x));
     th_module_end_all(model, (th_tensor *const[]){logits, weights ? weights[0] : NULL, weights ? weights[1] : NULL}, 3);
     return logits;
@@ -154,7 +155,13 @@ static th_status draw_picture(th_module *model)
     map = th_slice(th_slice(map, 1, 0, length, 1), 2, 0, length, 1);      /* without PAD */
     snprintf(title, sizeof title, "What each word looks at. [class] says: \"%s\"", verbs[(int)th_item(answer)]);
     return th_picture_heatmaps(map, picture,
-                               &(th_heatmap_options){title, "looks", "is looked at", blocks, row, row, .high = 1});
+                               &(th_heatmap_options){.title = title,
+                                                     .row_label = "looks",
+                                                     .column_label = "is looked at",
+                                                     .panel_names = blocks,
+                                                     .row_names = row,
+                                                     .column_names = row,
+                                                     .high = 1});
 }
 
 /* -- the program -- */
@@ -194,6 +201,7 @@ int main(int argc, char **argv)
     th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
     th_module *model = classifier_new(ctx);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
+    const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 50, .total_steps = steps};
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
     th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
     chance training = {(uint64_t)seed}, testing = {~(uint64_t)seed};
@@ -204,7 +212,7 @@ int main(int argc, char **argv)
     for (; step < steps && !interrupted; step++) {
         draw_sentences(&train, &training, SHORTEST, false);
         th_tensor *loss = th_cross_entropy(classify(model, &train, NULL), train.labels, NULL);
-        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 50, steps, 0}));
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
         if (th_backward(loss) || th_optimizer_step(adam))
             break;
         last = th_item(loss);

@@ -100,8 +100,9 @@ static void translate(th_module *model, pairs *p)
 /* The share of targets that are written exactly, end included. */
 static double exact(const pairs *p)
 {
-    th_tensor *wrong = th_not_equal(p->written, th_slice(p->target, 1, 1, 1 + T, 1)); /* (B, T) */
-    return 1 - th_item(th_mean(th_max(th_cast(wrong, TH_FLOAT32), TH_AXES(1), NULL), TH_ALL_AXES, NULL));
+    th_tensor *wanted = th_slice(p->target, 1, 1, 1 + T, 1);                         /* (B, T), without the start */
+    th_tensor *wrong = th_cast(th_not_equal(p->written, wanted), TH_FLOAT32);        /* 1 for a wrong character */
+    return 1 - th_item(th_mean(th_max(wrong, TH_AXES(1), NULL), TH_ALL_AXES, NULL)); /* one is enough for a row */
 }
 
 /* Where in the source the last decoder block looked for each character that was written, in each of its heads. */
@@ -111,19 +112,78 @@ static th_status draw_picture(th_module *model, const pairs *p)
     th_tensor **weights = calloc((size_t)decoder_layers, sizeof *weights); /* of every block, (1, H, T, S) */
     if (weights == NULL)
         give_up("translate_dates", "out of memory");
-    th_tensor *start = th_slice(p->target, 1, 0, 1, 1), *before = th_slice(p->written, 1, 0, T - 1, 1);
+    /* What was before each character when it was written: the start, then all but the last. */
+    th_tensor *start = th_slice(p->target, 1, 0, 1, 1), *rest = th_slice(p->written, 1, 0, T - 1, 1);
+    th_tensor *before = th_concat((th_tensor *const[]){start, rest}, 2, 1); /* (1, T) */
     th_no_grad_begin(model->ctx);
-    th_transformer_decode(model, th_concat((th_tensor *const[]){start, before}, 2, 1),
-                          th_transformer_encode(model, p->source, p->lens),
+    th_transformer_decode(model, before, th_transformer_encode(model, p->source, p->lens),
                           &(th_transformer_decode_options){.memory_lens = p->lens, .memory_weights = weights});
     th_no_grad_end(model->ctx);
     spell(p->source, 0, reads), spell(p->written, 0, writes);
-    th_tensor *map = th_select(weights[decoder_layers - 1], 0, 0); /* (H, T, S), without what nobody reads or writes: */
-    map = th_slice(th_slice(map, 1, 0, (int64_t)strlen(writes), 1), 2, 0, (int64_t)strlen(reads), 1);
+    th_tensor *map = th_select(weights[decoder_layers - 1], 0, 0); /* (H, T, S) */
+    map = th_slice(map, 1, 0, (int64_t)strlen(writes), 1);         /* without what is behind the end, */
+    map = th_slice(map, 2, 0, (int64_t)strlen(reads), 1);          /* and what fills up the source */
     free(weights);
     return th_picture_heatmaps(map, picture,
-                               &(th_heatmap_options){"Where each character was looked up", "writes", "reads",
-                                                     .row_letters = writes, .column_letters = reads, .high = 1});
+                               &(th_heatmap_options){.title = "Where each character was looked up",
+                                                     .row_label = "writes",
+                                                     .column_label = "reads",
+                                                     .row_letters = writes,
+                                                     .column_letters = reads,
+                                                     .high = 1});
+}
+
+/* -- training and measuring -- */
+
+/* Steps until the last, or SIGINT; how many were done is returned, *loss is that of the last one. Errors wait in the
+ * context. Now and then it shows how `one` is translated. */
+static int64_t train(th_context *ctx, th_module *model, th_optimizer *adam, pairs *one, double *loss)
+{
+    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "dates"};
+    const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 100, .total_steps = steps};
+    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
+    pairs p = pairs_new(ctx, batch);
+    chance c = {(uint64_t)seed};
+    char text[DATE_SIZE];
+    int64_t step = 0;
+    for (int64_t next = 0; step < steps && !interrupted; step++) {
+        if (step == next && !quiet) { /* 0, 100, 200, 400, 800, ... */
+            translate(model, one);
+            th_progress_note(bar, "step %5d   %s   ->   %s", (int)step, sample, spell(one->written, 0, text));
+            next = step == 0 ? 100 : 2 * step;
+        }
+        draw_pairs(&p, &c, false);
+        /* The decoder is given the right characters, from the start to the tenth, and says after each what follows: all
+         * at once, since causal attention hides from every character those after it (teacher forcing). */
+        th_tensor *given = th_slice(p.target, 1, 0, T, 1), *following = th_slice(p.target, 1, 1, 1 + T, 1);
+        th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lens, given, following, NULL);
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
+        if (th_backward(cross_entropy) || th_optimizer_step(adam))
+            break;
+        *loss = th_item(cross_entropy);
+        th_progress_update(bar, step, *loss);
+        th_tape_clear(ctx);
+    }
+    th_progress_end(bar);
+    return step;
+}
+
+/* The share of held-out dates that are translated exactly; prints the first few. */
+static double measure(th_context *ctx, th_module *model)
+{
+    char from[DATE_SIZE], to[DATE_SIZE];
+    double right = 0;
+    pairs p = pairs_new(ctx, TEST_BATCH);
+    chance c = {~(uint64_t)seed};
+    for (int part = 0; part < TESTS; part++) {
+        draw_pairs(&p, &c, true);
+        translate(model, &p);
+        right += exact(&p) / TESTS;
+        for (int64_t b = 0; part == 0 && b < 8 && !quiet; b++)
+            printf("%-40s %s\n", spell(p.source, b, from), spell(p.written, b, to));
+        th_tape_clear(ctx);
+    }
+    return right;
 }
 
 /* -- the program -- */
@@ -185,45 +245,18 @@ int main(int argc, char **argv)
                                          .block = {.post_norm = true, .activation = TH_RELU}};
     th_module *model = th_transformer_new(ctx, &size);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
-    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "dates"};
-    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
-    chance training = {(uint64_t)seed}, testing = {~(uint64_t)seed};
-    pairs train = pairs_new(ctx, batch), fresh = pairs_new(ctx, TEST_BATCH), one = pairs_new(ctx, 1);
+    pairs one = pairs_new(ctx, 1);
     set_pair(&one, 0, sample, "");
-    char from[DATE_SIZE], to[DATE_SIZE];
-    double loss = NAN, right = 0;
-    int64_t step = 0;
 
-    for (int64_t next = 0; step < steps && !interrupted; step++) {
-        if (step == next && !quiet) { /* 0, 100, 200, 400, 800, ... */
-            translate(model, &one);
-            th_progress_note(bar, "step %5d   %s   ->   %s", (int)step, sample, spell(one.written, 0, to));
-            next = step == 0 ? 100 : 2 * step;
-        }
-        draw_pairs(&train, &training, false);
-        th_tensor *in = th_slice(train.target, 1, 0, T, 1), *out = th_slice(train.target, 1, 1, 1 + T, 1);
-        th_tensor *cross_entropy = th_transformer_loss(model, train.source, train.lens, in, out, NULL);
-        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 100, steps, 0}));
-        if (th_backward(cross_entropy) || th_optimizer_step(adam))
-            break;
-        loss = th_item(cross_entropy);
-        th_progress_update(bar, step, loss);
-        th_tape_clear(ctx);
-    }
-    th_progress_end(bar);
+    double loss = NAN;
+    const int64_t step = train(ctx, model, adam, &one, &loss);
     if (th_error_code(ctx))
         give_up("translate_dates", th_error_message(ctx));
 
-    for (int part = 0; part < TESTS; part++) {
-        draw_pairs(&fresh, &testing, true);
-        translate(model, &fresh);
-        right += exact(&fresh) / TESTS;
-        for (int64_t b = 0; part == 0 && b < 8 && !quiet; b++)
-            printf("%-40s %s\n", spell(fresh.source, b, from), spell(fresh.written, b, to));
-        th_tape_clear(ctx);
-    }
+    const double right = measure(ctx, model);
     translate(model, &one);
-    const bool wrote = spell(one.written, 0, to)[0] != 0; /* what has not learned may write nothing to be drawn */
+    char text[DATE_SIZE];
+    const bool wrote = spell(one.written, 0, text)[0] != 0; /* what has not learned may write nothing to be drawn */
     if (th_error_code(ctx) || (wrote && draw_picture(model, &one)))
         give_up("translate_dates", th_error_message(ctx));
     if (!quiet)

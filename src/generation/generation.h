@@ -52,11 +52,13 @@ void th_generation_done(th_generation *g);
 /* In a shapes-only context: what would be run, as far as it takes memory. */
 th_status th_generation_forecast(th_generation *g);
 
-/* -- choosing -- */
+/* -- choosing (generate_tokens.c, generate_beams.c) -- */
 th_status th_generate_tokens(th_generation *g);
 th_status th_generate_beams(th_generation *g);
-/* The error of a row without anything to choose from. */
-th_status th_generation_no_choice(const th_generation *g, int64_t row);
+
+/* -- what that asks for (generation.c) -- */
+/* The error of a sequence of whose logits nothing can be chosen. */
+th_status th_generation_no_choice(const th_generation *g, int64_t sequence);
 /* Hands a token to the caller; false: the sequence is over. */
 bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token);
 bool th_generation_ends(const th_generation *g, int64_t token);
