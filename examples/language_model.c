@@ -282,7 +282,7 @@ static int train(int argc, char **argv)
     th_token_file *file = th_token_file_open(t.ctx, in_run(t.run, "text.tokens"), NULL);
     const int64_t tokens = th_token_file_count(file);
     chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
-    th_token_file_free(file);
+    th_token_file_close(file);
     open_tokens(&t);
     make_model(&t);
     if (chosen.from && t.model)

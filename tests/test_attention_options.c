@@ -1,7 +1,7 @@
-/* What attention can be told besides its mask: rotary positions, where queries stand, slopes, a soft cap, a window; each
- * query alone, with its keys in a cache, against the whole sequence. (Values and gradients against plain loops:
- * test_attention_kernel, test_multi_head_attention; on samples: test_gradients.) B sequences, H heads, T queries, S keys,
- * D elements of a head. */
+/* What attention can be told besides its mask: rotary positions, where queries stand, slopes, a soft cap, a window;
+ * each query alone, with its keys in a cache, against the whole sequence. (Values and gradients against plain loops:
+ * test_attention_kernel, test_multi_head_attention; on samples: test_gradients.) B sequences, H heads, T queries, S
+ * keys, D elements of a head. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,22 @@ static const th_rotary_options rotaries[] = {
     {.pairing = TH_ROTARY_NEIGHBOURS},
     {.base = 500000, .width = 12},
     {.base = 30, .pairing = TH_ROTARY_NEIGHBOURS, .width = 18},
+    {.scaling = {TH_ROTARY_LINEAR, .factor = 2.5}},
+    {.base = 500000, .pairing = TH_ROTARY_NEIGHBOURS, .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 8192}},
 };
 enum { ROTARIES = sizeof rotaries / sizeof *rotaries };
+
+/* A scaled frequency, as transformers computes it: by wavelength. */
+static double scaled(const th_rotary_scaling *s, double frequency)
+{
+    const double length = (double)s->original_length, wavelength = 2 * acos(-1) / frequency;
+    if (s->kind == TH_ROTARY_LINEAR || (s->kind == TH_ROTARY_LLAMA3 && wavelength > length / s->low_freq_factor))
+        return frequency / s->factor;
+    if (s->kind == TH_ROTARY_UNSCALED || wavelength < length / s->high_freq_factor)
+        return frequency;
+    const double smooth = (length / wavelength - s->low_freq_factor) / (s->high_freq_factor - s->low_freq_factor);
+    return (1 - smooth) * frequency / s->factor + smooth * frequency;
+}
 
 /* Row x (D) at a position, by the formula. */
 static void turn(const th_rotary_options *o, int64_t D, int64_t position, const double *x, double *y)
@@ -64,7 +78,8 @@ static void turn(const th_rotary_options *o, int64_t D, int64_t position, const 
     const int64_t width = o->width ? o->width : D;
     memcpy(y, x, (size_t)D * sizeof *x);
     for (int64_t i = 0; i < width / 2; i++) {
-        const double angle = (double)position * pow(o->base > 0 ? o->base : 10000, -2.0 * (double)i / (double)width);
+        const double base = o->base > 0 ? o->base : 10000;
+        const double angle = (double)position * scaled(&o->scaling, pow(base, -2.0 * (double)i / (double)width));
         const int64_t a = o->pairing == TH_ROTARY_HALVES ? i : 2 * i,
                       b = o->pairing == TH_ROTARY_HALVES ? i + width / 2 : 2 * i + 1;
         y[a] = x[a] * cos(angle) - x[b] * sin(angle);
@@ -170,8 +185,8 @@ static sequence sequence_new(th_dtype dtype, int64_t D)
     return s;
 }
 
-/* The output (B, H, T, D) of queries first .. first + T - 1 of q, at positions (NULL: their places) with their keys among
- * the first `keys`. */
+/* The output (B, H, T, D) of queries first .. first + T - 1 of q, at positions (NULL: their places) with their keys
+ * among the first `keys`. */
 static th_tensor *attend(const option *o, const sequence *s, th_tensor *q, th_tensor *positions, int64_t keys)
 {
     th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .positions = positions};
@@ -242,6 +257,7 @@ END_TEST
 static const th_multi_head_attention_options layers[] = {
     {.scores = {.rotary = true}},
     {.kv_heads = 2, .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBOURS, .qk_norm = true}},
+    {.scores = {.rotary = true, .rotary_scaling = {TH_ROTARY_LLAMA3, 4, 1, 3, 20}}},
     {.scores = {.alibi = true, .soft_cap = 2}},
     {.kv_heads = 1, .scores = {.rotary = true, .rotary_width = 4, .alibi = true, .window = 3, .soft_cap = 4}},
 };
@@ -380,6 +396,15 @@ START_TEST(rotary_errors)
         {{.width = 4, .base = -1}, TH_ERROR_ARGUMENT, "base = -1 must be a positive number"},
         {{.width = 4, .base = INFINITY}, TH_ERROR_ARGUMENT, "base = inf"},
         {{.width = 4, .pairing = 7}, TH_ERROR_ARGUMENT, "pairing is 7, which is no th_rotary_pairing"},
+        {{.width = 4, .scaling = {.kind = 3}}, TH_ERROR_ARGUMENT, "scaling: kind is 3, which is no"},
+        {{.width = 4, .scaling = {TH_ROTARY_LINEAR}}, TH_ERROR_ARGUMENT, "scaling: factor = 0 must be a positive"},
+        {{.width = 4, .scaling = {TH_ROTARY_LINEAR, NAN}}, TH_ERROR_ARGUMENT, "factor = nan"},
+        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 4, 4, 9}},
+         TH_ERROR_ARGUMENT,
+         "low_freq_factor = 4 must be positive and less than high_freq_factor = 4"},
+        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 0, 4, 9}}, TH_ERROR_ARGUMENT, "low_freq_factor = 0"},
+        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 1, INFINITY, 9}}, TH_ERROR_ARGUMENT, "high_freq_factor = inf"},
+        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4}}, TH_ERROR_ARGUMENT, "original_length = 0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_error(th_rotary(x, &bad[i].options), bad[i].code, bad[i].words);

@@ -1,6 +1,6 @@
-/* The allocator: first fit, the same places for the same requests, joining what is given back, empty blocks, a source that
- * refuses, chunks without memory, time that grows with the number of blocks; and, in a build with AddressSanitizer,
- * that a read or write past a block is caught. */
+/* The allocator: first fit, the same places for the same requests, joining what is given back, empty blocks, a source
+ * that refuses, chunks without memory, time that grows with the number of blocks; and, in a build with
+ * AddressSanitizer, that a read or write past a block is caught. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "folder.h"
-#include "io/safetensors_write.h"
 #include "memory.h"
+#include "store/safetensors_write.h"
 #include "tapehead/tapehead.h"
 #include "tensor/tensor.h"
 

@@ -1,5 +1,5 @@
-/* Resuming: steps, save, load in a new process and at another number of threads, steps, against steps without a break: the
- * same file in the end, byte for byte, for every optimiser, with dropout and batches drawn at random. */
+/* Resuming: steps, save, load in a new process and at another number of threads, steps, against steps without a break:
+ * the same file in the end, byte for byte, for every optimiser, with dropout and batches drawn at random. */
 #include <math.h>
 #include <sys/wait.h>
 

@@ -72,7 +72,8 @@ static void assert_close(th_tensor *t, th_tensor *expected, double limit, const 
     ck_assert_msg(difference <= limit * largest && largest > 0, "%s: %g of %g", name, difference, largest);
 }
 
-/* The model in a fixture computes what the file beside it says: logits, loss and, where the file has them, all gradients. */
+/* The model in a fixture computes what the file beside it says: logits, loss and, where the file has them, all
+ * gradients. */
 static void compare_fixture(const char *folder, double logits_limit, double gradient_limit)
 {
     char name[TH_FULL_NAME_SIZE + 16];
@@ -163,7 +164,50 @@ START_TEST(test_fields_that_are_given)
               !o.untied && o.block.eps == 0.001);
     o = read_options("{\"model_type\": \"llama\", \"rope_theta\": 77,"
                      " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 88.5}}");
-    ck_assert(o.block.scores.rotary_base == 88.5);
+    ck_assert(o.block.scores.rotary_base == 88.5 && o.block.scores.rotary_scaling.kind == TH_ROTARY_UNSCALED);
+}
+END_TEST
+
+static th_rotary_scaling read_scaling(const char *fields, double base)
+{
+    char config[512];
+    snprintf(config, sizeof config, "{\"model_type\": \"llama\", \"max_position_embeddings\": 99, %s}", fields);
+    const th_language_model_options o = read_options(config);
+    ck_assert_double_eq(o.block.scores.rotary_base, base);
+    return o.block.scores.rotary_scaling;
+}
+
+/* As version 4 of transformers wrote them, as 5 does, and where the two stand together. */
+START_TEST(test_rotary_scaling)
+{
+    static const char *const linear[] = {
+        "\"rope_theta\": 50, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
+        "\"rope_parameters\": {\"rope_type\": \"linear\", \"rope_theta\": 50.0, \"factor\": 2.0}",
+        "\"rope_theta\": 50, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2},"
+        " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 7}",
+        "\"rope_theta\": 7, \"rope_scaling\": {},"
+        " \"rope_parameters\": {\"type\": \"linear\", \"factor\": 2, \"rope_theta\": 50}",
+    };
+    for (size_t i = 0; i < sizeof linear / sizeof *linear; i++) {
+        const th_rotary_scaling s = read_scaling(linear[i], 50);
+        ck_assert(s.kind == TH_ROTARY_LINEAR && s.factor == 2);
+    }
+#define BY_FREQUENCY                                                                                                   \
+    "\"rope_type\": \"llama3\", \"factor\": 32, \"low_freq_factor\": 1, \"high_freq_factor\": 4.5, \"rope_theta\": "   \
+    "5e5"
+    static const struct {
+        const char *fields;
+        int64_t length;
+    } llama3[] = {
+        {"\"rope_scaling\": {" BY_FREQUENCY ", \"original_max_position_embeddings\": 33}", 33},
+        {"\"rope_parameters\": {" BY_FREQUENCY "}", 99},
+        {"\"rope_parameters\": {" BY_FREQUENCY "}, \"original_max_position_embeddings\": 44", 44},
+    };
+    for (size_t i = 0; i < sizeof llama3 / sizeof *llama3; i++) {
+        const th_rotary_scaling s = read_scaling(llama3[i].fields, 5e5);
+        ck_assert(s.kind == TH_ROTARY_LLAMA3 && s.factor == 32 && s.low_freq_factor == 1 && s.high_freq_factor == 4.5);
+        ck_assert_int_eq(s.original_length, llama3[i].length);
+    }
 }
 END_TEST
 
@@ -188,9 +232,16 @@ START_TEST(test_config_that_is_refused)
         {"\"tie_word_embeddings\": 1", "tie_word_embeddings"},
     };
     static const char *const llama[][2] = {
-        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", "linear"},
-        {"\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", "llama3"},
-        {"\"rope_parameters\": {\"rope_type\": \"yarn\"}", "yarn"},
+        {"\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", "rope_type \"dynamic\""},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\"}", "rope_type \"yarn\""},
+        {"\"rope_scaling\": {\"rope_type\": \"longrope\"}", "rope_type \"longrope\""},
+        {"\"rope_scaling\": {\"type\": \"linear\"}", "factor = 0"},
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"2\"}", "\"factor\""},
+        {"\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", "low_freq_factor = 0"},
+        {"\"rope_scaling\": {" BY_FREQUENCY ", \"original_max_position_embeddings\": 8.5}", "original_max_position"},
+        {"\"rope_scaling\": {" BY_FREQUENCY ", \"original_max_position_embeddings\": 8},"
+         " \"original_max_position_embeddings\": 9",
+         "in two places with two values"},
         {"\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "partial_rotary_factor"},
         {"\"rope_parameters\": [1]", "rope_parameters"},
         {"\"rope_theta\": -1", "rope_theta"},
@@ -210,7 +261,7 @@ START_TEST(test_config_that_is_refused)
         {"", ""},
         {"{\"model_type\": \"gpt2\"} x", ""},
     };
-    char config[256];
+    char config[512];
     th_language_model_options o = {.width = 42};
     for (size_t i = 0; i < sizeof gpt2 / sizeof gpt2[0] + sizeof llama / sizeof llama[0]; i++) {
         const bool first = i < sizeof gpt2 / sizeof gpt2[0];
@@ -370,6 +421,9 @@ static void round_trip(th_module *model)
     ck_assert(a->block.mlp_width == b->block.mlp_width && a->block.kv_heads == b->block.kv_heads &&
               a->block.activation == b->block.activation && a->block.eps == b->block.eps &&
               a->block.no_bias == b->block.no_bias && a->block.attention_dropout == b->block.attention_dropout);
+    const th_rotary_scaling *s = &a->block.scores.rotary_scaling, *t = &b->block.scores.rotary_scaling;
+    ck_assert(s->kind == t->kind && s->factor == t->factor && s->low_freq_factor == t->low_freq_factor &&
+              s->high_freq_factor == t->high_freq_factor && s->original_length == t->original_length);
     ck_assert_uint_eq(th_module_crc32c(model), th_module_crc32c(again));
 }
 
@@ -401,6 +455,26 @@ static const th_language_model_options llama = {
     .untied = true,
     .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true}},
 };
+
+START_TEST(test_round_trip_of_scaling)
+{
+    static const th_rotary_scaling scalings[] = {{TH_ROTARY_LINEAR, .factor = 4. / 3},
+                                                 {TH_ROTARY_LLAMA3, 8, 1. / 3, 4, 8192}};
+    th_language_model_options o = llama;
+    o.block.scores.rotary_scaling = scalings[_i];
+    th_module *model = th_language_model_new(ctx, &o);
+    round_trip(model);
+    o.block.scores.rotary_base = 10000;
+    o.block.eps = 1e-5;
+    ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_OK);
+    o.block.scores.rotary_scaling.factor = 9;
+    expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
+                  "rotary_scaling.factor is 9, config.json");
+    o.block.scores.rotary_scaling = (th_rotary_scaling){0};
+    expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
+                  "rotary_scaling.kind is 0");
+}
+END_TEST
 
 /* The order of rows changes, the logits do not. */
 START_TEST(test_neighbours_become_halves)
@@ -524,12 +598,14 @@ int main(void)
     tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, 4);
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
+    tcase_add_test(tests, test_rotary_scaling);
     tcase_add_test(tests, test_config_that_is_refused);
     tcase_add_test(tests, test_weights_that_do_not_fit);
     tcase_add_test(tests, test_classifier_beside_a_tied_embedding);
     tcase_add_test(tests, test_sizes_that_the_weights_have_not);
     tcase_add_test(tests, test_other_options_than_config);
     tcase_add_loop_test(tests, test_round_trip, 0, 2);
+    tcase_add_loop_test(tests, test_round_trip_of_scaling, 0, 2);
     tcase_add_loop_test(tests, test_neighbours_become_halves, 0, 2);
     tcase_add_test(tests, test_options_that_cannot_be_expressed);
     tcase_add_test(tests, test_misuse);

@@ -349,6 +349,7 @@ static const construction constructions[] = {
      4,
      4,
      1},
+    {"rotary scaled", 12, 2, {.scores = {.rotary = true, .rotary_scaling = {TH_ROTARY_LINEAR, 3}}}, 2, 4, 4, 1},
     {"slopes", 6, 6, {.scores = {.alibi = true}}, 2, 4, 4, 1},
     {"norms of queries and keys", 8, 2, {.kv_heads = 1, .scores = {.qk_norm = true, .qk_norm_eps = 0.01}}, 2, 4, 4, 1},
     {"soft cap", 6, 3, {.scores = {.soft_cap = 0.5}}, 2, 4, 4, 1},
@@ -404,7 +405,8 @@ static void head_vector(const construction *c, const th_module *m, int i, const 
     const int64_t width = scores->rotary_width ? scores->rotary_width : D;
     for (int64_t pair = 0; scores->rotary && pair < width / 2; pair++) {
         const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
-        const double angle = (double)position * pow(base, -2.0 * (double)pair / (double)width);
+        const double factor = scores->rotary_scaling.kind == TH_ROTARY_LINEAR ? scores->rotary_scaling.factor : 1;
+        const double angle = (double)position / factor * pow(base, -2.0 * (double)pair / (double)width);
         const bool halves = scores->rotary_pairing == TH_ROTARY_HALVES;
         double *a = &head[halves ? pair : 2 * pair], *b = &head[halves ? pair + width / 2 : 2 * pair + 1];
         const double turned = *a * cos(angle) - *b * sin(angle);
@@ -921,6 +923,11 @@ START_TEST(errors)
         {12, 3, {.scores = {.rotary = true, .rotary_width = -2}}, TH_ERROR_SHAPE, "-2 is no even number"},
         {12, 3, {.scores = {.rotary = true, .rotary_base = -1}}, TH_ERROR_ARGUMENT, "rotary_base = -1"},
         {12, 3, {.scores = {.rotary = true, .rotary_pairing = 2}}, TH_ERROR_ARGUMENT, "rotary_pairing is 2"},
+        {12,
+         3,
+         {.scores = {.rotary = true, .rotary_scaling = {TH_ROTARY_LINEAR}}},
+         TH_ERROR_ARGUMENT,
+         "rotary_scaling: factor = 0"},
         {12, 3, {.scores = {.soft_cap = -1}}, TH_ERROR_ARGUMENT, "soft_cap = -1 must be a positive number"},
         {12, 3, {.scores = {.soft_cap = INFINITY}}, TH_ERROR_ARGUMENT, "soft_cap = inf"},
         {12, 3, {.scores = {.window = -1}}, TH_ERROR_ARGUMENT, "window = -1"},

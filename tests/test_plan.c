@@ -1,5 +1,5 @@
-/* What an operation of a user plans for a call: scratch memory of the size it asks for, the same bytes with shapes only,
- * and what is refused. Public headers alone. */
+/* What an operation of a user plans for a call: scratch memory of the size it asks for, the same bytes with shapes
+ * only, and what is refused. Public headers alone. */
 #include <stdint.h>
 #include <string.h>
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "generation/beam_search.h"
+#include "generation/sampling.h"
 #include "kernels/machine.h"
-#include "nn/beam_search.h"
-#include "nn/sampling.h"
 #include "suite.h"
 
 static th_machine machine;
@@ -31,8 +31,8 @@ static th_logits_row row_of(int64_t length)
     return (th_logits_row){logits, TH_FLOAT32, V, history, length};
 }
 
-/* Probabilities after RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper of
- * transformers 5.23.0, in this order, on these logits with this history (0: left out). */
+/* Probabilities after RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper
+ * of transformers 5.23.0, in this order, on these logits with this history (0: left out). */
 static const struct {
     double temperature, top_p, penalty;
     int64_t top_k;

@@ -227,8 +227,8 @@ static void *work_alone(void *done)
     return NULL;
 }
 
-/* With room for the stacks of a few threads only, of which several callers want teams at once. (OpenMP's library would end
- * the process.) */
+/* With room for the stacks of a few threads only, of which several callers want teams at once. (OpenMP's library would
+ * end the process.) */
 START_TEST(test_a_team_of_as_many_as_there_can_be)
 {
     struct rlimit stack;

@@ -9,7 +9,7 @@
 
 #include "tapehead/tapehead.h"
 
-#include "io/token_file.h"
+#include "data/token_file.h"
 #include "kernels/crc32c.h"
 #include "memory.h"
 
@@ -94,7 +94,7 @@ START_TEST(round_trips)
             check_tokens(file, 0, files[i].count);
             check_tokens(file, files[i].count / 2, files[i].count - files[i].count / 2);
             check_tokens(file, files[i].count, 0);
-            th_token_file_free(file);
+            th_token_file_close(file);
         }
         unlink(path);
     }
@@ -141,7 +141,7 @@ START_TEST(every_damage_is_found)
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     write_bytes(bytes, size);
-    th_token_file_free(th_token_file_open(ctx, path, NULL));
+    th_token_file_close(th_token_file_open(ctx, path, NULL));
     free(bytes);
 }
 END_TEST
@@ -243,8 +243,8 @@ START_TEST(wrong_arguments)
     expect_status(th_token_file_read(file, -1, 2, tokens), TH_ERROR_INDEX, "from -1 on");
     expect_status(th_token_file_read(file, 1, INT64_MAX, tokens), TH_ERROR_INDEX, "outside");
     expect_status(th_token_file_read(file, 0, 1, NULL), TH_ERROR_ARGUMENT, "room");
-    th_token_file_free(file);
-    th_token_file_free(NULL);
+    th_token_file_close(file);
+    th_token_file_close(NULL);
     ck_assert_int_eq(th_token_file_count(NULL), 0);
     ck_assert_int_eq(th_token_file_vocabulary(NULL), 0);
 }
@@ -288,7 +288,7 @@ START_TEST(out_of_memory)
         if (file == NULL || windows == NULL || writer == NULL)
             expect_error(TH_ERROR_MEMORY, "memory");
         th_windows_free(windows);
-        th_token_file_free(file);
+        th_token_file_close(file);
         th_token_writer_free(writer);
         if (writer)
             break;

@@ -1,5 +1,5 @@
-/* PyTorch's attention and Transformer modules: outputs and every gradient that PyTorch computed from the same weights, in
- * the fixtures that scripts/interop/torch_transformer.py made. */
+/* PyTorch's attention and Transformer modules: outputs and every gradient that PyTorch computed from the same weights,
+ * in the fixtures that scripts/interop/torch_transformer.py made. */
 #include <math.h>
 
 #include "../scripts/interop/torch_modules.h"

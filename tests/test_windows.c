@@ -6,7 +6,7 @@
 
 #include "tapehead/tapehead.h"
 
-#include "io/permutation.h"
+#include "data/permutation.h"
 
 #include "context.h"
 
@@ -265,7 +265,7 @@ START_TEST(wrong_arguments)
     expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(8)), good), TH_ERROR_SHAPE, "tokens");
     th_tensor *turned = th_transpose(th_empty(ctx, TH_INT32, TH_SHAPE(4, 2)), TH_AXES(1, 0));
     expect_status(th_windows_next(windows, turned, good), TH_ERROR_SHAPE, "contiguous");
-    th_token_file_free(file); /* the windows keep it open */
+    th_token_file_close(file); /* the windows keep it open */
     th_tensor *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
     ck_assert_int_eq(th_windows_next(windows, good, targets), TH_OK);
     ck_assert(th_windows_count(NULL) == 0 && th_windows_targets(NULL) == 0 && th_windows_where(NULL).index == 0);
@@ -276,7 +276,7 @@ END_TEST
 /* A damaged block is met in the middle of a batch: an error, and the position stays. */
 START_TEST(damage_while_training)
 {
-    th_token_file_free(counting_file(20000));
+    th_token_file_close(counting_file(20000));
     FILE *bytes = fopen(path, "r+b");
     ck_assert(fseek(bytes, 64 + 100, SEEK_SET) == 0 && fputc(99, bytes) == 99 && fclose(bytes) == 0);
     th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
@@ -289,7 +289,7 @@ END_TEST
 
 START_TEST(shapes_only)
 {
-    th_token_file_free(counting_file(100));
+    th_token_file_close(counting_file(100));
     th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
     th_token_file *file = th_token_file_open(shapes, path, NULL);
     th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 4, .shuffle = true});

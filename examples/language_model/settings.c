@@ -131,12 +131,13 @@ void settle(void)
 
 /* -- into a checkpoint and back -- */
 
-/* What there is no option for: how the text was split, and what the model is, which may have come from a folder. Choices
- * are numbers here, taken from and put back into their types by hand. */
-static int64_t positions, activation, norm, pairing;
+/* What there is no option for: how the text was split, and what the model is, which may have come from a folder.
+ * Choices are numbers here, taken from and put back into their types by hand. */
+static int64_t positions, activation, norm, pairing, scaling;
 #define MODEL chosen.model
 #define SIZE(member) .whole = &MODEL.member, .low = 0, .high = 1e12
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
+#define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
 
 static const program_option what_follows[] = {
     {"training tokens", .whole = &chosen.training_tokens, .low = 0, .high = 1e15},
@@ -165,12 +166,17 @@ static const program_option what_follows[] = {
     {"model.block.recompute", .flag = &MODEL.block.recompute},
     {"model.block.scores.rotary", .flag = &MODEL.block.scores.rotary},
     {"model.block.scores.rotary_pairing", .whole = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBOURS},
-    {"model.block.scores.rotary_base", .real = &MODEL.block.scores.rotary_base, .low = 0, .high = 1e300},
+    {"model.block.scores.rotary_base", REAL(block.scores.rotary_base)},
     {"model.block.scores.rotary_width", SIZE(block.scores.rotary_width)},
+    {"model.block.scores.rotary_scaling.kind", .whole = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
+    {"model.block.scores.rotary_scaling.factor", REAL(block.scores.rotary_scaling.factor)},
+    {"model.block.scores.rotary_scaling.low_freq_factor", REAL(block.scores.rotary_scaling.low_freq_factor)},
+    {"model.block.scores.rotary_scaling.high_freq_factor", REAL(block.scores.rotary_scaling.high_freq_factor)},
+    {"model.block.scores.rotary_scaling.original_length", SIZE(block.scores.rotary_scaling.original_length)},
     {"model.block.scores.alibi", .flag = &MODEL.block.scores.alibi},
     {"model.block.scores.qk_norm", .flag = &MODEL.block.scores.qk_norm},
     {"model.block.scores.qk_norm_eps", RATE(block.scores.qk_norm_eps)},
-    {"model.block.scores.soft_cap", .real = &MODEL.block.scores.soft_cap, .low = 0, .high = 1e300},
+    {"model.block.scores.soft_cap", REAL(block.scores.soft_cap)},
     {"model.block.scores.window", SIZE(block.scores.window)},
     {0},
 };
@@ -192,6 +198,7 @@ char *settings_to_json(void)
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
     pairing = MODEL.block.scores.rotary_pairing;
+    scaling = MODEL.block.scores.rotary_scaling.kind;
     bool whole = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
@@ -243,4 +250,5 @@ void settings_from_json(const char *text, const char *file)
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
     MODEL.block.scores.rotary_pairing = (th_rotary_pairing)pairing;
+    MODEL.block.scores.rotary_scaling.kind = (th_rotary_scaling_kind)scaling;
 }

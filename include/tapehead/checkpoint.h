@@ -10,9 +10,9 @@
  *     if (th_checkpoint_save("run/last.safetensors", &run))
  *         return report(ctx);
  *
- * Steps, save, load in a new process, steps: the same bits as steps without a break, dropout and the library's shuffling
- * included, at any number of threads. What a program decides by itself is its own to restore: the learning rate that it
- * sets each step, modes of the context (training, bfloat16 products), modules pinned to evaluation. */
+ * Steps, save, load in a new process, steps: the same bits as steps without a break, dropout and the library's
+ * shuffling included, at any number of threads. What a program decides by itself is its own to restore: the learning
+ * rate that it sets each step, modes of the context (training, bfloat16 products), modules pinned to evaluation. */
 #ifndef TAPEHEAD_CHECKPOINT_H
 #define TAPEHEAD_CHECKPOINT_H
 
@@ -28,8 +28,8 @@ typedef struct th_checkpoint_number {
     double *real; /* bit for bit, but for the kind of a NaN */
 } th_checkpoint_number;
 
-/* Gets every difference between a file and what it is loaded into, one after another, each as a line of text without its
- * end. */
+/* Gets every difference between a file and what it is loaded into, one after another, each as a line of text without
+ * its end. */
 typedef void th_report_function(const char *line, void *user);
 /* One: prints the line to `file`, a FILE * that the caller passes as user. */
 TH_API void th_report_print(const char *line, void *file);
@@ -52,9 +52,9 @@ typedef struct th_checkpoint {
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Restores parameters (values, and whether they are frozen), the optimiser (moments, steps, learning rate), the
  * context's seed, step and random streams, and the numbers. Everything is checked first, each checksum too: on an error
- * nothing has changed. TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many there
- * are: tensors that are missing, unexpected, of another shape or type; another optimiser, other options; numbers that
- * are missing. Gradients are emptied. */
+ * nothing has changed. TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many
+ * there are: tensors that are missing, unexpected, of another shape or type; another optimiser, other options; numbers
+ * that are missing. Gradients are emptied. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* The configuration alone, so that the model can be made before it is loaded. The text belongs to the context, "" when
  * none was saved. NULL with the error stored. */
@@ -65,8 +65,8 @@ TH_API char *th_checkpoint_configuration(th_context *ctx, const char *path);
 TH_API th_status th_weights_save(th_module *m, const char *path) TH_MUST_CHECK;
 
 typedef struct th_weights_options {
-    /* The name in the file of one of the model's parameters, valid until the next call; NULL leaves that parameter as it
-     * is. Without this function names are equal. */
+    /* The name in the file of one of the model's parameters, valid until the next call; NULL leaves that parameter as
+     * it is. Without this function names are equal. */
     const char *(*name_in_file)(const char *parameter, void *user);
     void *user;
     bool allow_missing;    /* parameters that the file does not have stay as they are */

@@ -21,8 +21,8 @@ TH_BEGIN_DECLS
  * Parameters: source_embedding.weight and target_embedding.weight (vocabulary, E), or one of both, embedding.weight;
  * source_position.weight and target_position.weight (length, E) (learned positions); encoder.layers.0 ...,
  * encoder.norm, decoder.layers.0 ..., decoder.norm as nn.Transformer names them; classifier.weight (V, E) (untied).
- * Embeddings, position embeddings and classifier: N(0, 1 / E); weights of the stacks Xavier uniform as nn.Transformer's,
- * biases as the layers'. */
+ * Embeddings, position embeddings and classifier: N(0, 1 / E); weights of the stacks Xavier uniform as
+ * nn.Transformer's, biases as the layers'. */
 typedef struct th_transformer_options {
     int64_t source_vocabulary, target_vocabulary; /* both must be given */
     int64_t length;                               /* the most tokens of a source, and of a target; must be given */
@@ -47,15 +47,15 @@ TH_API th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_
 typedef struct th_transformer_decode_options {
     th_tensor *memory_lens; /* the source's lengths, (B); NULL: all of the memory counts */
     th_tensor *positions;   /* of the target's tokens, int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
-    th_cache
-        *cache; /* tokens are seen by those that follow in later forwards (tapehead/generate.h); memory is read in the
-                        first alone */
+    /* the target's tokens are seen by those that follow in later forwards (tapehead/generate.h); memory is read in the
+     * first alone */
+    th_cache *cache;
     th_tensor *rows;            /* int32/int64 (B): logits (B, V) of token rows[b] of each target, and of no other */
     th_tensor **memory_weights; /* asked for, [decoder_layers]: the cross attention's weights (B, H, T, S), before
                                    dropout */
 } th_transformer_decode_options;
-/* target (B, T) int32/int64, memory (B, S, E) -> logits (B, T, V): logits[b, t] for the token that follows target[b, t].
- * options may be NULL. */
+/* target (B, T) int32/int64, memory (B, S, E) -> logits (B, T, V): logits[b, t] for the token that follows
+ * target[b, t]. options may be NULL. */
 TH_API th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor *memory,
                                         const th_transformer_decode_options *options);
 

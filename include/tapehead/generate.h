@@ -17,8 +17,8 @@ TH_BEGIN_DECLS
  *     logits = th_language_model_logits(model, token, &(...){.cache = cache, .positions = position});    (B, 1) each
  *
  * A token's keys and values are stored at its position, over what was there; its query sees those at positions up to
- * its own. So sequences of different lengths go on each from its own end, and a token may be run again. What comes out has
- * the same bits as a forward of the whole sequence, whatever else is in the batch. In cross attention the memory is
+ * its own. So sequences of different lengths go on each from its own end, and a token may be run again. What comes out
+ * has the same bits as a forward of the whole sequence, whatever else is in the batch. In cross attention the memory is
  * projected in the first forward, and what is kept of it stands until th_cache_reset.
  *
  * Memory for a layer is taken when it first runs with the cache, th_cache_bytes in all, and stays. While recording, a
@@ -76,8 +76,8 @@ typedef struct th_generate_options {
     void *user;
 } th_generate_options;
 
-/* Made as th_empty makes tensors: yours, outside scopes. The integers have the type of the prompts, or of the source.
- */
+/* Made as th_empty makes tensors: yours, outside scopes. The integers have the type of the prompts, or else of the
+ * source. */
 typedef struct th_generated {
     th_tensor *tokens; /* (B, most_tokens): what was generated, then end_tokens[0], or 0 if there is none */
     th_tensor *lens;   /* (B): how many of them were generated, an end token included */

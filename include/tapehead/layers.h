@@ -40,6 +40,7 @@ typedef struct th_score_options {
     th_rotary_pairing rotary_pairing;
     double rotary_base;   /* 0: 10000 */
     int64_t rotary_width; /* of each head; 0: all */
+    th_rotary_scaling rotary_scaling;
     bool alibi;   /* th_attention_options.alibi with the slopes of Press et al. 2022: 2^(-8 (h + 1) / H) where H is
                              a power of two; else those of the next smaller power of two and then every other one of
                              twice as many heads, as in their program and in BLOOM */

@@ -168,16 +168,34 @@ typedef enum th_rotary_pairing {
     TH_ROTARY_NEIGHBOURS /* 2 i with 2 i + 1: Su et al. 2021, GPT-J, Llama as published */
 } th_rotary_pairing;
 
+/* How models that were trained on short texts are made to read longer ones: their frequencies, base^(-2 i / width)
+ * radians from one position to the next, are lowered. The names of the members are those of rope_scaling in a config.json
+ * of transformers, where original_length is original_max_position_embeddings. */
+typedef enum th_rotary_scaling_kind {
+    TH_ROTARY_UNSCALED,
+    TH_ROTARY_LINEAR, /* every frequency f becomes f / factor: as if positions were (Chen et al. 2023) */
+    TH_ROTARY_LLAMA3 /* high ones stay, low ones become f / factor (Llama 3.1, Grattafiori et al. 2024): f becomes s f +
+                         (1 - s) f / factor, s rising from 0 to 1 while the turns in original_length positions,
+                         original_length f / 2 pi, rise from low_freq_factor to high_freq_factor */
+} th_rotary_scaling_kind;
+typedef struct th_rotary_scaling {
+    th_rotary_scaling_kind kind;
+    double factor;                            /* positive, with both kinds */
+    double low_freq_factor, high_freq_factor; /* this and the next with TH_ROTARY_LLAMA3: 0 < low < high */
+    int64_t original_length;                  /* what the model was first trained on */
+} th_rotary_scaling;
+
 typedef struct th_rotary_options {
     double base; /* 0: 10000 */
     th_rotary_pairing pairing;
-    int64_t width;        /* of every row the first so many elements are turned, an even number; 0: all */
+    int64_t width; /* of every row the first so many elements are turned, an even number; 0: all */
+    th_rotary_scaling scaling;
     th_tensor *positions; /* int32/int64 (T) or (B, T), whatever stands between; NULL: 0 .. T - 1 */
 } th_rotary_options;
 /* Rotary positions (Su et al. 2021): x (N, T, D), in which pair i of the row at position p, (a, b), becomes (a cos - b
- * sin, b cos + a sin) of the angle p base^(-2 i / width). A row's bits depend on its position, not on its place. Its
- * gradient is turned back. Any strides, as of heads in a packed projection, are read where they are. Angles are
- * computed in float64. */
+ * sin, b cos + a sin) of the angle p base^(-2 i / width), or p times what scaling makes of that frequency. A row's bits
+ * depend on its position, not on its place. Its gradient is turned back. Any strides, as of heads in a packed
+ * projection, are read where they are. Angles are computed in float64. */
 TH_API th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options);
 
 typedef enum th_causal {

@@ -7,8 +7,8 @@
 
 TH_BEGIN_DECLS
 
-/* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. Of more points than
- * the picture can show, those are drawn that make its outline. */
+/* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. Of more points
+ * than the picture can show, those are drawn that make its outline. */
 typedef struct th_curve {
     const char *name; /* in the legend; NULL: not listed */
     int64_t count;
@@ -49,8 +49,8 @@ typedef struct th_panel {
     th_chart_options options;
 } th_panel;
 
-/* Draws charts side by side, two in a row, as th_picture_curves draws one: what belongs to one run, each with a scale of
- * its own. At most 64. */
+/* Draws charts side by side, two in a row, as th_picture_curves draws one: what belongs to one run, each with a scale
+ * of its own. At most 64. */
 TH_API th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *panels, int count,
                                    const char *title) TH_MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* Files of named tensors in the format of Hugging Face's safetensors: what transformers, PyTorch's users and most model
- * archives exchange. Reading here is stricter than the reference library's: what that refuses is refused, and so are keys
- * that stand twice, headers of more than 16 MiB or nested deeper than 4, and members that the format does not know.
- * Errors are TH_ERROR_FILE with the path, the tensor and the numbers.
+ * archives exchange. Reading here is stricter than the reference library's: what that refuses is refused, and so are
+ * keys that stand twice, headers of more than 16 MiB or nested deeper than 4, and members that the format does not
+ * know. Errors are TH_ERROR_FILE with the path, the tensor and the numbers.
  *
  *     th_safetensors *file = th_safetensors_open(ctx, "model.safetensors");
  *     th_tensor *table = th_safetensors_read(file, "transformer.wte.weight");
@@ -58,8 +58,8 @@ typedef struct th_named_text {
     const char *name, *text; /* UTF-8 */
 } th_named_text;
 
-/* Writes `count` tensors, of any layout, one after another without a second copy; those of longer elements come first, so
- * that all are aligned. metadata, of n_metadata texts, may be NULL. A regular file appears at path only when it is
+/* Writes `count` tensors, of any layout, one after another without a second copy; those of longer elements come first,
+ * so that all are aligned. metadata, of n_metadata texts, may be NULL. A regular file appears at path only when it is
  * complete and has reached the disk: until then, and after an error, what was there stays. */
 TH_API th_status th_safetensors_write(th_context *ctx, const char *path, const th_named_tensor *tensors, int64_t count,
                                       const th_named_text *metadata, int64_t n_metadata) TH_MUST_CHECK;

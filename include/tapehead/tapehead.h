@@ -49,12 +49,13 @@
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 
-/* models: what a module is, and those there are */
+/* what models are made of */
 #include "tapehead/module.h"
 
 #include "tapehead/layers.h"
 #include "tapehead/transformer.h"
 
+/* whole models: decoder-only; encoder-decoder; what both make */
 #include "tapehead/language_model.h"
 
 #include "tapehead/encoder_decoder.h"
@@ -62,7 +63,22 @@
 
 /* training */
 #include "tapehead/optimizer.h"
+
+/* text, its tokens, and windows of them */
+#include "tapehead/tokenizer.h"
+
 #include "tapehead/token_file.h"
+
+/* models in files: to go on with training; for others and from others */
+#include "tapehead/checkpoint.h"
+#include "tapehead/hugging_face.h"
+#include "tapehead/safetensors.h"
+
+/* what a run tells; arrays for NumPy */
+#include "tapehead/files.h"
+#include "tapehead/log.h"
+#include "tapehead/picture.h"
+#include "tapehead/progress.h"
 
 /* operations of one's own, and checking gradients */
 #include "tapehead/gradient_check.h"
@@ -70,17 +86,5 @@
 
 /* where the time goes */
 #include "tapehead/profile.h"
-
-/* text */
-#include "tapehead/tokenizer.h"
-
-/* files and pictures */
-#include "tapehead/checkpoint.h"
-#include "tapehead/files.h"
-#include "tapehead/hugging_face.h"
-#include "tapehead/log.h"
-#include "tapehead/picture.h"
-#include "tapehead/progress.h"
-#include "tapehead/safetensors.h"
 
 #endif

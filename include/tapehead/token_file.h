@@ -55,8 +55,8 @@ TH_API int64_t th_token_file_count(const th_token_file *file);
 TH_API int64_t th_token_file_vocabulary(const th_token_file *file);
 /* Tokens begin .. begin + count into tokens [count]. TH_ERROR_INDEX outside the file. */
 TH_API th_status th_token_file_read(th_token_file *file, int64_t begin, int64_t count, int32_t *tokens) TH_MUST_CHECK;
-/* NULL is fine. Windows of the file go on working. */
-TH_API void th_token_file_free(th_token_file *file);
+/* NULL is fine. Windows of the file go on working: they keep it open. */
+TH_API void th_token_file_close(th_token_file *file);
 
 /* -- windows --
  * A window is T tokens and, as targets, the T that follow each of them: tokens w .. w + T and w + 1 .. w + T + 1. The

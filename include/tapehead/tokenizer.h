@@ -43,8 +43,8 @@ TH_API void th_text_free(th_text *text);
 
 /* 256 tokens: a byte is its own token. */
 TH_API th_tokenizer *th_tokenizer_bytes_new(th_context *ctx);
-/* A token for each character (code point) of the text, in their order. The text must be UTF-8, without NUL, and not empty. Another
- * character cannot be encoded: TH_ERROR_VALUE. */
+/* A token for each character (code point) of the text, in their order. The text must be UTF-8, without NUL, and not
+ * empty. Another character cannot be encoded: TH_ERROR_VALUE. */
 TH_API th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, size_t bytes);
 
 typedef struct th_bpe_options {

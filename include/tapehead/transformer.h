@@ -1,8 +1,8 @@
 /* Transformer blocks and stacks of them, put together from the layers of tapehead/layers.h and the operations as a
  * program of your own would do it. Members and parameters are named as in PyTorch's TransformerEncoderLayer,
- * TransformerDecoderLayer, TransformerEncoder and TransformerDecoder. Every constructor returns a module of the context;
- * NULL with the error stored. Whole models: tapehead/language_model.h, tapehead/encoder_decoder.h. B batch, T query
- * length, S memory length, E width, H heads. */
+ * TransformerDecoderLayer, TransformerEncoder and TransformerDecoder. Every constructor returns a module of the
+ * context; NULL with the error stored. Whole models: tapehead/language_model.h, tapehead/encoder_decoder.h. B batch, T
+ * query length, S memory length, E width, H heads. */
 #ifndef TAPEHEAD_TRANSFORMER_H
 #define TAPEHEAD_TRANSFORMER_H
 

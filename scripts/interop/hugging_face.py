@@ -4,6 +4,7 @@ were exported here give the same logits there."""
 import contextlib
 import json
 import logging
+import math
 import os
 import pathlib
 import re
@@ -32,6 +33,8 @@ LLAMA = dict(
     bos_token_id=0,
     eos_token_id=0,
 )
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+LLAMA3["original_max_position_embeddings"] = 24
 MODELS = {
     "gpt2": GPT2,
     "gpt2 inner, relu, eps": GPT2 | dict(n_inner=50, activation_function="relu", layer_norm_epsilon=1e-3),
@@ -44,6 +47,8 @@ MODELS = {
     "llama biases, no groups": LLAMA | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True),
     "llama biases, groups": LLAMA | dict(attention_bias=True, mlp_bias=True),
     "llama wide heads": LLAMA | dict(head_dim=10),
+    "llama linear scaling": LLAMA | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
+    "llama 3.1's scaling": LLAMA | dict(rope_parameters=LLAMA3 | {"rope_theta": 5e3}, max_position_embeddings=96),
 }
 LIMITS = {"float32": (1e-4, 1e-5, 1e-4), "float64": (1e-10, 1e-10, 1e-10)}  # logits, loss, gradients
 
@@ -74,6 +79,10 @@ def rotary_forward(rotary, x, position_ids):
     parameters = rotary.config.rope_parameters
     width = rotary.config.head_dim
     frequency = parameters["rope_theta"] ** -(torch.arange(0, width, 2, dtype=x.dtype) / width)
+    if parameters["rope_type"] != "default":
+        turns = frequency * parameters.get("original_max_position_embeddings", 0) / (2 * math.pi)
+        low, high = parameters.get("low_freq_factor", 1), parameters.get("high_freq_factor", 2)
+        frequency = torch.lerp(frequency / parameters["factor"], frequency, ((turns - low) / (high - low)).clamp(0, 1))
     angle = (position_ids[..., None].to(x.dtype) * frequency).repeat(1, 1, 2)
     return angle.cos(), angle.sin()
 
@@ -223,6 +232,11 @@ def compare_files(c, folder):
     config |= {"rope_theta": 77.0, "rope_scaling": None, "torch_dtype": config.pop("dtype")}
     (old / "config.json").write_text(json.dumps(config))
     compare_pretrained(c, old, model, "float32", "llama of transformers 4")
+    for scaling in (dict(type="linear", factor=3.0), LLAMA3):
+        model = make(LLAMA | dict(rope_parameters=scaling | dict(rope_theta=77.0)))
+        model.save_pretrained(old)
+        (old / "config.json").write_text(json.dumps(config | {"rope_scaling": scaling}))
+        compare_pretrained(c, old, model, "float32", "llama of transformers 4, scaled")
 
 
 def compare_born_here(c, folder):

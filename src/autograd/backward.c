@@ -1,6 +1,6 @@
-/* The backward pass: walks the nodes from the last to the first. Of each it asks for the places of its inputs' gradients,
- * runs the operation's backward with those of its outputs, and settles what is left to do. Where a gradient goes,
- * whether it overwrites or adds, and how a broadcast one is summed is decided here, never in an operation. */
+/* The backward pass: walks the nodes from the last to the first. Of each it asks for the places of its inputs'
+ * gradients, runs the operation's backward with those of its outputs, and settles what is left to do. Where a gradient
+ * goes, whether it overwrites or adds, and how a broadcast one is summed is decided here, never in an operation. */
 #include <string.h>
 
 #include "autograd/coverage.h"

@@ -41,8 +41,8 @@ th_status th_frame_run(th_frame *frame, bool backward);
 /* A temporary of the step with the geometry of `like`, contiguous. NULL with TH_ERROR_MEMORY. */
 th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
 
-/* Writes the node of a call that has been run (autograd/record.c). saved: TH_INPUT and TH_OUTPUT bits of what its backward has to
- * find. */
+/* Writes the node of a call that has been run (autograd/record.c). saved: TH_INPUT and TH_OUTPUT bits of what its
+ * backward has to find. */
 th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
                     uint32_t saved);
 

@@ -6,8 +6,8 @@
 
 #include "tapehead/op.h"
 
-/* Writes them in row-major order, little endian; *crc (may be NULL) is continued over their bytes (CRC-32C). false, with
- * errno or 0, when they cannot be written. */
+/* Writes them in row-major order, little endian; *crc (may be NULL) is continued over their bytes (CRC-32C). false,
+ * with errno or 0, when they cannot be written. */
 bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc);
 
 #endif

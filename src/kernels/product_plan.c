@@ -1,5 +1,5 @@
-/* How one product by our own micro-kernel is cut into blocks of C, and which operands are packed, by whom. No choice here
- * can change a bit of the result: every element is the same sequence of operations in all of them.
+/* How one product by our own micro-kernel is cut into blocks of C, and which operands are packed, by whom. No choice
+ * here can change a bit of the result: every element is the same sequence of operations in all of them.
  *
  * As in GotoBLAS (Goto & van de Geijn 2008) packed operands lie in panels as wide as a tile of the micro-kernel. A task
  * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them

@@ -107,6 +107,7 @@ static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_modu
     return (th_rotary)(heads, &(th_rotary_options){.base = scores->rotary_base,
                                                    .pairing = scores->rotary_pairing,
                                                    .width = scores->rotary_width,
+                                                   .scaling = scores->rotary_scaling,
                                                    .positions = positions});
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "nn/attention_layer.h"
+#include "ops/shared/rotary_scaling.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
@@ -38,6 +39,9 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
         return th_fail(ctx, TH_ERROR_SHAPE, layer,
                        "rotary positions turn pairs: %lld is no even number of the %lld elements of a head",
                        (long long)turned, (long long)width);
+    char trouble[TH_ROTARY_TROUBLE];
+    if (!th_rotary_scaling_usable(&scores->rotary_scaling, trouble))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_scaling: %s", trouble);
     return TH_OK;
 }
 

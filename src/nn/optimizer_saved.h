@@ -19,8 +19,8 @@ int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_
 /* As PyTorch calls it: "exp_avg", ... */
 const char *th_optimizer_moment_name(const th_optimizer *o, int i);
 
-/* The index of a parameter's, beginning the search at *hint, which moves behind it; -1: it has none. (Whoever asks in the
- * module's order finds each at once.) */
+/* The index of a parameter's, beginning the search at *hint, which moves behind it; -1: it has none. (Whoever asks in
+ * the module's order finds each at once.) */
 int64_t th_optimizer_index(const th_optimizer *o, const th_body *parameter, int64_t *hint);
 /* Moment i of parameter p, as an array of its shape; without data before the first step. */
 th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);

@@ -1,4 +1,5 @@
-/* Position embeddings: learned, or sinusoids (Vaswani et al. 2017). Rotary positions and ALiBi are a matter of attention. */
+/* Position embeddings: learned, or sinusoids (Vaswani et al. 2017). Rotary positions and ALiBi are a matter of
+ * attention. */
 #include "nn/positions.h"
 
 #include "kernels/scalar.h"

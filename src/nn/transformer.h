@@ -12,8 +12,8 @@ th_tensor *th_block_forward(th_module *m, th_tensor *x);
 /* What th_transform does to x in a block whose forward has begun. Weights that are asked for are results. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
-/* Ends a forward whose results are y and, where they were asked for, count tensors of weights each. Returns y, NULL with
- * an error pending. */
+/* Ends a forward whose results are y and, where they were asked for, count tensors of weights each. Returns y, NULL
+ * with an error pending. */
 th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
                               th_tensor *const *memory_weights);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/scalar.h"
+#include "ops/shared/rotary_scaling.h"
 #include "ops/shared/rows.h"
 #include "tapehead/ops.h"
 #include "tensor/convert.h"
@@ -18,6 +19,7 @@ typedef struct rotary_attributes {
     double base;   /* 0: 10000 */
     int64_t width; /* 0: all */
     int32_t pairing;
+    th_rotary_scaling scaling;
 } rotary_attributes;
 
 /* (T) or (B, T), for x (B, .., T, D). */
@@ -57,6 +59,9 @@ static th_status rotary_shape(th_call *call)
     if (attributes->pairing != TH_ROTARY_HALVES && attributes->pairing != TH_ROTARY_NEIGHBOURS)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "pairing is %d, which is no th_rotary_pairing",
                             (int)attributes->pairing);
+    char trouble[TH_ROTARY_TROUBLE];
+    if (!th_rotary_scaling_usable(&attributes->scaling, trouble))
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "scaling: %s", trouble);
     const th_status status = check_positions(call);
     if (status)
         return status;
@@ -175,7 +180,8 @@ static void make_table(const th_call *call, double direction)
     const rotary_attributes *attributes = call->attributes;
     double *frequency = th_call_scratch(call, p->frequency);
     for (int64_t i = 0; i < attributes->width / 2; i++)
-        frequency[i] = th_scalar_pow(attributes->base, -2.0 * (double)i / (double)attributes->width);
+        frequency[i] = th_rotary_scaled(&attributes->scaling,
+                                        th_scalar_pow(attributes->base, -2.0 * (double)i / (double)attributes->width));
     table_work work = {call,     p, frequency, th_call_scratch(call, p->table), th_call_scratch(call, p->angles),
                        direction};
     th_for_rows(call->ctx, p->batches * p->queries, 16 * p->table_row, table_rows, &work);
@@ -214,7 +220,10 @@ static void rotary_backward(const th_call *call)
 
 static const rotary_attributes halves = {0}, neighbours = {.pairing = TH_ROTARY_NEIGHBOURS},
                                part = {.base = 500, .width = 4},
-                               neighbours_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBOURS};
+                               neighbours_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBOURS},
+                               linear = {.scaling = {TH_ROTARY_LINEAR, .factor = 4}},
+                               llama3 = {.pairing = TH_ROTARY_NEIGHBOURS, /* all three cases among its frequencies */
+                                         .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 128}};
 
 static const th_sample rotary_samples[] = {
     {"halves", &halves, INPUTS, {{.shape = {3, {2, 3, 6}}}, TH_ABSENT}, 0},
@@ -223,12 +232,15 @@ static const th_sample rotary_samples[] = {
     {"neighbours wider than a register", &neighbours, INPUTS, {{.shape = {2, {2, 38}}}, AT(2)}, 0},
     {"part, another base", &part, INPUTS, {{.shape = {3, {2, 3, 7}}}, AT(3)}, 0},
     {"positions of each example", &neighbours_part, INPUTS, {{.shape = {4, {2, 2, 3, 8}}}, AT(2, 3)}, 0},
+    {"scaled", &linear, INPUTS, {{.shape = {3, {2, 3, 6}}}, AT(3)}, 0},
+    {"scaled by frequency", &llama3, INPUTS, {{.shape = {3, {2, 3, 8}}}, AT(2, 3)}, 0},
     {.name = NULL},
 };
 
 const th_op th_op_rotary = {
     .name = "rotary",
-    .value = "y = (a cos - b sin, b cos + a sin) of each pair (a, b) of x, angle = position base^(-2 pair / width)",
+    .value =
+        "y = (a cos - b sin, b cos + a sin) of each pair (a, b) of x, angle = position scaled(base^(-2 pair / width))",
     .gradient = "dx = dy turned back",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(POSITIONS),
@@ -246,6 +258,7 @@ const th_op th_op_rotary = {
 th_tensor *(th_rotary)(th_tensor *x, const th_rotary_options *options)
 {
     const th_rotary_options given = options ? *options : (th_rotary_options){0};
-    const rotary_attributes attributes = {.base = given.base, .width = given.width, .pairing = (int32_t)given.pairing};
+    const rotary_attributes attributes = {
+        .base = given.base, .width = given.width, .pairing = (int32_t)given.pairing, .scaling = given.scaling};
     return th_apply(&th_op_rotary, &attributes, x, given.positions);
 }

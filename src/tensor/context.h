@@ -155,8 +155,8 @@ void th_contexts_unlock(void);
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);
-/* Memory outside the allocators, counted and limited; NULL without setting an error when there is none. bytes is rounded up
- * to cache lines. */
+/* Memory outside the allocators, counted and limited; NULL without setting an error when there is none. bytes is
+ * rounded up to cache lines. */
 void *th_allocate(th_context *ctx, size_t bytes);
 void th_release(th_context *ctx, void *memory, size_t bytes);
 /* To 64 bytes, as all memory of an allocator must be. */

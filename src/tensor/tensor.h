@@ -44,8 +44,8 @@ typedef enum th_life {
     TH_LIFE_CLEARED   /* its step is over */
 } th_life;
 
-/* A tensor's gradient as a part of a root's: the same view of it as the tensor is of the root, except below an expand. A
- * root's own part is all of it. */
+/* A tensor's gradient as a part of a root's: the same view of it as the tensor is of the root, except below an expand.
+ * A root's own part is all of it. */
 typedef struct th_part {
     struct th_body *root;                /* NULL: the tensor has no gradient */
     int64_t stride[TH_MAX_DIMS], offset; /* elements */

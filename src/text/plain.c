@@ -1,5 +1,5 @@
-/* Tokenizers that need no training: a token for each byte, or for each character of a text. Both are BPE without merges,
- * so that their files mean the same to the reference. */
+/* Tokenizers that need no training: a token for each byte, or for each character of a text. Both are BPE without
+ * merges, so that their files mean the same to the reference. */
 #include <string.h>
 
 #include "text/byte_alphabet.h"

@@ -1,5 +1,5 @@
-/* Tokenizers from files: which files, and tokenizer.json's outer part. Nothing of them is believed; what would give other
- * tokens than the reference gives is refused with a sentence that says where. */
+/* Tokenizers from files: which files, and tokenizer.json's outer part. Nothing of them is believed; what would give
+ * other tokens than the reference gives is refused with a sentence that says where. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* What concat and stack share: tensors joined along an axis that they have, or that is new. Each is copied into its part
- * of the result, and its part of the gradient back. */
+/* What concat and stack share: tensors joined along an axis that they have, or that is new. Each is copied into its
+ * part of the result, and its part of the gradient back. */
 #ifndef TH_OPS_SHARED_JOIN_H
 #define TH_OPS_SHARED_JOIN_H
 

@@ -7,8 +7,8 @@
 #include "kernels/sizes.h"
 #include "tensor/elementwise.h"
 
-/* The gradients of weight and bias are summed in groups of at least so many rows and elements, whose sums are then added
- * in order. */
+/* The gradients of weight and bias are summed in groups of at least so many rows and elements, whose sums are then
+ * added in order. */
 enum { GROUP_ROWS = 32, GROUP_ELEMENTS = 8192 };
 
 th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options)

@@ -1,5 +1,5 @@
-/* What layer_norm and rms_norm share: rows of the last axis (rows.h), a weight and a bias of its length, numbers kept of
- * each row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward
+/* What layer_norm and rms_norm share: rows of the last axis (rows.h), a weight and a bias of its length, numbers kept
+ * of each row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward
  * only, the kept numbers. */
 #ifndef TH_OPS_SHARED_NORM_H
 #define TH_OPS_SHARED_NORM_H

@@ -31,8 +31,8 @@ void th_product_call_run(const th_call *call, const th_product_call *product, bo
 int64_t th_product_call_terms(const th_product_call *call);
 th_product th_product_call_term(const th_product_call *call, int64_t index, bool add);
 
-/* Of the shape rule of a product of a (.., m, k) and b (.., k, n), of `least` dimensions at least; with one, a row (k) and
- * a column (k). Checks types and sizes, and gives the result's, and the letters of its axes. */
+/* Of the shape rule of a product of a (.., m, k) and b (.., k, n), of `least` dimensions at least; with one, a row (k)
+ * and a column (k). Checks types and sizes, and gives the result's, and the letters of its axes. */
 th_status th_product_shape(th_call *call, int least, int *ndim, int64_t *size, char *letters);
 /* Multiply-adds of a product c (.., m, n) over k, INT64_MAX when that overflows. */
 int64_t th_multiply_adds(const th_array *c, int64_t k);
