@@ -3,7 +3,7 @@
 #
 # Makes a minimal root of Debian 12 (the default) or 13 with debootstrap, nothing but its variant minbase, and in a fresh copy of
 # it for each, with a clean checkout:
-#   demo     (the default) scripts/demo.sh as root, and again as a user with sudo
+#   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh, as root, and again as a user with sudo
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing", and its programs compiled against what was installed
 #   all      all three
@@ -189,14 +189,18 @@ try() {
     keep_packages
 }
 
-# The demo as README starts it, from another directory; it has learnt, and left two pictures there.
+# The demo as README starts it, from another directory; it has learnt, and left two pictures there. Then the way from a text
+# to a sample, in little.
 demo='mkdir ~/elsewhere && cd ~/elsewhere && ~/tapehead/scripts/demo.sh >output || exit 1
     tail -n 1 output
     tail -n 1 output | grep "sequence_accuracy=1.0000" >/dev/null || exit 1
     for picture in copy_task_out/*.svg; do
         tail -n 1 "$picture" | grep "</svg>" >/dev/null || exit 1
         echo "$picture"
-    done | grep -c . | grep -x 2 >/dev/null'
+    done | grep -c . | grep -x 2 >/dev/null || exit 1
+    model() { ~/tapehead/scripts/run.sh language_model "$@"; }
+    model train ~/tapehead/README.md run --steps 30 --quiet && model sample run --prompt Tape --tokens 20 >sample &&
+        grep "^Tape" sample'
 
 try_demo() {
     fresh_copy
