@@ -432,6 +432,16 @@ START_TEST(weights_of_others_are_renamed_left_or_missed)
     lines[0] = 0;
     expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE, "unexpected: head (2) (in all: 1 unexpected)");
     ck_assert_str_eq(lines, "unexpected: head (2)\n");
+    FILE *told = tmpfile();
+    th_weights_options printing = options;
+    printing.report = th_report_print;
+    printing.report_user = told;
+    expect_status(th_weights_load(model, path, &printing), TH_ERROR_FILE, "unexpected");
+    rewind(told);
+    char line[64] = "";
+    ck_assert_str_eq(fgets(line, sizeof line, told), "unexpected: head (2)\n");
+    ck_assert_ptr_null(fgets(line, sizeof line, told));
+    fclose(told);
     options.allow_unexpected = true;
     ck_assert_int_eq(th_weights_load(model, path, &options), TH_OK);
     ck_assert_double_eq(th_get(th_module_find_parameter(model, "first.bias"), TH_INDEX(0)), bias);
