@@ -6,6 +6,18 @@
 
 #include "tapehead/context.h"
 
+/* Whether a test may define malloc itself: the sanitizers have their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OWN_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OWN_MALLOC 0
+#endif
+#endif
+#ifndef OWN_MALLOC
+#define OWN_MALLOC 1
+#endif
+
 typedef struct test_memory {
     int64_t calls, fail_at; /* call number fail_at fails; 0: none */
     bool forever;           /* and every call after it */

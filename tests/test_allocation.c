@@ -9,17 +9,7 @@
 
 /* -- malloc, watched: what the whole process asks the C library for while `watching` -- */
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WATCHES_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WATCHES_MALLOC 0
-#endif
-#endif
-#ifndef WATCHES_MALLOC
-#define WATCHES_MALLOC 1
-#endif
-#if WATCHES_MALLOC
+#if OWN_MALLOC
 static _Atomic int watching, seen;
 
 void *__libc_malloc(size_t bytes);
@@ -380,14 +370,14 @@ START_TEST(no_step_after_the_first_allocates)
     const int64_t calls = t.memory.calls;
     ck_assert_int_eq(step(&t), TH_OK); /* the moments, made at the end of the first step, count in the second's peak */
     const size_t reserved = th_memory(t.ctx).reserved, peak = th_memory(t.ctx).peak;
-#if WATCHES_MALLOC
+#if OWN_MALLOC
     seen = 0;
     watching = 1;
 #endif
     int failed = 0; /* an assertion allocates: none in here */
     for (int i = 0; i < 10; i++)
         failed += step(&t) != TH_OK;
-#if WATCHES_MALLOC
+#if OWN_MALLOC
     watching = 0;
     ck_assert_int_eq(seen, 0);
 #endif

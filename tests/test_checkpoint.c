@@ -18,19 +18,9 @@
 
 /* -- malloc, counted while `watching` (the sanitizers have their own) -- */
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WATCHES_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WATCHES_MALLOC 0
-#endif
-#endif
-#ifndef WATCHES_MALLOC
-#define WATCHES_MALLOC 1
-#endif
 static bool watching;
 static size_t asked;
-#if WATCHES_MALLOC
+#if OWN_MALLOC
 void *__libc_malloc(size_t bytes);
 
 void *malloc(size_t bytes)
@@ -613,7 +603,7 @@ START_TEST(nothing_is_held_twice)
     ck_assert_int_eq(status, TH_OK);
     ck_assert_uint_lt(th_memory(ctx).peak, live + bytes / 20);
     ck_assert_uint_lt(asked, bytes / 10);
-#if WATCHES_MALLOC
+#if OWN_MALLOC
     ck_assert_uint_gt(asked, 0);
 #endif
     ck_assert_uint_eq(th_memory(ctx).live, live);

@@ -12,20 +12,9 @@
 #include "context.h"
 #include "folder.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FAILS_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FAILS_MALLOC 0
-#endif
-#endif
-#ifndef FAILS_MALLOC
-#define FAILS_MALLOC 1
-#endif
-
 static long calls, fail_at; /* call number fail_at fails; 0: none */
 static long live;           /* allocations that have not been freed */
-#if FAILS_MALLOC
+#if OWN_MALLOC
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
@@ -145,7 +134,7 @@ static bool (*const actions[])(void) = {train, make_plain_ones, load, use, save}
 
 START_TEST(test_out_of_memory)
 {
-    if (!FAILS_MALLOC)
+    if (!OWN_MALLOC)
         return;
     for (long n = 0;; n++) { /* the first time nothing fails, and the C library takes what it keeps */
         close_context();
