@@ -48,7 +48,7 @@ TH_API th_tensor *th_json_log_series(th_context *ctx, const char *path, const ch
 typedef struct th_event_log th_event_log;
 
 /* A new file "events.out.tfevents...." in the folder, which must be there. Resuming, its first record tells TensorBoard
- * to forget what other files of the folder have of later steps. */
+ * to forget what other files of the folder have of later steps. options may be NULL. */
 TH_API th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_log_options *options);
 TH_API th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field *fields,
                                     int count) TH_MUST_CHECK;
