@@ -247,6 +247,7 @@ START_TEST(test_config_that_is_refused)
          "in two places with two values"},
         {"\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "partial_rotary_factor"},
         {"\"rope_parameters\": [1]", "rope_parameters"},
+        {"\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 2}}", "full_attention"},
         {"\"rope_theta\": -1", "rope_theta"},
         {"\"mlp_bias\": 1", "mlp_bias"},
         {"\"hidden_act\": \"tanh\"", "tanh"},

@@ -195,7 +195,11 @@ static th_score_options rotary(const config *c)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
     if (!parameters && !scaled)
         return scores;
-    const config rope = {c->source, json_object_get(c->object, scaled ? "rope_scaling" : "rope_parameters")};
+    json_t *object = json_object_get(c->object, scaled ? "rope_scaling" : "rope_parameters");
+    const config rope = {c->source, object};
+    for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
+        if (json_is_object(json_object_iter_value(i)))
+            refuse(c, "rotary positions of one kind of layer (\"%s\") are not known here", json_object_iter_key(i));
     if (number(&rope, "partial_rotary_factor", 1) != 1)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
     scores.rotary_base = positive(&rope, "rope_theta", scores.rotary_base);
