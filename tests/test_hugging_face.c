@@ -162,6 +162,10 @@ START_TEST(test_fields_that_are_given)
     ck_assert(o.width == 12 && o.heads == 4 && o.block.head_width == 6 && o.block.kv_heads == 1 && !o.block.no_bias &&
               o.block.scores.rotary_base == 77 && o.block.activation == TH_GELU && o.block.attention_dropout == 0.5 &&
               !o.untied && o.block.eps == 0.001);
+    o = read_options("{\"model_type\": \"llama\", \"attention_bias\": true}");
+    ck_assert(!o.block.no_bias && !o.block.no_attention_bias && o.block.no_mlp_bias);
+    o = read_options("{\"model_type\": \"llama\", \"mlp_bias\": true}");
+    ck_assert(!o.block.no_bias && o.block.no_attention_bias && !o.block.no_mlp_bias);
     o = read_options("{\"model_type\": \"llama\", \"rope_theta\": 77,"
                      " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 88.5}}");
     ck_assert(o.block.scores.rotary_base == 88.5 && o.block.scores.rotary_scaling.kind == TH_ROTARY_UNSCALED);
@@ -244,8 +248,9 @@ START_TEST(test_config_that_is_refused)
          "in two places with two values"},
         {"\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "partial_rotary_factor"},
         {"\"rope_parameters\": [1]", "rope_parameters"},
+        {"\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 2}}", "full_attention"},
         {"\"rope_theta\": -1", "rope_theta"},
-        {"\"mlp_bias\": true", "mlp_bias"},
+        {"\"mlp_bias\": 1", "mlp_bias"},
         {"\"hidden_act\": \"tanh\"", "tanh"},
         {"\"sliding_window\": 128", "sliding_window"},
         {"\"layer_types\": [\"full_attention\", \"sliding_attention\"]", "layer_types"},
@@ -456,6 +461,25 @@ static const th_language_model_options llama = {
     .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true}},
 };
 
+/* Biases of attention alone, of the MLP alone: there as in LlamaForCausalLM. */
+START_TEST(test_round_trip_of_biases)
+{
+    th_language_model_options o = llama;
+    o.block.no_bias = false;
+    o.block.no_attention_bias = _i == 0;
+    o.block.no_mlp_bias = _i == 1;
+    th_module *model = th_language_model_new(ctx, &o);
+    ck_assert_int_eq(th_module_find_parameter(model, "layers.0.self_attn.in_proj_bias") != NULL, _i == 1);
+    ck_assert_int_eq(th_module_find_parameter(model, "layers.0.self_attn.out_proj.bias") != NULL, _i == 1);
+    ck_assert_int_eq(th_module_find_parameter(model, "layers.0.linear1.bias") != NULL, _i == 0);
+    ck_assert_int_eq(th_module_find_parameter(model, "layers.0.linear2.bias") != NULL, _i == 0);
+    ck_assert_int_eq(th_module_find_parameter(model, "layers.0.gate.bias") != NULL, _i == 0);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        ck_assert_int_eq(th_fill_normal(p.tensor, 0.2, 1), TH_OK);
+    round_trip(model);
+}
+END_TEST
+
 START_TEST(test_round_trip_of_scaling)
 {
     static const th_rotary_scaling scalings[] = {{TH_ROTARY_LINEAR, .factor = 4. / 3},
@@ -515,6 +539,8 @@ START_TEST(test_options_that_cannot_be_expressed)
         {{.post_norm = true}, ".block.post_norm"},
         {{.no_mlp = true}, ".block.no_mlp"},
         {{.gated = true, .no_bias = true}, "GPT-2 of transformers, which cannot have: .block.gated, .block.no_bias"},
+        {{.no_attention_bias = true}, ".block.no_attention_bias"},
+        {{.no_mlp_bias = true}, ".block.no_mlp_bias"},
         {{.norm = TH_RMS_NORM}, "RMS norms"},
         {{.kv_heads = 1}, "grouped heads"},
         {{.head_width = 6}, ".block.head_width"},
@@ -605,6 +631,7 @@ int main(void)
     tcase_add_test(tests, test_sizes_that_the_weights_have_not);
     tcase_add_test(tests, test_other_options_than_config);
     tcase_add_loop_test(tests, test_round_trip, 0, 2);
+    tcase_add_loop_test(tests, test_round_trip_of_biases, 0, 2);
     tcase_add_loop_test(tests, test_round_trip_of_scaling, 0, 2);
     tcase_add_loop_test(tests, test_neighbours_become_halves, 0, 2);
     tcase_add_test(tests, test_options_that_cannot_be_expressed);

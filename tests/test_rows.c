@@ -932,6 +932,30 @@ START_TEST(test_mask_errors)
     ck_assert_int_eq(th_mask_explain(ctx, NULL, TH_SHAPE(2, 3), TH_INDEX(2, 0), text, sizeof text), TH_ERROR_INDEX);
     ASSERT_ERROR(ctx, NULL, TH_ERROR_INDEX, "mask_explain: index 2 of dimension 0 is outside [0, 2)");
     ck_assert_ptr_null(th_mask_keep(ctx, &(th_mask){.window = TH_WINDOW(-1, -1)}, TH_SHAPE(2, 3)));
+    /* what hides nothing wherever it stands is known without data */
+    static const struct {
+        th_mask mask;
+        int64_t queries, keys;
+        bool hides;
+    } bands[] = {
+        {{.causal = TH_CAUSAL_TOP_LEFT}, 1, 1, false},
+        {{.causal = TH_CAUSAL_TOP_LEFT}, 2, 1, false},
+        {{.causal = TH_CAUSAL_TOP_LEFT}, 1, 2, true},
+        {{.causal = TH_CAUSAL_BOTTOM_RIGHT}, 1, 2, false},
+        {{.causal = TH_CAUSAL_BOTTOM_RIGHT}, 2, 2, true},
+        {{.window = {true, 2, 1}}, 3, 2, false},
+        {{.window = {true, 1, 1}}, 3, 2, true},
+        {{.window = {true, 2, 0}}, 3, 2, true},
+        {{.causal = TH_CAUSAL_BOTTOM_RIGHT, .window = {true, 2, -1}}, 1, 3, false},
+        {{.causal = TH_CAUSAL_BOTTOM_RIGHT, .window = {true, 1, -1}}, 1, 3, true},
+    };
+    th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) {
+        const th_shape scores = TH_SHAPE(bands[i].queries, bands[i].keys);
+        ck_assert_int_eq(th_mask_keep(ctx, &bands[i].mask, scores) != NULL, bands[i].hides);
+        ck_assert_int_eq(th_mask_keep(forecast, &bands[i].mask, scores) != NULL, bands[i].hides);
+    }
+    th_context_free(forecast);
     ck_assert_ptr_null(
         th_mask_keep(ctx, &(th_mask){.additive = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3))}, TH_SHAPE(2, 3)));
     close_context(ctx);

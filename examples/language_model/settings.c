@@ -160,6 +160,8 @@ static const program_option what_follows[] = {
     {"model.block.no_mlp_dropout", .flag = &MODEL.block.no_mlp_dropout},
     {"model.block.attention_dropout", RATE(block.attention_dropout)},
     {"model.block.no_bias", .flag = &MODEL.block.no_bias},
+    {"model.block.no_attention_bias", .flag = &MODEL.block.no_attention_bias},
+    {"model.block.no_mlp_bias", .flag = &MODEL.block.no_mlp_bias},
     {"model.block.kv_heads", SIZE(block.kv_heads)},
     {"model.block.head_width", SIZE(block.head_width)},
     {"model.block.eps", RATE(block.eps)},

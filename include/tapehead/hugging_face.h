@@ -22,9 +22,8 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
 /* What config.json in the folder describes, as options for th_language_model_new. Dropout and recompute may be set
  * otherwise before the model is made; the rest belongs to the weights. model_type must be gpt2 or llama. Of GPT-2,
  * refused are scale_attn_weights off, scale_attn_by_inverse_layer_idx and cross attention; of Llama, rotary positions
- * of another rope_type than default, linear and llama3 (in rope_scaling or rope_parameters) or of a part of each head,
- * and attention_bias without mlp_bias or the reverse; of both, weights that are quantised and activations that
- * th_activation has not. */
+ * of another rope_type than default, linear and llama3 (in rope_scaling or rope_parameters) or of a part of each head;
+ * of both, weights that are quantised and activations that th_activation has not. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* Reads the weights in the folder into a model made with these options: model.safetensors, or the files that

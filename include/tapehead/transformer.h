@@ -51,12 +51,14 @@ typedef struct th_transformer_block_options {
     double dropout;           /* in training, at the end of every branch and inside the MLP; 0 <= p < 1 */
     bool no_mlp_dropout;      /* none inside the MLP, as GPT-2 has it */
     double attention_dropout; /* in training, on the attention weights; 0 <= p < 1 */
-    bool no_bias;             /* of attention, MLP and norms */
-    int64_t kv_heads;         /* heads of key and value, a divisor of heads; 0: heads */
-    int64_t head_width;       /* of each head; 0: width / heads */
-    th_score_options scores;  /* of self-attention: rotary positions, ALiBi, a window ... */
-    double eps;               /* of the norms; 0: 1e-5 */
-    bool recompute;           /* the block's forward is a th_scope_begin_recomputed: of its values only the result is
+    bool no_bias;             /* of attention, MLP and norms; or without those of one of them: */
+    bool no_attention_bias;
+    bool no_mlp_bias;
+    int64_t kv_heads;        /* heads of key and value, a divisor of heads; 0: heads */
+    int64_t head_width;      /* of each head; 0: width / heads */
+    th_score_options scores; /* of self-attention: rotary positions, ALiBi, a window ... */
+    double eps;              /* of the norms; 0: 1e-5 */
+    bool recompute;          /* the block's forward is a th_scope_begin_recomputed: of its values only the result is
                                  kept for backward, which runs it again. The same bits, less memory, more time */
 } th_transformer_block_options;
 TH_API th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,

@@ -45,6 +45,8 @@ MODELS = {
     "llama no groups, theta, eps": LLAMA | dict(num_key_value_heads=4, rope_theta=500000.0, rms_norm_eps=1e-3),
     "llama one group, tied, gelu": LLAMA | dict(num_key_value_heads=1, tie_word_embeddings=True, hidden_act="gelu"),
     "llama biases, no groups": LLAMA | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True),
+    "llama biases of attention alone": LLAMA | dict(attention_bias=True),
+    "llama biases of the MLP alone, no groups": LLAMA | dict(num_key_value_heads=4, mlp_bias=True),
     "llama biases, groups": LLAMA | dict(attention_bias=True, mlp_bias=True),
     "llama wide heads": LLAMA | dict(head_dim=10),
     "llama linear scaling": LLAMA | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),

@@ -233,13 +233,13 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
     th_context *ctx = b->base.ctx;
     const int64_t inner = o->head_width ? heads * o->head_width : b->width; /* of all heads */
     const th_multi_head_attention_options cross = {.dropout = o->attention_dropout,
-                                                   .no_bias = o->no_bias,
+                                                   .no_bias = o->no_bias || o->no_attention_bias,
                                                    .kv_heads = o->kv_heads,
                                                    .key_width = inner,
                                                    .value_width = inner};
     th_multi_head_attention_options self = cross;
     self.scores = o->scores;
-    const th_dense_layer_options dense = {.no_bias = o->no_bias};
+    const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_mlp_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
     b->self_attn = (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &self));

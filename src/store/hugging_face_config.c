@@ -195,7 +195,11 @@ static th_score_options rotary(const config *c)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
     if (!parameters && !scaled)
         return scores;
-    const config rope = {c->source, json_object_get(c->object, scaled ? "rope_scaling" : "rope_parameters")};
+    json_t *object = json_object_get(c->object, scaled ? "rope_scaling" : "rope_parameters");
+    const config rope = {c->source, object};
+    for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
+        if (json_is_object(json_object_iter_value(i)))
+            refuse(c, "rotary positions of one kind of layer (\"%s\") are not known here", json_object_iter_key(i));
     if (number(&rope, "partial_rotary_factor", 1) != 1)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
     scores.rotary_base = positive(&rope, "rope_theta", scores.rotary_base);
@@ -221,9 +225,7 @@ static void refuse_others(const config *c)
 static th_language_model_options llama(const config *c)
 {
     const int64_t width = integer(c, "hidden_size", most, 4096), heads = integer(c, "num_attention_heads", most, 32);
-    const bool bias = boolean(c, "attention_bias", false);
-    if (boolean(c, "mlp_bias", false) != bias)
-        refuse(c, "\"%s\" is not as attention_bias is, but here all products have biases or none", "mlp_bias");
+    const bool attention_bias = boolean(c, "attention_bias", false), mlp_bias = boolean(c, "mlp_bias", false);
     refuse_others(c);
     return (th_language_model_options){
         .vocabulary = integer(c, "vocab_size", most, 32000),
@@ -239,7 +241,9 @@ static th_language_model_options llama(const config *c)
                 .gated = true,
                 .activation = activation(c, "hidden_act", "silu"),
                 .norm = TH_RMS_NORM,
-                .no_bias = !bias,
+                .no_bias = !attention_bias && !mlp_bias,
+                .no_attention_bias = !attention_bias,
+                .no_mlp_bias = !mlp_bias,
                 .attention_dropout = probability(c, "attention_dropout", 0),
                 .kv_heads = integer(c, "num_key_value_heads", most, heads),
                 .head_width = integer(c, "head_dim", most, width / heads),

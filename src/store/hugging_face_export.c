@@ -53,6 +53,8 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         {gpt2 && b->gated, ".block.gated"},
         {!gpt2 && !b->gated, "an MLP without a gate (.block.gated)"},
         {gpt2 && b->no_bias, ".block.no_bias"},
+        {gpt2 && b->no_attention_bias, ".block.no_attention_bias"},
+        {gpt2 && b->no_mlp_bias, ".block.no_mlp_bias"},
         {gpt2 && b->kv_heads && b->kv_heads != o->heads, "grouped heads (.block.kv_heads)"},
         {gpt2 && b->head_width && b->head_width != head_width, ".block.head_width"},
         {gpt2 && scores->rotary, ".block.scores.rotary"},
@@ -175,14 +177,14 @@ static void put_rotary(object *o, const th_score_options *scores)
 
 static void put_llama(object *o, const th_language_model_options *m)
 {
-    put_bool(o, "attention_bias", !m->block.no_bias);
+    put_bool(o, "attention_bias", !m->block.no_bias && !m->block.no_attention_bias);
     put_number(o, "attention_dropout", m->block.attention_dropout);
     put_integer(o, "head_dim", m->block.head_width ? m->block.head_width : m->width / m->heads);
     put_text(o, "hidden_act", th_activation_name(m->block.activation));
     put_integer(o, "hidden_size", m->width);
     put_integer(o, "intermediate_size", m->block.mlp_width ? m->block.mlp_width : 4 * m->width);
     put_integer(o, "max_position_embeddings", m->length);
-    put_bool(o, "mlp_bias", !m->block.no_bias);
+    put_bool(o, "mlp_bias", !m->block.no_bias && !m->block.no_mlp_bias);
     put_integer(o, "num_attention_heads", m->heads);
     put_integer(o, "num_hidden_layers", m->layers);
     put_integer(o, "num_key_value_heads", m->block.kv_heads ? m->block.kv_heads : m->heads);

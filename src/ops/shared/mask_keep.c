@@ -36,6 +36,14 @@ static bool fill(const th_context *ctx, const th_mask_view *view, const th_shape
     return memchr(visible, false, (size_t)(rows * keys)) == NULL;
 }
 
+/* Whether position and window leave every query every key, from the first query's place to the last one's. */
+static bool band_hides_nothing(const th_mask_view *view)
+{
+    const th_key_range edges = th_band_edges(&view->band);
+    const int64_t first = view->band.position, last = first + view->size[view->ndim - 2] - 1;
+    return edges.first + last <= 0 && edges.past + first >= view->size[view->ndim - 1];
+}
+
 th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
 {
     const char *const operation = "mask_keep";
@@ -43,11 +51,13 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
     th_array tensors[TH_MASK_INPUTS];
     if (!th_mask_open(ctx, operation, mask, &scores, &rules, tensors))
         return NULL;
-    if (rules.causal == TH_CAUSAL_NONE && !rules.has_window && !tensors[TH_MASK_VALID_LENS].given &&
-        !tensors[TH_MASK_KEEP].given && !tensors[TH_MASK_ADDITIVE].given)
-        return NULL;
+    const bool by_place = rules.causal != TH_CAUSAL_NONE || rules.has_window,
+               by_values = tensors[TH_MASK_VALID_LENS].given || tensors[TH_MASK_KEEP].given ||
+                           tensors[TH_MASK_ADDITIVE].given || (by_place && tensors[TH_MASK_POSITIONS].given);
     th_mask_view view;
     th_mask_view_init(&view, &rules, tensors, scores.ndim, scores.size);
+    if (!by_values && (!by_place || band_hides_nothing(&view))) /* known without data too: forecasts are of this */
+        return NULL;
     const th_shape compact = compact_shape(&view);
     th_body *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
     if (!result)
