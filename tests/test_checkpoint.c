@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "folder.h"
+#include "kernels/crc32c.h"
 #include "memory.h"
 #include "store/safetensors_write.h"
 #include "tapehead/tapehead.h"
@@ -260,7 +261,10 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{\"version\":1," RANDOM
          ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{},\"groups\":[]},"
          "\"parameters\":{\"first.weight\":{\"steps\":3,\"group\":0,\"frozen\":false}}}",
-         "beta1 of the optimiser is 0 in the file and 0.9"},
+         "missing: max_norm of the optimiser; missing: beta1 of the optimiser; "},
+        {"{\"version\":1," RANDOM
+         ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{\"max_norm\":[0]},\"groups\":[]}}",
+         "other type: max_norm of the optimiser is no number in the file; missing: beta1 of the optimiser; "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_state(cases[i][0]);
@@ -268,6 +272,51 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
     }
     ck_assert_int_eq(th_weights_save(model, path), TH_OK);
     expect_status(load(), TH_ERROR_FILE, "it is no checkpoint: its last tensor is not \".checksums\"");
+}
+END_TEST
+
+/* Moments that the state says nothing of would be lost without a word. */
+START_TEST(moments_without_steps_are_unexpected)
+{
+    step();
+    save();
+    size_t count;
+    char *bytes = read_bytes(path, &count);
+    uint64_t header;
+    memcpy(&header, bytes, sizeof header);
+    char *steps = strstr(bytes + 8, "\\\"steps\\\":1");
+    ck_assert_ptr_nonnull(steps);
+    steps[strlen("\\\"steps\\\":")] = '0';
+    const uint32_t sum = th_crc32c(0, bytes, 8 + (size_t)header);
+    memcpy(bytes + count - sizeof sum, &sum, sizeof sum);
+    write_bytes(path, bytes, count);
+    free(bytes);
+    expect_status(load(), TH_ERROR_FILE,
+                  "unexpected: exp_avg of first.weight, which has taken no step in the file; unexpected: exp_avg_sq of "
+                  "first.weight, which has taken no step in the file (in all: 2 unexpected)");
+}
+END_TEST
+
+/* A quarter of a TiB of zeros, which takes minutes to read, under a sound header. */
+START_TEST(what_does_not_fit_is_not_read_to_its_end)
+{
+    static const char described[] =
+        "{\"__metadata__\":{\"tapehead.state\":\"{\\\"version\\\":1,\\\"random\\\":{\\\"seed\\\":\\\"0x1\\\","
+        "\\\"step\\\":1,"
+        "\\\"calls\\\":[],\\\"calls_at_clear\\\":0},\\\"optimizer\\\":null}\"},"
+        "\"first.weight\":{\"dtype\":\"F32\",\"shape\":[68719476736],\"data_offsets\":[0,274877906944]},"
+        "\".checksums\":{\"dtype\":\"U32\",\"shape\":[2],\"data_offsets\":[274877906944,274877906952]}}       ";
+    const uint64_t length = (sizeof described - 1) / 8 * 8;
+    char header[sizeof described + 8];
+    memcpy(header, &length, 8);
+    memcpy(header + 8, described, sizeof described);
+    const uint32_t sums[2] = {0, th_crc32c(0, header, 8 + (size_t)length)};
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ck_assert_int_eq(pwrite(file, header, 8 + (size_t)length, 0), (ssize_t)(8 + length));
+    ck_assert_int_eq(pwrite(file, sums, sizeof sums, (off_t)(8 + length + 274877906944)), sizeof sums);
+    close(file);
+    expect_status(load(), TH_ERROR_FILE, "other shape: first.weight is (68719476736) in the file and (3, 3) in the");
+    expect_status(th_weights_load(model, path, NULL), TH_ERROR_FILE, "missing: first.bias (3)");
 }
 END_TEST
 
@@ -653,6 +702,8 @@ int main(void)
     tcase_add_test(tests, numbers_come_back_as_they_were);
     tcase_add_test(tests, every_cut_and_every_flipped_bit_is_refused);
     tcase_add_test(tests, a_state_that_makes_no_sense_is_refused);
+    tcase_add_test(tests, moments_without_steps_are_unexpected);
+    tcase_add_test(tests, what_does_not_fit_is_not_read_to_its_end);
     tcase_add_test(tests, every_difference_is_named);
     tcase_add_test(tests, other_options_are_an_error_unless_they_are_meant);
     tcase_add_test(tests, what_cannot_be_saved_is_refused);

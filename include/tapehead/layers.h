@@ -104,6 +104,7 @@ typedef struct th_attend_options {
     th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
     th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result they are the tape's */
 } th_attend_options;
+/* th_attend with these options, which may be NULL. */
 TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                                  const th_attend_options *options);
 

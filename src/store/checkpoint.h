@@ -65,8 +65,8 @@ void th_state_restore(const json_t *state, const th_checkpoint *c, const th_para
 th_status th_check_numbers(const th_checkpoint *c, const char *operation);
 
 /* -- the file (checkpoint_load.c, checksums.c) -- */
-/* Opened and verified; NULL with the error stored. */
-th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, bool numbers, const char *operation);
+/* Opened, its header verified; NULL with the error stored. */
+th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *operation);
 /* Of the header and, if `numbers`, of every tensor. TH_ERROR_FILE names the first that is wrong, or says that there are
  * none. */
 th_status th_checksums_verify(const th_safetensors *file, bool numbers, const char *operation);

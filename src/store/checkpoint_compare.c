@@ -8,17 +8,16 @@ static bool same(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static double real_at(const json_t *object, const char *name)
+/* One option, which the file has under `key`: a difference unless both are the same. */
+static void compare_option(const json_t *options, const char *key, const char *name, double own, th_differences *d)
 {
-    double value = 0;
-    (void)th_state_real(json_object_get(object, name), &value);
-    return value;
-}
-
-/* One option: a difference unless both are the same. */
-static void compare_option(const char *name, double saved, double own, th_differences *d)
-{
-    if (!same(saved, own))
+    const json_t *option = json_object_get(options, key);
+    double saved;
+    if (option == NULL)
+        th_differ(d, TH_MISSING, "missing: %s of the optimiser", name);
+    else if (!th_state_real(option, &saved))
+        th_differ(d, TH_OTHER_TYPE, "other type: %s of the optimiser is no number in the file", name);
+    else if (!same(saved, own))
         th_differ(d, TH_OTHER_OPTION, "other option: %s of the optimiser is %.17g in the file and %.17g here", name,
                   saved, own);
 }
@@ -36,9 +35,9 @@ static void compare_groups(const json_t *groups, const th_optimizer *o, th_diffe
         char name[64];
         const json_t *group = json_array_get(groups, (size_t)g);
         snprintf(name, sizeof name, "learning_rate_factor in group %d", g);
-        compare_option(name, real_at(group, "learning_rate_factor"), o->groups[g].learning_rate_factor, d);
+        compare_option(group, "learning_rate_factor", name, o->groups[g].learning_rate_factor, d);
         snprintf(name, sizeof name, "weight_decay in group %d", g);
-        compare_option(name, real_at(group, "weight_decay"), o->groups[g].weight_decay, d);
+        compare_option(group, "weight_decay", name, o->groups[g].weight_decay, d);
     }
 }
 
@@ -48,7 +47,7 @@ static void compare_options(const json_t *optimizer, const th_optimizer *o, th_d
     const int n = th_optimizer_saved_options(o, option);
     const json_t *options = json_object_get(optimizer, "options");
     for (int i = 0; i < n; i++)
-        compare_option(option[i].name, real_at(options, option[i].name), option[i].value, d);
+        compare_option(options, option[i].name, option[i].name, option[i].value, d);
     compare_groups(json_object_get(optimizer, "groups"), o, d);
 }
 

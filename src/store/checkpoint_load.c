@@ -21,10 +21,14 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
 {
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        if (p->in_optimizer < 0 || th_state_steps(state, p->name) == 0)
-            continue;
-        for (int m = 0; m < o->n_moments; m++) {
+        const bool stepped = th_state_steps(state, p->name) > 0;
+        for (int m = 0; p->in_optimizer >= 0 && m < o->n_moments; m++) {
             const th_stored *stored = find_moment(file, o, p, m);
+            if (!stepped && stored)
+                th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file",
+                          th_optimizer_moment_name(o, m), p->name);
+            if (!stepped)
+                continue;
             if (stored == NULL)
                 th_differ(d, TH_MISSING, "missing: %s of %s", th_optimizer_moment_name(o, m), p->name);
             else if (stored->type != th_stored_type_of(p->tensor->dtype) ||
@@ -80,6 +84,8 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
                       const char *path)
 {
     th_status status = compare(file, state, c, list, path);
+    if (status == TH_OK) /* (what does not fit anyway is not read to its end) */
+        status = th_checksums_verify(file, true, operation);
     if (status == TH_OK && c->optimizer)
         status = th_moments_ensure(c->optimizer);
     if (status == TH_OK)
@@ -100,7 +106,7 @@ th_status(th_checkpoint_load)(const char *path, const th_checkpoint *checkpoint)
     th_status status = th_parameter_list_make(&list, c.model, c.optimizer, path, operation);
     if (status == TH_OK)
         status = th_check_numbers(&c, operation);
-    if (status == TH_OK && (file = th_checkpoint_open(list.ctx, path, true, operation)) == NULL)
+    if (status == TH_OK && (file = th_checkpoint_open(list.ctx, path, operation)) == NULL)
         status = list.ctx->error;
     if (status == TH_OK) {
         const th_json_source source = {list.ctx, operation, path};
@@ -115,10 +121,10 @@ th_status(th_checkpoint_load)(const char *path, const th_checkpoint *checkpoint)
 
 /* -- looking into one -- */
 
-th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, bool numbers, const char *reader)
+th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *reader)
 {
     th_safetensors *file = (th_safetensors_open)(ctx, path);
-    if (file == NULL || th_checksums_verify(file, numbers, reader) == TH_OK)
+    if (file == NULL || th_checksums_verify(file, false, reader) == TH_OK)
         return file;
     th_safetensors_close(file);
     return NULL;
@@ -153,7 +159,7 @@ char *(th_checkpoint_configuration)(th_context *ctx, const char *path)
     static const char reader[] = "checkpoint_configuration";
     if (!th_usable_context(ctx, reader))
         return NULL;
-    th_safetensors *file = th_checkpoint_open(ctx, path, false, reader);
+    th_safetensors *file = th_checkpoint_open(ctx, path, reader);
     if (file == NULL)
         return NULL;
     const char *text = th_safetensors_metadata(file, TH_CONFIGURATION_TEXT);
