@@ -15,6 +15,7 @@
  *     curves.svg, samples/    to look at
  *
  * B batch, T length, V vocabulary. */
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <signal.h>
@@ -277,6 +278,7 @@ static int train(int argc, char **argv)
     trainer t = {.run = words[1], .best = INFINITY};
     t.ctx = th_context_new(&(th_context_options){.seed = (uint64_t)chosen.seed, .threads = (int)chosen.threads});
     choose_model(&t, &text);
+    empty_folder(t.run);
     if (th_tokenizer_save(t.tokenizer, t.run) || encode_text(t.ctx, t.tokenizer, &text, in_run(t.run, "text.tokens")))
         expect_no_error(&t);
     th_token_file *file = th_token_file_open(t.ctx, in_run(t.run, "text.tokens"), NULL);
@@ -310,6 +312,7 @@ static int resume(int argc, char **argv)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (access(in_run(run, "last.safetensors"), F_OK) != 0)
         refuse(PROGRAM, "there is no checkpoint to go on from: train it again: ", run);
+    lock_run(run);
     trainer t;
     open_run(&t, run, "last.safetensors", false);
     open_tokens(&t);
@@ -349,8 +352,18 @@ static void print_subcommands(FILE *file)
           file);
 }
 
+/* Where the standard output or error is closed, the next file to be opened would take its number, and with it what is
+ * meant to be read: a log, say, the progress line. So something else takes it, which cannot be written. */
+static void keep_standard_descriptors(void)
+{
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != i)
+            exit(EXIT_FAILURE);
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_descriptors();
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {
             char name[64]; /* getopt's sentences begin with it */
