@@ -167,9 +167,14 @@ static th_status take_stock(trainer *t)
     return TH_OK;
 }
 
+static bool is_out_of_patience(const trainer *t)
+{
+    return chosen.patience > 0 && t->worse >= chosen.patience;
+}
+
 static bool is_finished(const trainer *t)
 {
-    return th_step(t->ctx) >= chosen.steps || (chosen.patience > 0 && t->worse >= chosen.patience);
+    return th_step(t->ctx) >= chosen.steps || is_out_of_patience(t);
 }
 
 static th_status train_to_the_end(trainer *t)
@@ -225,6 +230,9 @@ static int run_training(trainer *t, bool resume)
                 (long long)th_step(t->ctx), t->run);
         return 128 + interrupted;
     }
+    if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
+        fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations were no better than one before\n",
+                (long long)t->worse);
     printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
            (long long)th_step(t->ctx), seconds, t->best, th_memory(t->ctx).peak, (long long)th_module_count(t->model),
            (unsigned)th_module_crc32c(t->model));
@@ -251,7 +259,7 @@ static int forecast(const text_file *text)
     expect_no_error(&t);
     const th_memory_usage memory = th_memory(t.ctx);
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
-                   "system; logs add a few kB)\n",
+                   "system; the log adds up to 0.1 kB for each of its lines)\n",
            (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;

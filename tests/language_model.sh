@@ -68,6 +68,8 @@ expect 0 '' "$program" export llama llama_model
 expect 0 'loss=' train text llama_tuned --from llama_model
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
 expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
+expect 0 'stopped early' "$program" resume patient --steps 99 --quiet
+expect 0 '^12 bottles' "$program" sample run --prompt "12 bottles" --temperature 0 --beams 3
 
 expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # --min-lr is lower still
 # A run that is replaced by another stays until there is one, and no other goes in its place, whatever it is called.
@@ -88,6 +90,7 @@ grep -qv '^{.*}$' closed/log.jsonl && fail "closed standard error: $(cat closed/
 # -- what is refused --
 expect 2 'there is a run already' train text run
 expect 2 'holds something else than a run' train text model --force
+expect 2 'this is a run' train text other --from run
 expect 2 'there is a model already' "$program" export run model
 expect 2 'takes a whole number' train text other --steps many
 expect 2 'heads must divide the width' "$program" train text other --heads 3

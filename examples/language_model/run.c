@@ -75,6 +75,8 @@ void empty_folder(const char *run)
 
 void choose_model(trainer *t, const text_file *text)
 {
+    if (chosen.from && access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
+        refuse(PROGRAM, "this is a run; --from takes what " PROGRAM " export makes of it: ", chosen.from);
     if (chosen.from && th_pretrained_options(t->ctx, chosen.from, &chosen.model) == TH_OK) {
         chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
         chosen.model.embedding_dropout = chosen.dropout;
