@@ -15,6 +15,7 @@
  *     curves.svg, samples/    to look at
  *
  * B batch, T length, V vocabulary. */
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <signal.h>
@@ -166,9 +167,14 @@ static th_status take_stock(trainer *t)
     return TH_OK;
 }
 
+static bool is_out_of_patience(const trainer *t)
+{
+    return chosen.patience > 0 && t->worse >= chosen.patience;
+}
+
 static bool is_finished(const trainer *t)
 {
-    return th_step(t->ctx) >= chosen.steps || (chosen.patience > 0 && t->worse >= chosen.patience);
+    return th_step(t->ctx) >= chosen.steps || is_out_of_patience(t);
 }
 
 static th_status train_to_the_end(trainer *t)
@@ -224,6 +230,9 @@ static int run_training(trainer *t, bool resume)
                 (long long)th_step(t->ctx), t->run);
         return 128 + interrupted;
     }
+    if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
+        fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations were no better than one before\n",
+                (long long)t->worse);
     printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
            (long long)th_step(t->ctx), seconds, t->best, th_memory(t->ctx).peak, (long long)th_module_count(t->model),
            (unsigned)th_module_crc32c(t->model));
@@ -250,7 +259,7 @@ static int forecast(const text_file *text)
     expect_no_error(&t);
     const th_memory_usage memory = th_memory(t.ctx);
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
-                   "system; logs add a few kB)\n",
+                   "system; the log adds up to 0.1 kB for each of its lines)\n",
            (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
@@ -277,6 +286,7 @@ static int train(int argc, char **argv)
     trainer t = {.run = words[1], .best = INFINITY};
     t.ctx = th_context_new(&(th_context_options){.seed = (uint64_t)chosen.seed, .threads = (int)chosen.threads});
     choose_model(&t, &text);
+    empty_folder(t.run);
     if (th_tokenizer_save(t.tokenizer, t.run) || encode_text(t.ctx, t.tokenizer, &text, in_run(t.run, "text.tokens")))
         expect_no_error(&t);
     th_token_file *file = th_token_file_open(t.ctx, in_run(t.run, "text.tokens"), NULL);
@@ -310,6 +320,7 @@ static int resume(int argc, char **argv)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (access(in_run(run, "last.safetensors"), F_OK) != 0)
         refuse(PROGRAM, "there is no checkpoint to go on from: train it again: ", run);
+    lock_run(run);
     trainer t;
     open_run(&t, run, "last.safetensors", false);
     open_tokens(&t);
@@ -349,8 +360,18 @@ static void print_subcommands(FILE *file)
           file);
 }
 
+/* Where the standard output or error is closed, the next file to be opened would take its number, and with it what is
+ * meant to be read: a log, say, the progress line. So something else takes it, which cannot be written. */
+static void keep_standard_descriptors(void)
+{
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != i)
+            exit(EXIT_FAILURE);
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_descriptors();
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {
             char name[64]; /* getopt's sentences begin with it */

@@ -68,10 +68,29 @@ expect 0 '' "$program" export llama llama_model
 expect 0 'loss=' train text llama_tuned --from llama_model
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
 expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
+expect 0 'stopped early' "$program" resume patient --steps 99 --quiet
+expect 0 '^12 bottles' "$program" sample run --prompt "12 bottles" --temperature 0 --beams 3
+
+expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # --min-lr is lower still
+# A run that is replaced by another stays until there is one, and no other goes in its place, whatever it is called.
+cp -R run 'run[1]' && cp -R run run1
+printf 'no UTF-8 \377' >binary
+expect 1 'is no UTF-8' train binary 'run[1]' --force
+diff -r run 'run[1]' || fail "a run was removed for none"
+expect 0 'steps=2 ' train text 'run[1]' --force --steps 2
+diff -r run run1 || fail "run1 was changed by a run called run[1]"
+[ "$(find 'run[1]' -name 'events*' | wc -l)" -eq 1 ] || fail "events of a run that was replaced"
+# Closed descriptors are not those of the logs.
+status=0
+# shellcheck disable=SC2086 # options are words
+"$program" train text closed ${small%--quiet*} --sample-tokens 0 >&- 2>&- || status=$?
+[ $status -eq 1 ] || fail "closed standard output: status $status"
+grep -qv '^{.*}$' closed/log.jsonl && fail "closed standard error: $(cat closed/log.jsonl)"
 
 # -- what is refused --
 expect 2 'there is a run already' train text run
 expect 2 'holds something else than a run' train text model --force
+expect 2 'this is a run' train text other --from run
 expect 2 'there is a model already' "$program" export run model
 expect 2 'takes a whole number' train text other --steps many
 expect 2 'heads must divide the width' "$program" train text other --heads 3
@@ -84,8 +103,11 @@ expect 1 'No such file' train nothing other
 expect 1 'it is empty' train empty other
 echo short >short
 expect 1 'has 5 tokens here, but windows of 16 take 17' train short other
-printf 'no UTF-8 \377' >binary
 expect 1 'is no UTF-8' train binary other
+expect 1 'bytes or bpe takes any file' train binary other
+mkfifo pipe
+expect 1 'it is a pipe' train pipe other
+expect 2 'the prompt must not be empty' train text other --prompt ''
 expect 2 'no checkpoint to go on from' "$program" resume nowhere
 mkdir begun && cp run/config.json run/text.tokens begun # as if killed before its first checkpoint
 expect 0 'loss=' train text begun

@@ -48,6 +48,17 @@ while :; do
 done
 same "$out/killed" "$out/killed.out"
 
+# One process at a time.
+train "$out/one" 1
+process=$!
+until [ -e "$out/one/last.safetensors" ]; do sleep 0.02; done
+kill -STOP $process
+status=0
+"$program" resume "$out/one" --quiet >"$out/other" 2>&1 || status=$?
+kill -KILL $process
+wait $process 2>/dev/null || true
+if [ $status -ne 2 ] || ! grep -q 'another process' "$out/other"; then echo "two at once: $status"; cat "$out/other"; exit 1; fi
+
 # Interrupted: the step is finished, saved, and the status says so.
 train "$out/interrupted" 1
 process=$!

@@ -116,6 +116,9 @@ START_TEST(json_resumes)
     unlink(path); /* there was none: one begins */
     th_json_log_close(th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 5}));
     expect_text("");
+    unlink(path); /* (a pipe that nobody writes to would be waited for) */
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    assert_error(th_json_log_open(ctx, path, &(th_log_options){.resume = true}), TH_ERROR_FILE, "no regular file");
 }
 END_TEST
 

@@ -16,8 +16,9 @@ text_file open_text(const char *path)
 {
     char problem[400] = "";
     struct stat status = {0};
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe must not hold us up) */
     const char *trouble = file < 0 || fstat(file, &status) != 0 ? strerror(errno)
+                          : S_ISFIFO(status.st_mode)            ? "it is a pipe; write it to a file first"
                           : !S_ISREG(status.st_mode)            ? "it is not a regular file"
                           : status.st_size == 0                 ? "it is empty"
                                                                 : NULL;
@@ -36,8 +37,13 @@ th_tokenizer *make_tokenizer(th_context *ctx, const text_file *text)
 {
     if (strcmp(chosen.tokenizer, "bytes") == 0)
         return th_tokenizer_bytes_new(ctx);
-    if (strcmp(chosen.tokenizer, "characters") == 0)
-        return th_tokenizer_characters_new(ctx, text->bytes, text->count);
+    if (strcmp(chosen.tokenizer, "characters") == 0) {
+        th_tokenizer *characters = th_tokenizer_characters_new(ctx, text->bytes, text->count);
+        if (th_error_code(ctx) == TH_ERROR_VALUE)
+            fprintf(stderr, PROGRAM ": %s is no text of characters; --tokenizer bytes or bpe takes any file\n",
+                    text->path);
+        return characters; /* (the error says where) */
+    }
     if (strcmp(chosen.tokenizer, "bpe") == 0)
         return th_tokenizer_train(ctx, text->bytes, text->count,
                                   &(th_bpe_options){.vocabulary = chosen.vocabulary, .min_frequency = 2});
@@ -49,14 +55,36 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Where the piece that begins at `begin` ends: behind a line's end with no space on either side, where no tokenizer
- * would have gone on (those of transformers keep spaces in a row together, and a word apart from the line before it). */
+/* Whether a text may be cut in front of byte i: at a line's end with no space on either side no tokenizer would have gone
+ * on (those of transformers keep spaces in a row together, and a word apart from the line before it). */
+static bool may_cut_line(const char *bytes, size_t i)
+{
+    return bytes[i - 1] == '\n' && !is_space(bytes[i]) && !is_space(bytes[i - 2]);
+}
+
+/* Few tokenizers go on from a word to the space behind it. */
+static bool may_cut_word(const char *bytes, size_t i)
+{
+    return bytes[i] == ' ' && !is_space(bytes[i - 1]) && !is_space(bytes[i + 1]);
+}
+
+/* In front of no byte that continues a character of UTF-8. */
+static bool may_cut_character(const char *bytes, size_t i)
+{
+    return ((unsigned char)bytes[i] & 0xc0) != 0x80;
+}
+
+/* Where the piece that begins at `begin` ends: at the first good place of as many bytes again, so that a text without
+ * lines, or without words, is encoded in pieces too. */
 static size_t end_of_piece(const text_file *text, size_t begin)
 {
-    for (size_t i = begin + PIECE; i + 1 < text->count; i++)
-        if (text->bytes[i - 1] == '\n' && !is_space(text->bytes[i]) && !is_space(text->bytes[i - 2]))
-            return i;
-    return text->count;
+    static bool (*const may_cut[])(const char *bytes, size_t i) = {may_cut_line, may_cut_word, may_cut_character};
+    const size_t first = begin + PIECE;
+    for (int kind = 0; kind < 3; kind++)
+        for (size_t i = first; i < first + PIECE && i + 1 < text->count; i++)
+            if (may_cut[kind](text->bytes, i))
+                return i;
+    return text->count - begin <= 2 * (size_t)PIECE ? text->count : begin + 2 * (size_t)PIECE;
 }
 
 th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const text_file *text, const char *path)

@@ -1,7 +1,12 @@
 /* The folder of a run: made, described, opened. */
-#include <glob.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "trainer.h"
@@ -22,36 +27,56 @@ void expect_no_error(const trainer *t)
         give_up(PROGRAM, th_error_message(t->ctx));
 }
 
-static void remove_files(const char *run, const char *pattern)
+/* Those of the folder that are called like the pattern. (The folder is called as its owner likes: "run[1]" is a name, too.) */
+static void remove_files(const char *folder, const char *pattern)
 {
-    glob_t found;
-    if (glob(in_run(run, pattern), 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            unlink(found.gl_pathv[i]);
-    globfree(&found);
+    DIR *directory = opendir(folder);
+    for (struct dirent *file; directory && (file = readdir(directory)) != NULL;)
+        if (fnmatch(pattern, file->d_name, FNM_PERIOD) == 0)
+            unlinkat(dirfd(directory), file->d_name, 0);
+    if (directory)
+        closedir(directory);
+}
+
+void lock_run(const char *run)
+{
+    enum { TENTHS = 20 }; /* a process that was killed takes a moment to be gone */
+    const int folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* stays open, and so locked, until the end */
+    for (int i = 0; folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
+        if (i == TENTHS)
+            refuse(PROGRAM, "another process is at work on this run: ", run);
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
 }
 
 void make_folder(const char *run, bool force)
 {
-    static const char *const files[] = {"config.json", "*.safetensors", "events.out.tfevents.*",
-                                        "log.jsonl",   "curves.svg",    "samples/*.txt",
-                                        "text.tokens"};
     struct stat status;
     if (stat(run, &status) != 0 && mkdir(run, 0777) != 0)
         refuse(PROGRAM, "this folder cannot be made: ", run);
-    const bool settings_there = access(in_run(run, "config.json"), F_OK) == 0;
-    if (settings_there && access(in_run(run, "text.tokens"), F_OK) != 0)
+    if (access(in_run(run, "config.json"), F_OK) == 0 && access(in_run(run, "text.tokens"), F_OK) != 0)
         refuse(PROGRAM, "this folder holds something else than a run: ", run);
     if (!force && access(in_run(run, "last.safetensors"), F_OK) == 0)
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    if (!settings_there)
+    lock_run(run);
+}
+
+void empty_folder(const char *run)
+{
+    /* config.json says that the others are a run's: it goes when they have gone. */
+    static const char *const files[] = {"*.safetensors", "events.out.tfevents.*", "log.jsonl",
+                                        "curves.svg",    "config.json",           "text.tokens"};
+    if (access(in_run(run, "config.json"), F_OK) != 0)
         return;
+    remove_files(in_run(run, "samples"), "step_*.txt");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_files(run, files[i]);
 }
 
 void choose_model(trainer *t, const text_file *text)
 {
+    if (chosen.from && access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
+        refuse(PROGRAM, "this is a run; --from takes what " PROGRAM " export makes of it: ", chosen.from);
     if (chosen.from && th_pretrained_options(t->ctx, chosen.from, &chosen.model) == TH_OK) {
         chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
         chosen.model.embedding_dropout = chosen.dropout;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "settings.h"
+
 typedef struct writing {
     const th_tokenizer *tokenizer;
     th_text_stream stream; /* a character may take several tokens */
@@ -23,9 +25,12 @@ static bool write_token(void *user, int64_t sequence, int64_t token)
 static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_options *options, writing *w)
 {
     const int64_t end = th_tokenizer_find(w->tokenizer, "<|endoftext|>");
+    const int64_t room = chosen.model.length - th_size(prompt, 1);
     th_generate_options how = *options;
     how.prompts = prompt;
-    how.slide = true;
+    how.slide = how.beams <= 1;
+    if (!how.slide && how.most_tokens > room) /* beams end where the model's length does */
+        how.most_tokens = room;
     how.emit = write_token;
     how.user = w;
     if (end >= 0 && th_tokenizer_is_special(w->tokenizer, end)) {

@@ -19,7 +19,7 @@ settings chosen = {
     .warmup = 100,
     .seed = 1,
     .lr = 3e-3,
-    .min_lr = 3e-4,
+    .min_lr = -1,
     .beta1 = 0.9,
     .beta2 = 0.99,
     .weight_decay = 0.1,
@@ -56,7 +56,8 @@ static const program_option options_of_a_run[] = {
     {"batch", "windows of the text at a time", .whole = &chosen.batch, .low = 1, .high = 1e6},
     {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
     {"lr", "learning rate at its highest", .real = &chosen.lr, .low = 1e-12, .high = 1e3},
-    {"min-lr", "learning rate at the end of its cosine", .real = &chosen.min_lr, .low = 0, .high = 1e3},
+    {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
+     .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .whole = &chosen.warmup, .low = 0, .high = MOST},
     {"weight-decay", "of matrices (AdamW)", .real = &chosen.weight_decay, .low = 0, .high = 10},
     {"beta1", "of AdamW", .real = &chosen.beta1, .low = 0, .high = 0.99999},
@@ -102,6 +103,10 @@ void settle(void)
         refuse(PROGRAM, "with --llama width / heads must be even", "");
     if (chosen.llama && chosen.from)
         refuse(PROGRAM, "--llama is for new models: what comes --from a folder is what it is", "");
+    if (chosen.prompt && chosen.prompt[0] == 0)
+        refuse(PROGRAM, "the prompt must not be empty", "");
+    if (chosen.min_lr < 0)
+        chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
     if (chosen.min_lr > chosen.lr)
         refuse(PROGRAM, "--min-lr must not be more than --lr", "");
     chosen.model = (th_language_model_options){

@@ -30,8 +30,12 @@ th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *los
 /* -- run.c: the folder of a run -- */
 /* Ends the program with the context's error, if it has one. */
 void expect_no_error(const trainer *t);
-/* A folder for the run; one that is there must be empty, or be replaced by force. */
+/* No other process may write into the run while this one lives. Ends the program where one does. */
+void lock_run(const char *run);
+/* A folder for the run, locked. Ends the program where a run is already, unless force will replace it. */
 void make_folder(const char *run, bool force);
+/* Removes the files of the run that it will replace. */
+void empty_folder(const char *run);
 /* config.json */
 void write_settings(const char *run);
 /* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/json.h"
@@ -113,7 +114,11 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
  * later one. */
 static th_status find_cut(th_context *ctx, const char *path, int64_t step, int64_t *cut)
 {
+    struct stat status;
     *cut = 0;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) /* a pipe would hold us up */
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it is no regular file, which a log could go on in",
+                       path);
     FILE *file = fopen(path, "rbe");
     if (file == NULL)
         return errno == ENOENT ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
