@@ -169,8 +169,8 @@ typedef enum th_rotary_pairing {
 } th_rotary_pairing;
 
 /* How models that were trained on short texts are made to read longer ones: their frequencies, base^(-2 i / width)
- * radians from one position to the next, are lowered. The names of the members are those of rope_scaling in a config.json
- * of transformers, where original_length is original_max_position_embeddings. */
+ * radians from one position to the next, are lowered. The members are called as in the rope_scaling of transformers'
+ * config.json, but for original_length: original_max_position_embeddings there. */
 typedef enum th_rotary_scaling_kind {
     TH_ROTARY_UNSCALED,
     TH_ROTARY_LINEAR, /* every frequency f becomes f / factor: as if positions were (Chen et al. 2023) */

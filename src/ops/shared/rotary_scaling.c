@@ -30,7 +30,7 @@ bool th_rotary_scaling_usable(const th_rotary_scaling *s, char trouble[TH_ROTARY
     return false;
 }
 
-/* How much of a frequency is left alone: all of it where many turns fit in the length of training, nothing where few do. */
+/* How much of a frequency is left alone: all of it where many turns fit in the length of training, none where few do. */
 static double share_left(const th_rotary_scaling *s, double frequency)
 {
     static const double pi = 3.14159265358979323846;
