@@ -66,6 +66,7 @@ expect 0 'loss=' train text llama --llama --kv-heads 1 --tokenizer bpe --vocabul
 [ -s llama/merges.txt ] || fail "no merges.txt"
 expect 0 '' "$program" export llama llama_model
 expect 0 'loss=' train text llama_tuned --from llama_model
+expect 0 'loss=' train text fewer --from llama_model --tokenizer run --steps 2 # fewer tokens than the model has
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
 expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
 expect 0 'stopped early' "$program" resume patient --steps 99 --quiet

@@ -55,8 +55,8 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Whether a text may be cut in front of byte i: at a line's end with no space on either side no tokenizer would have gone
- * on (those of transformers keep spaces in a row together, and a word apart from the line before it). */
+/* Whether a text may be cut in front of byte i: at a line's end with no space on either side no tokenizer would have
+ * gone on (those of transformers keep spaces in a row together, and a word apart from the line before it). */
 static bool may_cut_line(const char *bytes, size_t i)
 {
     return bytes[i - 1] == '\n' && !is_space(bytes[i]) && !is_space(bytes[i - 2]);

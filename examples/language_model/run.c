@@ -27,7 +27,7 @@ void expect_no_error(const trainer *t)
         give_up(PROGRAM, th_error_message(t->ctx));
 }
 
-/* Those of the folder that are called like the pattern. (The folder is called as its owner likes: "run[1]" is a name, too.) */
+/* Those of the folder that are called like the pattern. (The folder is no pattern: "run[1]" is a name, too.) */
 static void remove_files(const char *folder, const char *pattern)
 {
     DIR *directory = opendir(folder);

@@ -15,8 +15,8 @@ static bool write_token(void *user, int64_t sequence, int64_t token)
 {
     writing *w = user;
     (void)sequence;
-    if (th_tokenizer_is_special(w->tokenizer, token))
-        return true; /* the end: it has no text */
+    if (token >= th_tokenizer_size(w->tokenizer) || th_tokenizer_is_special(w->tokenizer, token))
+        return true; /* what only fills up the model's vocabulary, or the end: neither has a text */
     return th_tokenizer_write(w->tokenizer, &(int32_t){(int32_t)token}, 1, &w->stream, w->file) == TH_OK &&
            fflush(w->file) == 0;
 }

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/json.h"
 #include "io/record_file.h"
+#include "io/regular_file.h"
 #include "io/utf8.h"
 #include "tensor/tensor.h"
 
@@ -110,24 +110,44 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
     return has_step && !th_failed(source->ctx);
 }
 
+/* The next whole line, with its end, and how many bytes it has: 0 when there is none, it is longer than any that is
+ * written, or memory is out. *text grows. */
+static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *room)
+{
+    size_t count = 0;
+    for (int c; count < limits.bytes && (c = getc_unlocked(file)) != EOF;) {
+        if (count == *room) {
+            char *grown = realloc(*text, *room ? 2 * *room : 1024);
+            if (grown == NULL) {
+                th_fail_memory(ctx, operation, 2 * *room);
+                return 0;
+            }
+            *text = grown;
+            *room = *room ? 2 * *room : 1024;
+        }
+        (*text)[count++] = (char)c;
+        if (c == '\n')
+            return count;
+    }
+    return 0;
+}
+
 /* Where a log that goes on behind `step` is cut: at the first line that is not whole, no object with a step, or of a
  * later one. */
 static th_status find_cut(th_context *ctx, const char *path, int64_t step, int64_t *cut)
 {
-    struct stat status;
     *cut = 0;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) /* a pipe would hold us up */
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it is no regular file, which a log could go on in",
-                       path);
-    FILE *file = fopen(path, "rbe");
+    const char *trouble;
+    errno = 0;
+    FILE *file = th_regular_open(path, NULL, &trouble);
     if (file == NULL)
-        return errno == ENOENT ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+        return errno == ENOENT ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
     const th_json_source source = {ctx, operation, path};
     char *text = NULL;
     size_t room = 0;
     log_line line = {0};
-    for (ssize_t n; (n = getline(&text, &room, file)) > 0 && text[n - 1] == '\n'; *cut += n)
-        if (!read_line(&source, text, (size_t)n - 1, &line) || line.step > step)
+    for (size_t n; (n = next_line(ctx, file, &text, &room)) > 0; *cut += (int64_t)n)
+        if (!read_line(&source, text, n - 1, &line) || line.step > step)
             break;
     if (ctx->error == TH_ERROR_FILE) /* the line's, which goes */
         th_error_clear(ctx);
@@ -170,9 +190,9 @@ static void read_pairs(th_context *ctx, const char *path, FILE *file, log_line *
     char name[4200], *text = NULL;
     size_t room = 0;
     int64_t number = 1;
-    for (ssize_t n; (n = getline(&text, &room, file)) > 0 && text[n - 1] == '\n'; number++) {
+    for (size_t n; (n = next_line(ctx, file, &text, &room)) > 0; number++) {
         snprintf(name, sizeof name, "%.4000s: line %lld", path, (long long)number);
-        if (!read_line(&(th_json_source){ctx, operation, name}, text, (size_t)n - 1, line))
+        if (!read_line(&(th_json_source){ctx, operation, name}, text, n - 1, line))
             break;
         if (line->has_value && !add_pair(ctx, found, (double)line->step, line->value))
             break;
@@ -204,9 +224,10 @@ th_tensor *(th_json_log_series)(th_context *ctx, const char *path, const char *n
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a name must be given");
         return NULL;
     }
-    FILE *file = fopen(path, "rbe");
+    const char *trouble;
+    FILE *file = th_regular_open(path, NULL, &trouble);
     if (file == NULL) {
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
         return NULL;
     }
     th_record_file quoted = {.ctx = ctx, .operation = operation, .descriptor = -1}; /* only its memory */

@@ -42,9 +42,10 @@ static bool read_flag(const part *p, const json_t *value, const char *key, bool 
 
 static th_status read_byte_level(part *p, const json_t *value)
 {
-    bool prefix_space, use_regex;
+    bool prefix_space, use_regex, trim_offsets; /* (the last is of places in the text, which nobody asks for here) */
     if (!th_json_boolean(p->source, value, "add_prefix_space", &prefix_space) ||
-        !read_flag(p, value, "use_regex", true, &use_regex))
+        !read_flag(p, value, "use_regex", true, &use_regex) ||
+        !read_flag(p, value, "trim_offsets", true, &trim_offsets))
         return p->t->ctx->error;
     if (prefix_space && p->t->split.stages > 0)
         return refuse(

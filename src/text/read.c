@@ -29,6 +29,28 @@ static bool absent(const th_json_source *source, const json_t *file, const char 
     return false;
 }
 
+/* What the reference does not know either may be meant to change something. */
+static bool check_members(const th_json_source *source, const json_t *file)
+{
+    static const char *const known[] = {"version",       "truncation",     "padding", "added_tokens", "normalizer",
+                                        "pre_tokenizer", "post_processor", "decoder", "model"};
+    const char *key;
+    json_t *value;
+    char quoted[TH_QUOTED];
+    json_object_foreach((json_t *)(uintptr_t)file, key, value)
+    {
+        size_t i = 0;
+        while (i < sizeof known / sizeof *known && strcmp(key, known[i]) != 0)
+            i++;
+        if (i < sizeof known / sizeof *known)
+            continue;
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: it has a member \"%s\", which is not known",
+                source->name, th_quote(key, quoted));
+        return false;
+    }
+    return true;
+}
+
 /* Decoders that put the bytes of tokens one after another. */
 static bool check_decoder(const th_json_source *source, const json_t *value, bool byte_level, bool within)
 {
@@ -117,6 +139,8 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
     const json_t *vocab = json_object_get(model, "vocab");
     if (!json_is_object(model))
         return refuse(source, "it has no model");
+    if (!check_members(source, file))
+        return false;
     if (version && (!json_is_string(version) || strcmp(json_string_value(version), "1.0") != 0))
         return refuse(source, "its version is not \"1.0\"");
     t->decoder = json_incref(or_null(json_object_get(file, "decoder")));

@@ -1,11 +1,9 @@
 /* Reading vocabulary, merges and the model's options: see read_model.h. */
 #include "text/read_model.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "io/regular_file.h"
 
 const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .values = 4 * 1000 * 1000};
 
@@ -137,27 +135,25 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
 /* The whole file, with a NUL behind it; NULL with the error stored (none when memory is out). */
 static char *read_text(const th_json_source *source)
 {
-    struct stat status;
+    int64_t size;
+    const char *trouble;
     char *text = NULL;
-    const int descriptor = open(source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe must not hold us up) */
-    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
-        refuse(source, strerror(errno));
-    } else if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size > th_model_limits.bytes) {
-        refuse(source, "it is no regular file, or larger than 64 MiB");
-    } else if ((text = malloc((size_t)status.st_size + 1))) {
-        const size_t wanted = (size_t)status.st_size;
-        size_t bytes = 0;
-        for (ssize_t got = 1; got > 0 && bytes<wanted; bytes += got> 0 ? (size_t)got : 0)
-            got = read(descriptor, text + bytes, wanted - bytes);
+    FILE *file = th_regular_open(source->name, &size, &trouble);
+    if (file == NULL) {
+        refuse(source, trouble);
+    } else if ((uint64_t)size > th_model_limits.bytes) {
+        refuse(source, "it is larger than 64 MiB");
+    } else if ((text = malloc((size_t)size + 1))) {
+        const size_t bytes = fread(text, 1, (size_t)size, file);
         text[bytes] = 0;
-        if (bytes != wanted || strlen(text) != bytes) {
+        if (bytes != (size_t)size || strlen(text) != bytes) {
             refuse(source, "it cannot be read whole, or has a NUL");
             free(text);
             text = NULL;
         }
     }
-    if (descriptor >= 0)
-        close(descriptor);
+    if (file)
+        fclose(file);
     return text;
 }
 

@@ -1,0 +1,11 @@
+/* Opening what is read to its end: regular files alone, since a pipe may never begin and a device never end. */
+#ifndef TH_IO_REGULAR_FILE_H
+#define TH_IO_REGULAR_FILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* For reading; *bytes, which may be NULL, gets its size. NULL with *trouble, a sentence's end. */
+FILE *th_regular_open(const char *path, int64_t *bytes, const char **trouble);
+
+#endif
