@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         give_up("classify", th_error_message(ctx));
     const score usual = measure(model, &testing, SHORTEST, TRAINED);
     const score longer = measure(model, &testing, TRAINED + 1, LONGEST);
-    if (draw_picture(model))
+    if (th_error_code(ctx))
         give_up("classify", th_error_message(ctx));
     if (!quiet) {
         report("new sentences", SHORTEST, TRAINED, usual);
@@ -232,6 +232,8 @@ int main(int argc, char **argv)
     }
     printf("classify: seed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
            (long)seed, (long)step, usual.right, longer.right, usual.subject, last, (unsigned)th_module_crc32c(model));
+    if (draw_picture(model)) /* last: what was measured is not lost with it */
+        give_up("classify", th_error_message(ctx));
     th_context_free(ctx);
     if (fflush(stdout) || ferror(stdout))
         give_up("classify", "standard output could not be written");

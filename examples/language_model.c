@@ -198,6 +198,8 @@ static th_status train_to_the_end(trainer *t)
 static void open_tokens(trainer *t)
 {
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
+    if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
+        give_up(PROGRAM, "text.tokens is not of the run's tokenizer");
     th_windows_options options = {
         .end = chosen.training_tokens, .length = chosen.length, .shuffle = true, .seed = (uint64_t)chosen.seed};
     t->training = th_windows_new(file, &options);
@@ -289,6 +291,7 @@ static int train(int argc, char **argv)
     empty_folder(t.run);
     if (th_tokenizer_save(t.tokenizer, t.run) || encode_text(t.ctx, t.tokenizer, &text, in_run(t.run, "text.tokens")))
         expect_no_error(&t);
+    chosen.tokenizer_hash = hash_of_tokenizer(t.run);
     th_token_file *file = th_token_file_open(t.ctx, in_run(t.run, "text.tokens"), NULL);
     const int64_t tokens = th_token_file_count(file);
     chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);

@@ -257,13 +257,15 @@ int main(int argc, char **argv)
     translate(model, &one);
     char text[DATE_SIZE];
     const bool wrote = spell(one.written, 0, text)[0] != 0; /* what has not learned may write nothing to be drawn */
-    if (th_error_code(ctx) || (wrote && draw_picture(model, &one)))
+    if (th_error_code(ctx))
         give_up("translate_dates", th_error_message(ctx));
     if (!quiet)
         printf("%d held-out dates: %.2f %% are exact, after %.0f seconds%s%s\n", TESTS * TEST_BATCH, 100 * right,
                seconds() - begin, wrote ? "; see " : "", wrote ? picture : "");
     printf("translate_dates: seed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n", (long)seed, (long)step,
            right, loss, (unsigned)th_module_crc32c(model));
+    if (wrote && draw_picture(model, &one)) /* last: what was measured is not lost with it */
+        give_up("translate_dates", th_error_message(ctx));
     th_context_free(ctx);
     if (fflush(stdout) || ferror(stdout))
         give_up("translate_dates", "standard output could not be written");

@@ -11,6 +11,15 @@ figure() {
     echo "$line" | sed "s/.* $1=\([0-9.]*\).*/\1/"
 }
 
+# A picture that cannot be drawn takes nothing else with it.
+status=0
+"$program" --quiet --steps 1 --picture "$out/none/picture.svg" >"$out/line" 2>"$out/said" || status=$?
+if [ $status -ne 1 ] || ! grep -q 'none/picture.svg' "$out/said" || ! grep -q 'right=' "$out/line"; then
+    echo "no picture: status $status"
+    cat "$out/line" "$out/said"
+    exit 1
+fi
+
 status=0
 seed=$first
 while [ "$seed" -le "$last" ]; do

@@ -116,6 +116,10 @@ expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --pr
 head -c 3000 patient/last.safetensors >cut
 cp cut patient/last.safetensors
 expect 1 'last.safetensors' "$program" resume patient
+cp -R run mixed && cp llama/tokenizer.json mixed
+expect 1 'tokenizer.json is not what the run was begun with' "$program" sample mixed
+cp run/tokenizer.json mixed && cp llama/text.tokens mixed
+expect 1 'text.tokens is not of' "$program" resume mixed
 printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null
 expect 1 'is damaged' "$program" resume llama --steps 70
 expect 0 '--warmup' "$program" train --help

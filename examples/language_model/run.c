@@ -92,6 +92,17 @@ void choose_model(trainer *t, const text_file *text)
         refuse(PROGRAM, "the tokenizer has more tokens than the model in ", chosen.from);
 }
 
+int64_t hash_of_tokenizer(const char *run)
+{
+    uint32_t hash = 2166136261; /* FNV-1a */
+    FILE *file = fopen(in_run(run, "tokenizer.json"), "r");
+    for (int byte; file && (byte = getc(file)) != EOF;)
+        hash = (hash ^ (uint32_t)byte) * 16777619;
+    if (file)
+        fclose(file);
+    return hash;
+}
+
 void write_settings(const char *run)
 {
     char *text = settings_to_json();
@@ -111,6 +122,10 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     if (chosen.threads > 0 && th_set_threads(t->ctx, (int)chosen.threads))
         expect_no_error(t);
     t->tokenizer = th_tokenizer_load(t->ctx, run);
+    if (t->tokenizer && hash_of_tokenizer(run) != chosen.tokenizer_hash) {
+        fprintf(stderr, PROGRAM ": %s is not what the run was begun with\n", in_run(run, "tokenizer.json"));
+        exit(EXIT_FAILURE);
+    }
     make_model(t);
     if (weights && t->model)
         (void)!th_weights_load(t->model, path, NULL);

@@ -146,6 +146,7 @@ static int64_t positions, activation, norm, pairing, scaling;
 
 static const program_option what_follows[] = {
     {"training tokens", .whole = &chosen.training_tokens, .low = 0, .high = 1e15},
+    {"tokenizer.json hash", .whole = &chosen.tokenizer_hash, .low = 0, .high = UINT32_MAX},
     {"model.vocabulary", SIZE(vocabulary)},
     {"model.length", SIZE(length)},
     {"model.width", SIZE(width)},

@@ -29,6 +29,7 @@ typedef struct settings {
     const char *prompt;
     /* what follows from these, the text and the pretrained model */
     int64_t training_tokens; /* of the token file; the rest is for validation */
+    int64_t tokenizer_hash;  /* of tokenizer.json, whose tokens the model knows by their numbers only */
     th_language_model_options model;
 } settings;
 

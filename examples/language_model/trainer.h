@@ -36,6 +36,8 @@ void lock_run(const char *run);
 void make_folder(const char *run, bool force);
 /* Removes the files of the run that it will replace. */
 void empty_folder(const char *run);
+/* A number that another tokenizer.json would not have; only for one that could be read. */
+int64_t hash_of_tokenizer(const char *run);
 /* config.json */
 void write_settings(const char *run);
 /* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
