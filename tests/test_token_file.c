@@ -201,6 +201,10 @@ START_TEST(wrong_arguments)
     assert_error(th_token_writer_open(ctx, NULL, 5), TH_ERROR_ARGUMENT, "a path and a vocabulary");
     assert_error(th_token_writer_open(ctx, path, 0), TH_ERROR_ARGUMENT, "not 0");
     assert_error(th_token_writer_open(ctx, path, ((int64_t)1 << 31) + 1), TH_ERROR_ARGUMENT, "not 2147483649");
+    char longest[5000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    assert_error(th_token_writer_open(ctx, longest, 5), TH_ERROR_FILE, "aaa: File name too long");
     assert_error(th_token_writer_open(ctx, "/nonexistent/x", 5), TH_ERROR_FILE, "No such file");
     assert_error(th_token_file_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "the path is NULL");
     expect_status(th_token_writer_append(NULL, NULL, 0), TH_ERROR_ARGUMENT, "the writer is NULL");

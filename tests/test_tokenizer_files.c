@@ -237,6 +237,23 @@ START_TEST(test_small)
 }
 END_TEST
 
+/* An added token that is a space, and takes those around it, takes others like it: as in the reference, they are not
+ * there any more. */
+START_TEST(test_token_that_is_a_space)
+{
+    write_edited("\"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false",
+                 "\"\\n\", \"single_word\": false, \"lstrip\": true, \"rstrip\": true");
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    no_error();
+    static const int32_t expected[] = {2, 4, 2, 4};
+    th_token_list tokens = {0};
+    ck_assert_int_eq(th_tokenizer_encode(t, "ab\n\n \nab\n\n", 10, &tokens), TH_OK);
+    ck_assert_uint_eq(tokens.count, 4);
+    ck_assert_mem_eq(tokens.token, expected, sizeof expected);
+    th_token_list_free(&tokens);
+}
+END_TEST
+
 START_TEST(test_refused)
 {
     const struct {
@@ -392,6 +409,7 @@ int main(void)
     tcase_add_test(tests, test_plain_ones);
     tcase_add_test(tests, test_document);
     tcase_add_test(tests, test_small);
+    tcase_add_test(tests, test_token_that_is_a_space);
     tcase_add_test(tests, test_refused);
     tcase_add_test(tests, test_damaged);
     tcase_add_test(tests, test_slow_pattern);

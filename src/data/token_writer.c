@@ -66,9 +66,13 @@ th_token_writer *(th_token_writer_open)(th_context *ctx, const char *path, int64
 {
     if (!th_usable_context(ctx, operation))
         return NULL;
-    if (path == NULL || strlen(path) >= TH_MAX_PATH || vocabulary < 1 || vocabulary > (int64_t)1 << 31) {
+    if (path == NULL || vocabulary < 1 || vocabulary > (int64_t)1 << 31) {
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a vocabulary of 1 to 2^31 must be given, not %lld",
                 (long long)vocabulary);
+        return NULL;
+    }
+    if (strlen(path) >= TH_MAX_PATH) {
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
         return NULL;
     }
     th_token_writer *w = th_allocate(ctx, sizeof *w);

@@ -141,9 +141,11 @@ const th_added_token *th_added_tokens_next(const th_added_tokens *a, bool normal
         if (token == NULL)
             continue;
         *next = at + token->bytes;
-        *begin = token->lstrip ? spaces_before(text, from, at) : at;
+        *begin = !token->lstrip ? at : at > from ? spaces_before(text, from, at) : from;
         *end = token->rstrip ? spaces_behind(text, bytes, *next) : *next;
-        return token;
+        if (*begin < *end)
+            return token;
+        at = *next - 1; /* it is itself a space that the one before has taken */
     }
     return NULL;
 }
