@@ -4,8 +4,10 @@
  *     language_model sample run --prompt "ROMEO:"
  *
  * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
- * from text to tokens, and the reports. `chosen` is the settings (settings.h): an option of the command line is a line
- * of the table in settings.c and a member there. A run is a folder:
+ * from text to tokens, and the reports. `chosen` is the settings, those of the command line or of a checkpoint. To
+ * change something: a new option is a member in settings.h and a line of the table in settings.c; another model, the
+ * options that settle() fills in there; another tokenizer, make_tokenizer() in corpus.c; another optimiser or schedule,
+ * make_model() or train_step() here. A run is a folder:
  *
  *     config.json             the settings, to read; every checkpoint has them too
  *     tokenizer.json          and vocab.json and merges.txt for bpe
@@ -75,8 +77,7 @@ void make_model(trainer *t)
 
 /* -- training -- */
 
-/* The batch's share of the step: of the mean loss of all its batches, and of the gradient, which is added to what is
- * there. */
+/* Adds the batch's share of a step: of the loss to *loss, of the gradient to those of the parameters. */
 static th_status add_batch(trainer *t, double *loss)
 {
     th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
@@ -95,10 +96,9 @@ static th_status train_step(trainer *t, double *loss)
     const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
     th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
     *loss = 0;
-    for (int64_t i = 0; i < chosen.accumulate; i++) {
+    for (int64_t i = 0; i < chosen.accumulate; i++)
         if (th_windows_next(t->training, t->tokens, t->targets) || add_batch(t, loss))
             return th_error_code(t->ctx);
-    }
     return th_optimizer_step(t->optimizer);
 }
 
@@ -202,16 +202,19 @@ static bool is_finished(const trainer *t)
     return th_step(t->ctx) >= chosen.steps || is_out_of_patience(t);
 }
 
+static bool is_time_to_take_stock(const trainer *t)
+{
+    return th_step(t->ctx) % chosen.eval_every == 0 || th_step(t->ctx) == chosen.steps;
+}
+
+/* Steps, each reported, with an evaluation now and then; an interruption waits for the end of its step. */
 static th_status train_to_the_end(trainer *t)
 {
     double loss;
     while (!is_finished(t) && !interrupted) {
-        if (train_step(t, &loss) ||
-            report_step(&t->report, th_step(t->ctx), loss, th_optimizer_learning_rate(t->optimizer),
-                        th_optimizer_gradient_norm(t->optimizer)))
+        if (train_step(t, &loss) || report_step(&t->report, t->optimizer, loss))
             return th_error_code(t->ctx);
-        const int64_t step = th_step(t->ctx);
-        if ((step % chosen.eval_every == 0 || step == chosen.steps) && take_stock(t))
+        if (is_time_to_take_stock(t) && take_stock(t))
             return th_error_code(t->ctx);
     }
     return interrupted ? save(t, "last.safetensors", true) : TH_OK;
@@ -219,7 +222,7 @@ static th_status train_to_the_end(trainer *t)
 
 /* -- train and resume -- */
 
-/* The text as tokens: where training and validation are in it. */
+/* Windows of the run's tokens, some for training and the rest for validation. */
 static void open_tokens(trainer *t)
 {
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
@@ -233,6 +236,7 @@ static void open_tokens(trainer *t)
     const int64_t held_out = th_token_file_count(file) - options.begin;
     options.shuffle = chosen.eval_batches > 0 && held_out / chosen.length > chosen.eval_batches * chosen.batch;
     t->validation = th_windows_new(file, &options);
+    th_token_file_close(file); /* (the windows keep it open) */
     expect_no_error(t);
 }
 
@@ -242,6 +246,7 @@ static void interrupt(int signal_number)
     signal(signal_number, SIG_DFL); /* the second time it ends the program at once */
 }
 
+/* How training ended, and the loss on all that was held out. */
 static void print_end(trainer *t, double seconds)
 {
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)

@@ -35,16 +35,17 @@ static th_status log_fields(report *r, int64_t step, const th_log_field *fields,
     return th_event_log_write(r->events, step, fields, count);
 }
 
-th_status report_step(report *r, int64_t step, double loss, double learning_rate, double gradient_norm)
+th_status report_step(report *r, const th_optimizer *optimizer, double loss)
 {
+    const int64_t step = th_step(r->ctx);
     th_progress_update(r->bar, step - 1, loss);
     if (step % chosen.log_every != 0)
         return TH_OK;
     const double seconds = now(), steps = (double)(step - r->step);
     const double tokens = steps * (double)(chosen.batch * chosen.accumulate * chosen.length);
     const th_log_field fields[] = {{"loss/train", loss, NULL},
-                                   {"learning_rate", learning_rate, NULL},
-                                   {"gradient_norm", gradient_norm, NULL},
+                                   {"learning_rate", th_optimizer_learning_rate(optimizer), NULL},
+                                   {"gradient_norm", th_optimizer_gradient_norm(optimizer), NULL},
                                    {"tokens_per_second", tokens / (seconds - r->seconds), NULL}};
     r->seconds = seconds;
     r->step = step;
