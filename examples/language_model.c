@@ -4,7 +4,10 @@
  *     language_model sample run --prompt "ROMEO:"
  *
  * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
- * from text to tokens, and the reports. A run is a folder:
+ * from text to tokens, and the reports. `chosen` is the settings, those of the command line or of a checkpoint. To
+ * change something: a new option is a member in settings.h and a line of the table in settings.c; another model, the
+ * options that settle() fills in there; another tokenizer, make_tokenizer() in corpus.c; another optimiser or schedule,
+ * make_model() or train_step() here. A run is a folder:
  *
  *     config.json             the settings, to read; every checkpoint has them too
  *     tokenizer.json          and vocab.json and merges.txt for bpe
@@ -57,7 +60,8 @@ void make_model(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
     t->model = th_language_model_new(t->ctx, &chosen.model);
-    if (t->model && chosen.freeze)
+    expect_no_error(t);
+    if (chosen.freeze)
         freeze(t->model);
     t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
                                                               .beta1 = chosen.beta1 > 0 ? chosen.beta1 : TH_ZERO,
@@ -68,9 +72,23 @@ void make_model(trainer *t)
                                                               .n_groups = 1});
     t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
     t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    expect_no_error(t);
 }
 
 /* -- training -- */
+
+/* Adds the batch's share of a step: of the loss to *loss, of the gradient to those of the parameters. */
+static th_status add_batch(trainer *t, double *loss)
+{
+    th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
+    if (chosen.accumulate > 1)
+        part = th_scale(part, 1.0 / (double)chosen.accumulate);
+    *loss += th_item(part);
+    if (th_backward(part))
+        return th_error_code(t->ctx);
+    th_tape_clear(t->ctx);
+    return TH_OK;
+}
 
 /* One step of the optimiser over `accumulate` batches; *loss is the mean of theirs. */
 static th_status train_step(trainer *t, double *loss)
@@ -78,56 +96,65 @@ static th_status train_step(trainer *t, double *loss)
     const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
     th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
     *loss = 0;
-    for (int64_t i = 0; i < chosen.accumulate; i++) {
-        if (t->training && th_windows_next(t->training, t->tokens, t->targets)) /* (a forecast has no data) */
+    for (int64_t i = 0; i < chosen.accumulate; i++)
+        if (th_windows_next(t->training, t->tokens, t->targets) || add_batch(t, loss))
             return th_error_code(t->ctx);
-        th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
-        if (chosen.accumulate > 1)
-            part = th_scale(part, 1.0 / (double)chosen.accumulate);
-        *loss += th_item(part);
-        if (th_backward(part))
-            return th_error_code(t->ctx);
-        th_tape_clear(t->ctx);
-    }
     return th_optimizer_step(t->optimizer);
+}
+
+/* Adds the losses of the batch's tokens, with the model as it is used: no dropout, nothing kept for a gradient. */
+static th_status evaluate_batch(trainer *t, double *loss)
+{
+    const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
+    th_no_grad_begin(t->ctx);
+    th_set_training(t->ctx, false);
+    *loss += th_item(th_language_model_loss(t->model, t->tokens, t->targets, &sum));
+    th_tape_clear(t->ctx);
+    th_set_training(t->ctx, true);
+    th_no_grad_end(t->ctx);
+    return th_error_code(t->ctx);
 }
 
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
 {
-    const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
     int64_t done = 0;
+    bool all = false;
     *loss = 0;
-    th_no_grad_begin(t->ctx);
-    th_set_training(t->ctx, false);
-    if (windows == NULL || th_windows_go_to(windows, (th_windows_position){0}) == TH_OK)
-        do {
-            if (windows && th_windows_next(windows, t->tokens, t->targets))
-                break;
-            *loss += th_item(th_language_model_loss(t->model, t->tokens, t->targets, &sum));
-            th_tape_clear(t->ctx);
-        } while (++done != batches && th_windows_where(windows).index < th_windows_count(windows));
-    th_set_training(t->ctx, true);
-    th_no_grad_end(t->ctx);
-    const bool all = th_windows_where(windows).index == th_windows_count(windows);
+    if (th_windows_go_to(windows, (th_windows_position){0}))
+        return th_error_code(t->ctx);
+    while (!all && (done < batches || batches == 0)) {
+        if (th_windows_next(windows, t->tokens, t->targets) || evaluate_batch(t, loss))
+            return th_error_code(t->ctx);
+        done++;
+        all = th_windows_where(windows).index == th_windows_count(windows);
+    }
     *loss /= (double)(all ? th_windows_targets(windows) : done * chosen.batch * chosen.length);
-    return th_error_code(t->ctx);
+    return TH_OK;
+}
+
+/* What a checkpoint holds besides model and optimiser: numbers under names, read from where they are to be put back. */
+enum { NUMBERS = 4 };
+static void list_numbers(trainer *t, th_checkpoint_number *list)
+{
+    list[0] = (th_checkpoint_number){.name = "epoch", .integer = &t->next.epoch};
+    list[1] = (th_checkpoint_number){.name = "window", .integer = &t->next.index};
+    list[2] = (th_checkpoint_number){.name = "best", .real = &t->best};
+    list[3] = (th_checkpoint_number){.name = "worse", .integer = &t->worse};
 }
 
 /* A checkpoint with everything, or with the weights alone. */
 static th_status save(trainer *t, const char *name, bool everything)
 {
-    th_windows_position position = th_windows_where(t->training);
-    const th_checkpoint_number numbers[] = {{.name = "epoch", .integer = &position.epoch},
-                                            {.name = "window", .integer = &position.index},
-                                            {.name = "best", .real = &t->best},
-                                            {.name = "worse", .integer = &t->worse}};
+    th_checkpoint_number numbers[NUMBERS];
     char *text = settings_to_json();
     const th_checkpoint checkpoint = {.model = t->model,
                                       .optimizer = everything ? t->optimizer : NULL,
                                       .configuration = text,
                                       .numbers = numbers,
-                                      .n_numbers = 4};
+                                      .n_numbers = NUMBERS};
+    list_numbers(t, numbers);
+    t->next = th_windows_where(t->training);
     const th_status status = th_checkpoint_save(in_run(t->run, name), &checkpoint);
     free(text);
     return status;
@@ -136,15 +163,13 @@ static th_status save(trainer *t, const char *name, bool everything)
 /* The reverse, of one with everything. */
 static th_status load(trainer *t, const char *name)
 {
-    th_windows_position position = {0};
-    const th_checkpoint_number numbers[] = {{.name = "epoch", .integer = &position.epoch},
-                                            {.name = "window", .integer = &position.index},
-                                            {.name = "best", .real = &t->best},
-                                            {.name = "worse", .integer = &t->worse}};
-    const th_checkpoint checkpoint = {.model = t->model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = 4};
+    th_checkpoint_number numbers[NUMBERS];
+    const th_checkpoint checkpoint = {
+        .model = t->model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
+    list_numbers(t, numbers);
     if (th_checkpoint_load(in_run(t->run, name), &checkpoint))
         return th_error_code(t->ctx);
-    return th_windows_go_to(t->training, position);
+    return th_windows_go_to(t->training, t->next);
 }
 
 /* What happens now and then: the validation loss, the best model so far, a sample, a checkpoint. */
@@ -177,16 +202,19 @@ static bool is_finished(const trainer *t)
     return th_step(t->ctx) >= chosen.steps || is_out_of_patience(t);
 }
 
+static bool is_time_to_take_stock(const trainer *t)
+{
+    return th_step(t->ctx) % chosen.eval_every == 0 || th_step(t->ctx) == chosen.steps;
+}
+
+/* Steps, each reported, with an evaluation now and then; an interruption waits for the end of its step. */
 static th_status train_to_the_end(trainer *t)
 {
     double loss;
     while (!is_finished(t) && !interrupted) {
-        if (train_step(t, &loss) ||
-            report_step(&t->report, th_step(t->ctx), loss, th_optimizer_learning_rate(t->optimizer),
-                        th_optimizer_gradient_norm(t->optimizer)))
+        if (train_step(t, &loss) || report_step(&t->report, t->optimizer, loss))
             return th_error_code(t->ctx);
-        const int64_t step = th_step(t->ctx);
-        if ((step % chosen.eval_every == 0 || step == chosen.steps) && take_stock(t))
+        if (is_time_to_take_stock(t) && take_stock(t))
             return th_error_code(t->ctx);
     }
     return interrupted ? save(t, "last.safetensors", true) : TH_OK;
@@ -194,7 +222,7 @@ static th_status train_to_the_end(trainer *t)
 
 /* -- train and resume -- */
 
-/* The text as tokens: where training and validation are in it. */
+/* Windows of the run's tokens, some for training and the rest for validation. */
 static void open_tokens(trainer *t)
 {
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
@@ -208,6 +236,7 @@ static void open_tokens(trainer *t)
     const int64_t held_out = th_token_file_count(file) - options.begin;
     options.shuffle = chosen.eval_batches > 0 && held_out / chosen.length > chosen.eval_batches * chosen.batch;
     t->validation = th_windows_new(file, &options);
+    th_token_file_close(file); /* (the windows keep it open) */
     expect_no_error(t);
 }
 
@@ -217,54 +246,85 @@ static void interrupt(int signal_number)
     signal(signal_number, SIG_DFL); /* the second time it ends the program at once */
 }
 
-/* Trains, from step 0 or from where the checkpoint was, and says how it ended; returns what main does. */
-static int run_training(trainer *t, bool resume)
+/* How training ended, and the loss on all that was held out. */
+static void print_end(trainer *t, double seconds)
 {
-    signal(SIGINT, interrupt);
-    signal(SIGTERM, interrupt);
-    double seconds = 0;
-    if (report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), quiet) == TH_OK &&
-        (resume || take_stock(t) == TH_OK) && train_to_the_end(t) == TH_OK)
-        (void)!report_close(&t->report, &seconds);
-    expect_no_error(t);
-    if (interrupted) {
-        fprintf(stderr, PROGRAM ": stopped and saved at step %lld; " PROGRAM " resume %s goes on\n",
-                (long long)th_step(t->ctx), t->run);
-        return 128 + interrupted;
-    }
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
         fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations were no better than one before\n",
                 (long long)t->worse);
     printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
            (long long)th_step(t->ctx), seconds, t->best, th_memory(t->ctx).peak, (long long)th_module_count(t->model),
            (unsigned)th_module_crc32c(t->model));
-    print_loss(t, th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL), chosen.training_tokens);
+    expect(t, print_loss(t, in_run(t->run, "text.tokens"), chosen.training_tokens));
+}
+
+/* Trains, from step 0 or from where the checkpoint was, and says how it ended; returns what main does. */
+static int run_training(trainer *t, bool resume)
+{
+    double seconds;
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    expect(t, report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), quiet));
+    if (!resume)
+        expect(t, take_stock(t));
+    expect(t, train_to_the_end(t));
+    expect(t, report_close(&t->report, &seconds));
+    if (interrupted) {
+        fprintf(stderr, PROGRAM ": stopped and saved at step %lld; " PROGRAM " resume %s goes on\n",
+                (long long)th_step(t->ctx), t->run);
+        return 128 + interrupted;
+    }
+    print_end(t, seconds);
     return EXIT_SUCCESS;
 }
 
-/* Prints what a step, an evaluation and a sample take, from a context that computes nothing. */
+/* An evaluation, a step and a sample, but for the text: the batch is always the same. */
+static th_status rehearse(trainer *t)
+{
+    const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
+                                                .most_tokens = chosen.sample_tokens,
+                                                .temperature = chosen.temperature,
+                                                .slide = true};
+    double loss = 0;
+    if (evaluate_batch(t, &loss))
+        return th_error_code(t->ctx);
+    for (int64_t i = 0; i < chosen.accumulate; i++)
+        if (add_batch(t, &loss))
+            return th_error_code(t->ctx);
+    if (th_optimizer_step(t->optimizer))
+        return th_error_code(t->ctx);
+    return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
+}
+
+/* Prints what training takes, from a context that has shapes only and computes nothing. */
 static int forecast(const text_file *text)
 {
     const th_context_options shapes = {.threads = (int)chosen.threads, .shapes_only = true};
     trainer t = {.ctx = th_context_new(&shapes)};
-    double loss;
     choose_model(&t, text);
     make_model(&t);
-    const th_generate_options sample_options = {.prompts = th_zeros(t.ctx, TH_INT32, TH_SHAPE(1, 1)),
-                                                .most_tokens = chosen.sample_tokens,
-                                                .temperature = chosen.temperature,
-                                                .slide = true};
-    for (int step = 0; step < 2; step++)
-        if (evaluate(&t, NULL, 1, &loss) || train_step(&t, &loss) ||
-            (chosen.sample_tokens > 0 && th_generate(t.model, &sample_options, NULL)))
-            break;
-    expect_no_error(&t);
+    for (int step = 0; step < 2; step++) /* after the second nothing is new */
+        expect(&t, rehearse(&t));
     const th_memory_usage memory = th_memory(t.ctx);
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
                    "system; the log adds up to 0.1 kB for each of its lines)\n",
            (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
+}
+
+/* The run's tokenizer and its text as tokens, of which the last are for validation. */
+static void write_tokens(trainer *t, const text_file *text)
+{
+    const char *path = in_run(t->run, "text.tokens");
+    expect(t, th_tokenizer_save(t->tokenizer, t->run));
+    chosen.tokenizer_hash = hash_of_tokenizer(t->run);
+    expect(t, encode_text(t->ctx, t->tokenizer, text, path));
+    th_token_file *file = th_token_file_open(t->ctx, path, NULL);
+    const int64_t tokens = th_token_file_count(file);
+    chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
+    th_token_file_close(file);
+    expect_no_error(t);
 }
 
 static int train(int argc, char **argv)
@@ -289,18 +349,11 @@ static int train(int argc, char **argv)
     t.ctx = th_context_new(&(th_context_options){.seed = (uint64_t)chosen.seed, .threads = (int)chosen.threads});
     choose_model(&t, &text);
     empty_folder(t.run);
-    if (th_tokenizer_save(t.tokenizer, t.run) || encode_text(t.ctx, t.tokenizer, &text, in_run(t.run, "text.tokens")))
-        expect_no_error(&t);
-    chosen.tokenizer_hash = hash_of_tokenizer(t.run);
-    th_token_file *file = th_token_file_open(t.ctx, in_run(t.run, "text.tokens"), NULL);
-    const int64_t tokens = th_token_file_count(file);
-    chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
-    th_token_file_close(file);
+    write_tokens(&t, &text);
     open_tokens(&t);
     make_model(&t);
-    if (chosen.from && t.model)
-        (void)!th_pretrained_load(t.model, chosen.from, NULL);
-    expect_no_error(&t);
+    if (chosen.from)
+        expect(&t, th_pretrained_load(t.model, chosen.from, NULL));
     write_settings(t.run);
     const int status = run_training(&t, false);
     th_context_free(t.ctx);
@@ -327,12 +380,11 @@ static int resume(int argc, char **argv)
     trainer t;
     open_run(&t, run, "last.safetensors", false);
     open_tokens(&t);
-    if (threads > 0 && th_set_threads(t.ctx, (int)threads))
-        expect_no_error(&t);
+    if (threads > 0)
+        expect(&t, th_set_threads(t.ctx, (int)threads));
     if (steps > 0)
         chosen.steps = steps;
-    (void)!load(&t, "last.safetensors");
-    expect_no_error(&t);
+    expect(&t, load(&t, "last.safetensors"));
     const int status = run_training(&t, true);
     th_context_free(t.ctx);
     return status;
@@ -347,7 +399,7 @@ static const struct {
     {"train", "TEXT [RUN]     trains a model on a text file", train},
     {"resume", "RUN           goes on with a run that was stopped, as if it had not been", resume},
     {"sample", "RUN           writes text", sample},
-    {"eval", "RUN             prints loss, perplexity and bits for a byte", eval},
+    {"eval", "RUN             prints loss, perplexity and bits per byte", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers", export},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };

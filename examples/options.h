@@ -38,15 +38,24 @@ static inline void refuse(const char *program, const char *problem, const char *
     exit(2);
 }
 
+/* A number as people write it: whole ones with all their digits. Into memory of 32 bytes, which it returns. */
+static inline const char *spell_number(double value, char *text)
+{
+    snprintf(text, 32, value == floor(value) && fabs(value) < 1e16 ? "%.0f" : "%g", value);
+    return text;
+}
+
 static inline void print_help(const char *about, const program_option *options)
 {
+    char low[32], high[32], usual[32];
     printf("%s\n\n", about);
     for (const program_option *o = options; o->name; o++) {
         if (o->group)
             printf("%s%s\n", o == options ? "" : "\n", o->group);
         printf("  --%-18s %s", o->name, o->help);
         if (o->whole || o->real)
-            printf(" (%g to %g, default %g)", o->low, o->high, o->whole ? (double)*o->whole : *o->real);
+            printf(" (%s to %s, default %s)", spell_number(o->low, low), spell_number(o->high, high),
+                   spell_number(o->whole ? (double)*o->whole : *o->real, usual));
         if (o->text && *o->text)
             printf(" (default %s)", *o->text);
         printf("\n");
@@ -66,9 +75,9 @@ static inline void set_option(const char *program, const program_option *o, cons
     const double value = strtod(argument, &end);
     const bool number = end != argument && *end == 0 && value >= o->low && value <= o->high; /* NaN is in no range */
     if (!number || (o->whole && value != floor(value))) {
-        char problem[160];
-        snprintf(problem, sizeof problem, "--%s takes a%s number from %g to %g, not ", o->name,
-                 o->whole ? " whole" : "", o->low, o->high);
+        char problem[160], low[32], high[32];
+        snprintf(problem, sizeof problem, "--%s takes a%s number from %s to %s, not ", o->name,
+                 o->whole ? " whole" : "", spell_number(o->low, low), spell_number(o->high, high));
         refuse(program, problem, argument);
     }
     if (o->whole)

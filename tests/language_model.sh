@@ -66,6 +66,27 @@ expect 0 'loss=' train text llama --llama --kv-heads 1 --tokenizer bpe --vocabul
 [ -s llama/merges.txt ] || fail "no merges.txt"
 expect 0 '' "$program" export llama llama_model
 expect 0 'loss=' train text llama_tuned --from llama_model
+# Text ends where the pretrained model's does, and the model that is exported again says so; here that is the end of a line.
+end=$(sed -n 's/.*"Ċ": *\([0-9]*\).*/\1/p' llama_model/vocab.json llama/vocab.json 2>/dev/null | head -n 1)
+[ -n "$end" ] || fail "no line end among the tokens"
+cp -R llama_model ending && sed -i "s/\"eos_token_id\": null/\"eos_token_id\": $end/; s/\"eos_token_id\": [0-9]*/\"eos_token_id\": $end/" ending/config.json
+expect 0 'loss=' train text ended --from ending --steps 2
+"$program" sample llama_tuned --prompt 12 --tokens 400 >unended
+"$program" sample ended --prompt 12 --tokens 400 >ended_text
+[ "$(wc -l <unended)" -gt 1 ] && [ "$(wc -l <ended_text)" -eq 1 ] || fail "a text that goes on behind its end"
+expect 0 '' "$program" export ended ended_model
+grep -q "\"eos_token_id\": $end" ended_model/config.json || fail "the end token was not exported"
+# Windows are as long as is usual, or as the model sees; more is refused.
+long="--layers 1 --heads 1 --width 8 --steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
+# shellcheck disable=SC2086 # options are words
+{
+    expect 0 'loss=' "$program" train text usual $long
+    grep -q '"length": 64,' usual/config.json || fail "not the usual length"
+    expect 0 'loss=' "$program" train text fitting $long --from model
+    grep -q '"length": 16,' fitting/config.json || fail "not the length of the model"
+    expect 0 'parameters=' "$program" train text --memory $long --from model
+    expect 2 'more than the positions' "$program" train text other $long --from model --length 17
+}
 expect 0 'loss=' train text fewer --from llama_model --tokenizer run --steps 2 # fewer tokens than the model has
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
 expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
@@ -123,6 +144,7 @@ expect 1 'text.tokens is not of' "$program" resume mixed
 printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null
 expect 1 'is damaged' "$program" resume llama --steps 70
 expect 0 '--warmup' "$program" train --help
+grep -q -- '--width .*(1 to 65536, default 128)' said && grep -q -- '--steps .*(0 to 1000000000, ' said || fail "numbers in --help"
 if [ -w /dev/full ]; then
     status=0
     "$program" sample tuned >/dev/full 2>said || status=$?

@@ -172,6 +172,40 @@ START_TEST(test_fields_that_are_given)
 }
 END_TEST
 
+static int64_t end_token(const char *type, const char *fields)
+{
+    char config[200];
+    int64_t token = -7;
+    snprintf(config, sizeof config, "{\"model_type\": \"%s\"%s}", type, fields);
+    write_config(config);
+    ck_assert_msg(th_pretrained_end_token(ctx, directory, &token) == TH_OK, "%s", th_error_message(ctx));
+    return token;
+}
+
+START_TEST(test_end_token)
+{
+    ck_assert_int_eq(end_token("gpt2", ""), 50256); /* what transformers takes it for */
+    ck_assert_int_eq(end_token("llama", ""), 2);
+    ck_assert_int_eq(end_token("gpt2", ", \"vocab_size\": 65"), -1);
+    ck_assert_int_eq(end_token("gpt2", ", \"eos_token_id\": null"), -1);
+    ck_assert_int_eq(end_token("gpt2", ", \"vocab_size\": 65, \"eos_token_id\": 0"), 0);
+    ck_assert_int_eq(end_token("llama", ", \"vocab_size\": 65, \"eos_token_id\": 65"), -1);
+    ck_assert_int_eq(end_token("llama", ", \"eos_token_id\": -1"), -1);
+    ck_assert_int_eq(end_token("llama", ", \"vocab_size\": 128256, \"eos_token_id\": [128001, 128009]"), 128001);
+    static const char *const refused[] = {"\"2\"", "true", "2.0", "[]", "[\"2\"]", "{}"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char config[100];
+        int64_t token = 42;
+        snprintf(config, sizeof config, "{\"model_type\": \"llama\", \"eos_token_id\": %s}", refused[i]);
+        write_config(config);
+        expect_status(th_pretrained_end_token(ctx, directory, &token), TH_ERROR_FILE, "\"eos_token_id\" is no integer");
+        ck_assert_int_eq(token, 42);
+    }
+    expect_status(th_pretrained_end_token(ctx, directory, NULL), TH_ERROR_ARGUMENT, "token is NULL");
+    expect_status(th_pretrained_end_token(ctx, NULL, &(int64_t){0}), TH_ERROR_ARGUMENT, "the folder is NULL");
+}
+END_TEST
+
 static th_rotary_scaling read_scaling(const char *fields, double base)
 {
     char config[512];
@@ -624,6 +658,7 @@ int main(void)
     tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, 4);
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
+    tcase_add_test(tests, test_end_token);
     tcase_add_test(tests, test_rotary_scaling);
     tcase_add_test(tests, test_config_that_is_refused);
     tcase_add_test(tests, test_weights_that_do_not_fit);

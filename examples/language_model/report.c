@@ -35,16 +35,17 @@ static th_status log_fields(report *r, int64_t step, const th_log_field *fields,
     return th_event_log_write(r->events, step, fields, count);
 }
 
-th_status report_step(report *r, int64_t step, double loss, double learning_rate, double gradient_norm)
+th_status report_step(report *r, const th_optimizer *optimizer, double loss)
 {
+    const int64_t step = th_step(r->ctx);
     th_progress_update(r->bar, step - 1, loss);
     if (step % chosen.log_every != 0)
         return TH_OK;
     const double seconds = now(), steps = (double)(step - r->step);
     const double tokens = steps * (double)(chosen.batch * chosen.accumulate * chosen.length);
     const th_log_field fields[] = {{"loss/train", loss, NULL},
-                                   {"learning_rate", learning_rate, NULL},
-                                   {"gradient_norm", gradient_norm, NULL},
+                                   {"learning_rate", th_optimizer_learning_rate(optimizer), NULL},
+                                   {"gradient_norm", th_optimizer_gradient_norm(optimizer), NULL},
                                    {"tokens_per_second", tokens / (seconds - r->seconds), NULL}};
     r->seconds = seconds;
     r->step = step;
@@ -83,10 +84,10 @@ static th_status draw_curves(th_context *ctx, const char *run)
         curve[i] = curve_of(series[i], labels[i]);
     }
     const th_panel panels[] = {
-        {&curve[0], 2, {.title = "Loss", .x_label = "step", .y_label = "nats for a token"}},
+        {&curve[0], 2, {.title = "Loss", .x_label = "step", .y_label = "nats per token"}},
         {&curve[2], 1, {.title = "Learning rate", .x_label = "step"}},
         {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step"}},
-        {&curve[4], 1, {.title = "Tokens a second", .x_label = "step"}},
+        {&curve[4], 1, {.title = "Tokens per second", .x_label = "step"}},
     };
     const th_status status = th_picture_panels(ctx, in_run(run, "curves.svg"), panels, 4, run);
     for (int i = 0; i < CURVES; i++)

@@ -27,6 +27,12 @@ void expect_no_error(const trainer *t)
         give_up(PROGRAM, th_error_message(t->ctx));
 }
 
+void expect(const trainer *t, th_status status)
+{
+    if (status != TH_OK)
+        give_up(PROGRAM, th_error_message(t->ctx));
+}
+
 /* Those of the folder that are called like the pattern. (The folder is no pattern: "run[1]" is a name, too.) */
 static void remove_files(const char *folder, const char *pattern)
 {
@@ -73,23 +79,45 @@ void empty_folder(const char *run)
         remove_files(run, files[i]);
 }
 
+/* The options of the pretrained model, but for those that are of training. */
+static void choose_pretrained(trainer *t)
+{
+    if (access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
+        refuse(PROGRAM, "this is a run; --from takes what " PROGRAM " export makes of it: ", chosen.from);
+    expect(t, th_pretrained_options(t->ctx, chosen.from, &chosen.model));
+    chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
+    chosen.model.embedding_dropout = chosen.dropout;
+    chosen.model.block.recompute = chosen.recompute;
+    if (chosen.length == 0)
+        chosen.length = chosen.model.length < USUAL_LENGTH ? chosen.model.length : USUAL_LENGTH;
+    if (chosen.length > chosen.model.length)
+        refuse(PROGRAM, "--length is more than the positions of the model in ", chosen.from);
+}
+
+/* A pretrained model says which token ends a text, if the tokenizer is its own. Others end as GPT-2's does, as do those
+ * that are trained here, or not at all. */
+static void choose_end_token(trainer *t)
+{
+    if (chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0) {
+        expect(t, th_pretrained_end_token(t->ctx, chosen.from, &chosen.end_token));
+        return;
+    }
+    chosen.end_token = th_tokenizer_find(t->tokenizer, "<|endoftext|>");
+    if (chosen.end_token >= 0 && !th_tokenizer_is_special(t->tokenizer, chosen.end_token))
+        chosen.end_token = -1;
+}
+
 void choose_model(trainer *t, const text_file *text)
 {
-    if (chosen.from && access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
-        refuse(PROGRAM, "this is a run; --from takes what " PROGRAM " export makes of it: ", chosen.from);
-    if (chosen.from && th_pretrained_options(t->ctx, chosen.from, &chosen.model) == TH_OK) {
-        chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
-        chosen.model.embedding_dropout = chosen.dropout;
-        chosen.model.block.recompute = chosen.recompute;
-    }
+    if (chosen.from)
+        choose_pretrained(t);
     t->tokenizer = make_tokenizer(t->ctx, text);
     expect_no_error(t);
     if (!chosen.from)
         chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
-    if (chosen.length > chosen.model.length)
-        refuse(PROGRAM, "--length is more than the positions of the model in ", chosen.from);
     if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary)
         refuse(PROGRAM, "the tokenizer has more tokens than the model in ", chosen.from);
+    choose_end_token(t);
 }
 
 int64_t hash_of_tokenizer(const char *run)
@@ -119,15 +147,14 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     const char *text = th_checkpoint_configuration(t->ctx, path);
     expect_no_error(t);
     settings_from_json(text, path);
-    if (chosen.threads > 0 && th_set_threads(t->ctx, (int)chosen.threads))
-        expect_no_error(t);
+    if (chosen.threads > 0)
+        expect(t, th_set_threads(t->ctx, (int)chosen.threads));
     t->tokenizer = th_tokenizer_load(t->ctx, run);
     if (t->tokenizer && hash_of_tokenizer(run) != chosen.tokenizer_hash) {
         fprintf(stderr, PROGRAM ": %s is not what the run was begun with\n", in_run(run, "tokenizer.json"));
         exit(EXIT_FAILURE);
     }
     make_model(t);
-    if (weights && t->model)
-        (void)!th_weights_load(t->model, path, NULL);
-    expect_no_error(t);
+    if (weights)
+        expect(t, th_weights_load(t->model, path, NULL));
 }

@@ -15,8 +15,9 @@ static bool write_token(void *user, int64_t sequence, int64_t token)
 {
     writing *w = user;
     (void)sequence;
-    if (token >= th_tokenizer_size(w->tokenizer) || th_tokenizer_is_special(w->tokenizer, token))
-        return true; /* what only fills up the model's vocabulary, or the end: neither has a text */
+    if (token == chosen.end_token || token >= th_tokenizer_size(w->tokenizer) ||
+        th_tokenizer_is_special(w->tokenizer, token))
+        return true; /* the end, or what only fills up the model's vocabulary: neither has a text */
     return th_tokenizer_write(w->tokenizer, &(int32_t){(int32_t)token}, 1, &w->stream, w->file) == TH_OK &&
            fflush(w->file) == 0;
 }
@@ -24,7 +25,6 @@ static bool write_token(void *user, int64_t sequence, int64_t token)
 /* What follows the prompt (1, T). */
 static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_options *options, writing *w)
 {
-    const int64_t end = th_tokenizer_find(w->tokenizer, "<|endoftext|>");
     const int64_t room = chosen.model.length - th_size(prompt, 1);
     th_generate_options how = *options;
     how.prompts = prompt;
@@ -33,10 +33,8 @@ static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_op
         how.most_tokens = room;
     how.emit = write_token;
     how.user = w;
-    if (end >= 0 && th_tokenizer_is_special(w->tokenizer, end)) {
-        how.end_tokens = &end;
-        how.n_end_tokens = 1;
-    }
+    how.end_tokens = &chosen.end_token;
+    how.n_end_tokens = chosen.end_token >= 0 ? 1 : 0;
     if (th_generate(model, &how, NULL))
         return th_error_code(model->ctx);
     return th_tokenizer_write_end(w->tokenizer, &w->stream, w->file);

@@ -6,7 +6,7 @@
 
 /* Writes the prompt (NULL: a new line, or what is like it in a tokenizer without) and how the model goes on from it to
  * a file, each character as soon as it is there. Of options, prompts and emit are filled in here; text ends where the
- * tokenizer's end of a text, if it has one, is drawn. */
+ * end token of the settings, if there is one, is drawn. */
 th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,
                        const th_generate_options *options, FILE *file);
 

@@ -12,7 +12,6 @@ settings chosen = {
     .layers = 4,
     .heads = 4,
     .width = 128,
-    .length = 64,
     .steps = 2000,
     .batch = 12,
     .accumulate = 1,
@@ -46,7 +45,8 @@ static const program_option options_of_a_run[] = {
     {"width", "of the model", .whole = &chosen.width, .low = 1, .high = 65536},
     {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .whole = &chosen.mlp_width, .low = 0,
      .high = 1e6},
-    {"length", "tokens that the model sees at once", .whole = &chosen.length, .low = 1, .high = 1e6},
+    {"length", "tokens that the model sees at once; 0: 64, or what the model of --from can see, if less",
+     .whole = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
     {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
@@ -91,10 +91,22 @@ const program_option *options_with(const program_option *more)
     return all;
 }
 
-void settle(void)
+/* The options of Llama in place of GPT-2's, which are zero. */
+static void become_llama(th_language_model_options *m)
 {
-    if (chosen.from && strcmp(chosen.tokenizer, "characters") == 0)
-        chosen.tokenizer = chosen.from; /* the model knows no other tokens than its own */
+    m->positions = TH_POSITIONS_NONE;
+    m->untied = true;
+    m->block.norm = TH_RMS_NORM;
+    m->block.gated = true;
+    m->block.activation = TH_SILU;
+    m->block.no_bias = true;
+    m->block.scores.rotary = true;
+    if (m->block.mlp_width == 0) /* three matrices with as many weights as the two of 4 times the width */
+        m->block.mlp_width = (8 * m->width / 3 + 15) / 16 * 16;
+}
+
+static void refuse_contradictions(void)
+{
     if (chosen.width % chosen.heads != 0)
         refuse(PROGRAM, "the heads must divide the width", "");
     if (chosen.kv_heads && chosen.heads % chosen.kv_heads != 0)
@@ -105,10 +117,19 @@ void settle(void)
         refuse(PROGRAM, "--llama is for new models: what comes --from a folder is what it is", "");
     if (chosen.prompt && chosen.prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
-    if (chosen.min_lr < 0)
-        chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
     if (chosen.min_lr > chosen.lr)
         refuse(PROGRAM, "--min-lr must not be more than --lr", "");
+}
+
+void settle(void)
+{
+    refuse_contradictions();
+    if (chosen.from && strcmp(chosen.tokenizer, "characters") == 0)
+        chosen.tokenizer = chosen.from; /* the model knows no other tokens than its own */
+    if (chosen.length == 0 && !chosen.from)
+        chosen.length = USUAL_LENGTH;
+    if (chosen.min_lr < 0)
+        chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
     chosen.model = (th_language_model_options){
         .length = chosen.length,
         .width = chosen.width,
@@ -120,24 +141,15 @@ void settle(void)
                   .mlp_width = chosen.mlp_width,
                   .recompute = chosen.recompute},
     };
-    if (!chosen.llama)
-        return;
-    th_language_model_options *m = &chosen.model;
-    m->positions = TH_POSITIONS_NONE;
-    m->untied = true;
-    m->block.norm = TH_RMS_NORM;
-    m->block.gated = true;
-    m->block.activation = TH_SILU;
-    m->block.no_bias = true;
-    m->block.scores.rotary = true;
-    if (m->block.mlp_width == 0) /* three matrices with as many weights as the two of 4 times the width */
-        m->block.mlp_width = (8 * chosen.width / 3 + 15) / 16 * 16;
+    if (chosen.llama)
+        become_llama(&chosen.model);
 }
 
 /* -- into a checkpoint and back -- */
 
-/* What there is no option for: how the text was split, and what the model is, which may have come from a folder.
- * Choices are numbers here, taken from and put back into their types by hand. */
+/* What there is no option for: how the text was split, and what the model is, which may have come from a folder: all
+ * members of th_language_model_options but cross_attention, which no such model has (tests/test_settings.c would find
+ * one that is missing). Choices are numbers here, taken from and put back into their types by hand. */
 static int64_t positions, activation, norm, pairing, scaling;
 #define MODEL chosen.model
 #define SIZE(member) .whole = &MODEL.member, .low = 0, .high = 1e12
@@ -146,6 +158,7 @@ static int64_t positions, activation, norm, pairing, scaling;
 
 static const program_option what_follows[] = {
     {"training tokens", .whole = &chosen.training_tokens, .low = 0, .high = 1e15},
+    {"end token", .whole = &chosen.end_token, .low = -1, .high = INT32_MAX},
     {"tokenizer.json hash", .whole = &chosen.tokenizer_hash, .low = 0, .high = UINT32_MAX},
     {"model.vocabulary", SIZE(vocabulary)},
     {"model.length", SIZE(length)},

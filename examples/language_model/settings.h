@@ -9,6 +9,8 @@
 
 #define PROGRAM "language_model"
 
+enum { USUAL_LENGTH = 64 }; /* of windows; shorter for a pretrained model that sees fewer tokens */
+
 typedef struct settings {
     /* the text */
     const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
@@ -16,7 +18,8 @@ typedef struct settings {
     double validation;     /* the share of the text, its end, that is held out */
     /* the model */
     bool llama;
-    int64_t layers, heads, kv_heads, width, mlp_width, length;
+    int64_t layers, heads, kv_heads, width, mlp_width;
+    int64_t length; /* of a window; 0 until it is known how long the model's may be */
     double dropout;
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
@@ -30,9 +33,12 @@ typedef struct settings {
     /* what follows from these, the text and the pretrained model */
     int64_t training_tokens; /* of the token file; the rest is for validation */
     int64_t tokenizer_hash;  /* of tokenizer.json, whose tokens the model knows by their numbers only */
+    int64_t end_token;       /* that ends a text; -1: the tokenizer has none */
     th_language_model_options model;
 } settings;
 
+/* The settings of this process: defaults, then what the command line or a checkpoint says. There is one model at a
+ * time, so they are global, and whoever needs one reads it here. */
 extern settings chosen;
 
 /* The options that become settings, and then more of them, as one table. */

@@ -16,20 +16,24 @@ typedef struct trainer {
     th_optimizer *optimizer;
     th_windows *training, *validation;
     th_tensor *tokens, *targets; /* (B, T) */
+    th_windows_position next;    /* where a checkpoint was in the training windows */
     double best;                 /* lowest validation loss, */
     int64_t worse;               /* and evaluations since */
     report report;
 } trainer;
 
 /* -- ../language_model.c -- */
-/* The model of the settings with weights of its own, AdamW, and a batch. */
+/* The model of the settings with weights of its own, AdamW, and a batch. Ends the program where that fails. */
 void make_model(trainer *t);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
 
 /* -- run.c: the folder of a run -- */
-/* Ends the program with the context's error, if it has one. */
+/* An error stays in the context, and what follows it does nothing; so it is asked for where it matters, not after each
+ * call. Ends the program with the context's error, if it has one; */
 void expect_no_error(const trainer *t);
+/* the same, of a call that says how it went. */
+void expect(const trainer *t, th_status status);
 /* No other process may write into the run while this one lives. Ends the program where one does. */
 void lock_run(const char *run);
 /* A folder for the run, locked. Ends the program where a run is already, unless force will replace it. */
@@ -50,7 +54,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
 int export(int argc, char **argv);
-/* The loss over all tokens of a file from `begin` on, as a line on standard output. */
-void print_loss(trainer *t, th_token_file *file, int64_t begin);
+/* The loss over all tokens of the token file `path` from `begin` on, as a line on standard output. */
+th_status print_loss(trainer *t, const char *path, int64_t begin);
 
 #endif

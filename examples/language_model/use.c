@@ -5,19 +5,39 @@
 #include "sample.h"
 #include "trainer.h"
 
-void print_loss(trainer *t, th_token_file *file, int64_t begin)
+th_status print_loss(trainer *t, const char *path, int64_t begin)
 {
+    th_token_file *file = th_token_file_open(t->ctx, path, NULL);
     const th_windows_options options = {.begin = begin, .length = chosen.length};
     th_windows *windows = th_windows_new(file, &options);
     double loss;
-    (void)!evaluate(t, windows, 0, &loss);
-    expect_no_error(t);
-    const int64_t end = th_token_file_count(file), bytes = bytes_of_tokens(t->tokenizer, file, begin + 1, end);
-    const double bits = loss * (double)(end - begin - 1) / log(2) / (double)(bytes > 0 ? bytes : 1);
-    printf(PROGRAM ": loss=%.4f perplexity=%.4f bits_per_byte=%.4f tokens=%lld\n", loss, exp(loss), bits,
-           (long long)(end - begin - 1));
+    if (windows && evaluate(t, windows, 0, &loss) == TH_OK) {
+        const int64_t end = th_token_file_count(file), tokens = end - begin - 1; /* the first is not predicted */
+        const int64_t bytes = bytes_of_tokens(t->tokenizer, file, begin + 1, end);
+        const double bits = loss * (double)tokens / log(2) / (double)(bytes > 0 ? bytes : 1);
+        if (th_error_code(t->ctx) == TH_OK)
+            printf(PROGRAM ": loss=%.4f perplexity=%.4f bits_per_byte=%.4f tokens=%lld\n", loss, exp(loss), bits,
+                   (long long)tokens);
+    }
     th_windows_free(windows);
-    expect_no_error(t);
+    th_token_file_close(file);
+    return th_error_code(t->ctx);
+}
+
+/* The same of a text, by way of a token file that nobody sees. */
+static th_status print_loss_of_text(trainer *t, const char *text_path)
+{
+    const text_file text = open_text(text_path);
+    char path[] = "/tmp/language_model_XXXXXX";
+    const int file = mkstemp(path);
+    if (file < 0)
+        give_up(PROGRAM, "there can be no file of tokens in /tmp");
+    close(file);
+    th_status status = encode_text(t->ctx, t->tokenizer, &text, path);
+    if (status == TH_OK)
+        status = print_loss(t, path, 0);
+    unlink(path);
+    return status;
 }
 
 int sample(int argc, char **argv)
@@ -56,8 +76,7 @@ int sample(int argc, char **argv)
                                      .repetition_penalty = penalty,
                                      .beams = beams,
                                      .seed = (uint64_t)seed};
-    (void)!write_sample(t.model, t.tokenizer, prompt, &how, stdout);
-    expect_no_error(&t);
+    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, stdout));
     putchar('\n');
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
@@ -73,26 +92,13 @@ int eval(int argc, char **argv)
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
                                 "language_model eval RUN [OPTION...]\n"
-                                "Prints loss (nats for a token), perplexity, and bits for a byte of text.",
+                                "Prints loss (nats per token), perplexity, and bits per byte of text.",
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "eval needs the folder of a run", "");
     trainer t;
     open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
-    if (text_path == NULL) {
-        print_loss(&t, th_token_file_open(t.ctx, in_run(run, "text.tokens"), NULL), chosen.training_tokens);
-    } else {
-        const text_file text = open_text(text_path);
-        char path[] = "/tmp/language_model_XXXXXX";
-        const int file = mkstemp(path);
-        if (file < 0)
-            give_up(PROGRAM, "there can be no file of tokens in /tmp");
-        close(file);
-        th_token_file *tokens =
-            encode_text(t.ctx, t.tokenizer, &text, path) == TH_OK ? th_token_file_open(t.ctx, path, NULL) : NULL;
-        unlink(path); /* what is mapped stays */
-        expect_no_error(&t);
-        print_loss(&t, tokens, 0);
-    }
+    expect(&t, text_path ? print_loss_of_text(&t, text_path)
+                         : print_loss(&t, in_run(run, "text.tokens"), chosen.training_tokens));
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }
@@ -114,11 +120,9 @@ int export(int argc, char **argv)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
     trainer t;
     open_run(&t, words[0], last ? "last.safetensors" : "best.safetensors", true);
-    const int64_t end = th_tokenizer_find(t.tokenizer, "<|endoftext|>");
-    const th_export_options given = {.end_token = end, .has_end_token = end >= 0};
-    if (th_language_model_export(t.model, words[1], &given) == TH_OK)
-        (void)!th_tokenizer_save(t.tokenizer, words[1]);
-    expect_no_error(&t);
+    const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
+    expect(&t, th_language_model_export(t.model, words[1], &given));
+    expect(&t, th_tokenizer_save(t.tokenizer, words[1]));
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

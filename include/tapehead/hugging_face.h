@@ -26,6 +26,9 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
  * of both, weights that are quantised and activations that th_activation has not. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
+/* The token that ends a text: config.json's eos_token_id, the first where it is a list; -1 where it is null or no token
+ * of the model's vocabulary. For th_generate_options.end_tokens and TH_END_TOKEN. */
+TH_API th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *token) TH_MUST_CHECK;
 /* Reads the weights in the folder into a model made with these options: model.safetensors, or the files that
  * model.safetensors.index.json names; float32, float64, bfloat16 and float16, converted to the model's type one tensor
  * after another. Every tensor that is missing, unexpected or of another shape is found before the model changes; the
@@ -54,6 +57,7 @@ TH_API th_status th_language_model_export(th_module *model, const char *folder,
 /* -- with the caller's line -- */
 #define th_language_model_from_pretrained(...) TH_AT_POINTER(th_module, th_language_model_from_pretrained(__VA_ARGS__))
 #define th_pretrained_options(...) TH_AT_STATUS(th_pretrained_options(__VA_ARGS__))
+#define th_pretrained_end_token(...) TH_AT_STATUS(th_pretrained_end_token(__VA_ARGS__))
 #define th_pretrained_load(...) TH_AT_STATUS(th_pretrained_load(__VA_ARGS__))
 #define th_language_model_export(...) TH_AT_STATUS(th_language_model_export(__VA_ARGS__))
 

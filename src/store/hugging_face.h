@@ -14,9 +14,15 @@ enum { TH_MAX_FOLDER = 4096 };
 bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name, char *path);
 
 /* -- config.json (hugging_face_config.c) -- */
-/* Which architecture config.json describes, and the options of its model. */
+/* What config.json describes. */
+typedef struct th_foreign_config {
+    th_architecture architecture;
+    th_language_model_options options;
+    int64_t end_token; /* -1: none */
+} th_foreign_config;
+
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
-                                      th_architecture *architecture, th_language_model_options *options);
+                                      th_foreign_config *described);
 
 /* -- names (hugging_face_names.c) -- */
 /* All tensors of a model under the names that its architecture has for them, in the order of its parameters. Each is a

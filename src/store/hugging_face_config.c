@@ -255,7 +255,20 @@ static th_language_model_options llama(const config *c)
 
 /* -- which one -- */
 
-static void read_options(const config *c, th_architecture *architecture, th_language_model_options *options)
+/* Of several the first. Small models often keep the number that their architecture has for it, which is no token of
+ * theirs: they have none. */
+static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
+{
+    const json_t *value = json_object_get(c->object, "eos_token_id");
+    if (json_is_array(value) && json_array_size(value) > 0)
+        value = json_array_get(value, 0);
+    if (value && !json_is_null(value) && !json_is_integer(value))
+        refuse(c, "\"%s\" is no integer, nor integers", "eos_token_id");
+    const int64_t token = value ? (json_is_null(value) ? -1 : json_integer_value(value)) : missing;
+    return token >= 0 && token < vocabulary ? token : -1;
+}
+
+static void read_config(const config *c, th_foreign_config *read)
 {
     if (!json_is_object(c->object)) {
         refuse(c, "it is no JSON %s", "object");
@@ -272,12 +285,14 @@ static void read_options(const config *c, th_architecture *architecture, th_lang
         refuse(c, "the weights are quantised (\"%s\")", "quantization_config");
     if (!boolean(c, "is_causal", true))
         refuse(c, "\"%s\" is false", "is_causal");
-    *architecture = strcmp(type, "llama") == 0 ? TH_LLAMA : TH_GPT2;
-    *options = *architecture == TH_LLAMA ? llama(c) : gpt2(c);
+    const bool is_llama = strcmp(type, "llama") == 0;
+    read->architecture = is_llama ? TH_LLAMA : TH_GPT2;
+    read->options = is_llama ? llama(c) : gpt2(c);
+    read->end_token = end_token(c, is_llama ? 2 : 50256, read->options.vocabulary);
 }
 
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
-                                      th_architecture *architecture, th_language_model_options *options)
+                                      th_foreign_config *described)
 {
     char path[TH_MAX_FOLDER];
     if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
@@ -286,21 +301,36 @@ th_status th_hugging_face_read_config(th_context *ctx, const char *operation, co
     json_t *object = th_json_read_file(&source, &limits);
     if (object == NULL)
         return ctx->error;
-    th_language_model_options read = {0};
-    read_options(&(config){source, object}, architecture, &read);
+    th_foreign_config read = {0};
+    read_config(&(config){source, object}, &read);
     json_decref(object);
     if (!th_failed(ctx))
-        *options = read;
+        *described = read;
     return ctx->error;
 }
 
 th_status(th_pretrained_options)(th_context *ctx, const char *folder, th_language_model_options *options)
 {
     static const char *const operation = "pretrained_options";
-    th_architecture architecture;
+    th_foreign_config read;
     if (!th_usable_context(ctx, operation))
         return TH_ERROR_ARGUMENT;
     if (folder == NULL || options == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "options" : "the folder");
-    return th_hugging_face_read_config(ctx, operation, folder, &architecture, options);
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
+        *options = read.options;
+    return ctx->error;
+}
+
+th_status(th_pretrained_end_token)(th_context *ctx, const char *folder, int64_t *token)
+{
+    static const char *const operation = "pretrained_end_token";
+    th_foreign_config read;
+    if (!th_usable_context(ctx, operation))
+        return TH_ERROR_ARGUMENT;
+    if (folder == NULL || token == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "token" : "the folder");
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
+        *token = read.end_token;
+    return ctx->error;
 }

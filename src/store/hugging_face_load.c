@@ -23,8 +23,7 @@ static const char classifier[] = "lm_head.weight";
 typedef struct source {
     th_context *ctx;
     const char *operation, *folder;
-    th_architecture architecture;
-    th_language_model_options options;
+    th_foreign_config config;
     th_safetensors *file;
     th_pretrained_load_options given;
 } source;
@@ -32,7 +31,7 @@ typedef struct source {
 /* The name without the prefix that a file may leave out. */
 static const char *bare(const source *s, const char *name)
 {
-    const char *prefix = th_foreign_prefix(s->architecture);
+    const char *prefix = th_foreign_prefix(s->config.architecture);
     const size_t length = strlen(prefix);
     return strncmp(name, prefix, length) == 0 ? name + length : name;
 }
@@ -45,7 +44,7 @@ static const char *name_in_file(const source *s, const char *name)
         return name;
     if (th_safetensors_find(s->file, bare(s, name)))
         return bare(s, name);
-    const bool tied = !s->options.untied && strcmp(name, embeddings[s->architecture]) == 0;
+    const bool tied = !s->config.options.untied && strcmp(name, embeddings[s->config.architecture]) == 0;
     return tied && th_safetensors_find(s->file, classifier) ? classifier : name;
 }
 
@@ -53,7 +52,7 @@ static const char *name_in_file(const source *s, const char *name)
 static bool passed_over(const source *s, const char *name)
 {
     if (strcmp(name, classifier) == 0)
-        return !s->options.untied;
+        return !s->config.options.untied;
     return th_name_ends_with(name, ".attn.bias") || th_name_ends_with(name, ".attn.masked_bias") ||
            th_name_ends_with(name, ".rotary_emb.inv_freq");
 }
@@ -102,7 +101,7 @@ static th_status match(const source *s, th_foreign_tensors *wanted)
  * context of the file. */
 static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *list)
 {
-    if (th_foreign_tensors_list(model, s->architecture, s->operation, list) != TH_OK)
+    if (th_foreign_tensors_list(model, s->config.architecture, s->operation, list) != TH_OK)
         return false;
     for (int64_t i = 0; i < list->count; i++)
         list->tensor[i].name = name_in_file(s, list->tensor[i].name);
@@ -113,7 +112,7 @@ static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *
 static void check_shapes(const source *s)
 {
     th_context *ctx = (th_context_new)(&(th_context_options){.shapes_only = true});
-    th_module *model = (th_language_model_new)(ctx, &s->options);
+    th_module *model = (th_language_model_new)(ctx, &s->config.options);
     if (model) {
         th_foreign_tensors list = {0};
         th_scope_begin(ctx, NULL);
@@ -128,7 +127,7 @@ static void check_shapes(const source *s)
 /* Where config.json says that embedding and classifier are one and both are in the file, they must be equal. */
 static void check_tied(const source *s, th_tensor *embedding)
 {
-    if (s->options.untied || th_failed(s->ctx) || th_safetensors_find(s->file, classifier) == NULL)
+    if (s->config.options.untied || th_failed(s->ctx) || th_safetensors_find(s->file, classifier) == NULL)
         return;
     th_tensor *other = (th_empty)(s->ctx, th_dtype_of(embedding), th_shape_of(embedding));
     if ((th_safetensors_read_into)(s->file, classifier, other) != TH_OK)
@@ -162,7 +161,7 @@ static bool open_source(source *s)
         th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "the folder is NULL");
         return false;
     }
-    if (th_hugging_face_read_config(s->ctx, s->operation, s->folder, &s->architecture, &s->options) != TH_OK)
+    if (th_hugging_face_read_config(s->ctx, s->operation, s->folder, &s->config) != TH_OK)
         return false;
     s->file = (th_safetensors_open)(s->ctx, s->folder);
     return s->file != NULL;
@@ -171,7 +170,7 @@ static bool open_source(source *s)
 /* What shapes do not show must be as config.json says. */
 static void check_options(const source *s, const th_module *model)
 {
-    const th_language_model_options *is = th_language_model_options_of(model), *wanted = &s->options;
+    const th_language_model_options *is = th_language_model_options_of(model), *wanted = &s->config.options;
     const th_rotary_scaling *scaling = &is->block.scores.rotary_scaling, *asked = &wanted->block.scores.rotary_scaling;
     const struct {
         const char *name;
@@ -229,7 +228,7 @@ th_module *(th_language_model_from_pretrained)(th_context *ctx, const char *fold
     if (open_source(&s))
         check_shapes(&s);
     if (!th_failed(ctx))
-        model = (th_language_model_new)(ctx, &s.options);
+        model = (th_language_model_new)(ctx, &s.config.options);
     if (model)
         read_tensors(&s, model);
     th_safetensors_close(s.file);
