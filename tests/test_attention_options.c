@@ -397,14 +397,18 @@ START_TEST(rotary_errors)
         {{.width = 4, .base = INFINITY}, TH_ERROR_ARGUMENT, "base = inf"},
         {{.width = 4, .pairing = 7}, TH_ERROR_ARGUMENT, "pairing is 7, which is no th_rotary_pairing"},
         {{.width = 4, .scaling = {.kind = 3}}, TH_ERROR_ARGUMENT, "scaling: kind is 3, which is no"},
-        {{.width = 4, .scaling = {TH_ROTARY_LINEAR}}, TH_ERROR_ARGUMENT, "scaling: factor = 0 must be a positive"},
-        {{.width = 4, .scaling = {TH_ROTARY_LINEAR, NAN}}, TH_ERROR_ARGUMENT, "factor = nan"},
+        {{.width = 4, .scaling = {.kind = TH_ROTARY_LINEAR}},
+         TH_ERROR_ARGUMENT,
+         "scaling: factor = 0 must be a positive"},
+        {{.width = 4, .scaling = {.kind = TH_ROTARY_LINEAR, .factor = NAN}}, TH_ERROR_ARGUMENT, "factor = nan"},
         {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 4, 4, 9}},
          TH_ERROR_ARGUMENT,
          "low_freq_factor = 4 must be positive and less than high_freq_factor = 4"},
         {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 0, 4, 9}}, TH_ERROR_ARGUMENT, "low_freq_factor = 0"},
         {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 1, INFINITY, 9}}, TH_ERROR_ARGUMENT, "high_freq_factor = inf"},
-        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4}}, TH_ERROR_ARGUMENT, "original_length = 0"},
+        {{.width = 4, .scaling = {.kind = TH_ROTARY_LLAMA3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4}},
+         TH_ERROR_ARGUMENT,
+         "original_length = 0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_error(th_rotary(x, &bad[i].options), bad[i].code, bad[i].words);
