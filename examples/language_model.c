@@ -46,6 +46,8 @@ static void freeze(th_module *model)
             refuse(PROGRAM, "--freeze: no parameter has a name like ", pattern);
     }
     free(patterns);
+    if (th_module_count_trainable(model) == 0)
+        refuse(PROGRAM, "--freeze leaves nothing to train: all parameters have names like ", chosen.freeze);
 }
 
 static bool is_vector(const char *name, th_tensor *parameter, void *user)
@@ -364,7 +366,8 @@ static int resume(int argc, char **argv)
 {
     int64_t steps = 0, threads = 0;
     const program_option options[] = {
-        {"steps", "in all; 0: as the run was begun with", .whole = &steps, .low = 0, .high = 1e9},
+        {"steps", "in all, with the learning rates of that many from here on; 0: as the run was begun with",
+         .whole = &steps, .low = 0, .high = 1e9},
         {"threads", "0: as the run was begun with", .whole = &threads, .low = 0, .high = 1024},
         {"quiet", "no progress", .flag = &quiet},
         {0}};
@@ -375,7 +378,7 @@ static int resume(int argc, char **argv)
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (access(in_run(run, "last.safetensors"), F_OK) != 0)
-        refuse(PROGRAM, "there is no checkpoint to go on from: train it again: ", run);
+        refuse(PROGRAM, "this is no folder of a run, or one that was stopped before its first checkpoint: ", run);
     lock_run(run);
     trainer t;
     open_run(&t, run, "last.safetensors", false);
@@ -441,6 +444,8 @@ int main(int argc, char **argv)
         print_subcommands(stdout);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
+    if (argc > 1)
+        fprintf(stderr, PROGRAM ": there is no command %s\n\n", argv[1]);
     print_subcommands(stderr);
     return 2;
 }

@@ -22,11 +22,15 @@ field() { # field NAME: of the last output
 }
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "%d bottles of beer on the wall, é %d\n", i % 50, i % 3 }' >text
-small="--layers 2 --heads 2 --width 16 --length 16 --batch 4 --warmup 5 --steps 60 --eval-every 20 --eval-batches 2 --quiet
+shape="--layers 2 --heads 2 --width 16" # of a new model
+small="--length 16 --batch 4 --warmup 5 --steps 60 --eval-every 20 --eval-batches 2 --quiet
     --sample-tokens 20 --log-every 5"
 # shellcheck disable=SC2086 # options are words
 train() {
-    "$program" train $small "$@"
+    case " $* " in
+    *" --from "*) "$program" train $small "$@" ;;
+    *) "$program" train $small $shape "$@" ;;
+    esac
 }
 
 # -- train: what is in the folder --
@@ -77,10 +81,10 @@ expect 0 'loss=' train text ended --from ending --steps 2
 expect 0 '' "$program" export ended ended_model
 grep -q "\"eos_token_id\": $end" ended_model/config.json || fail "the end token was not exported"
 # Windows are as long as is usual, or as the model sees; more is refused.
-long="--layers 1 --heads 1 --width 8 --steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
+long="--steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
 # shellcheck disable=SC2086 # options are words
 {
-    expect 0 'loss=' "$program" train text usual $long
+    expect 0 'loss=' "$program" train text usual $long --layers 1 --heads 1 --width 8
     grep -q '"length": 64,' usual/config.json || fail "not the usual length"
     expect 0 'loss=' "$program" train text fitting $long --from model
     grep -q '"length": 16,' fitting/config.json || fail "not the length of the model"
@@ -91,7 +95,7 @@ expect 0 'loss=' train text fewer --from llama_model --tokenizer run --steps 2 #
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
 expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
 expect 0 'stopped early' "$program" resume patient --steps 99 --quiet
-expect 0 '^12 bottles' "$program" sample run --prompt "12 bottles" --temperature 0 --beams 3
+expect 0 '^12 bottles' "$program" sample run --prompt "12 bottles" --beams 3
 
 expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # --min-lr is lower still
 # A run that is replaced by another stays until there is one, and no other goes in its place, whatever it is called.
@@ -117,9 +121,11 @@ expect 2 'there is a model already' "$program" export run model
 expect 2 'takes a whole number' train text other --steps many
 expect 2 'heads must divide the width' "$program" train text other --heads 3
 expect 2 'no parameter has a name like nobody' train text other --freeze nobody
+expect 2 'leaves nothing to train' train text other --freeze '*'
+expect 2 'are for new models' "$program" train text other --from model --layers 3
 expect 2 'unrecognized option' "$program" resume run --nonsense
 expect 2 'needs the folder' "$program" sample
-expect 2 'any text file in' "$program" nonsense
+expect 2 'there is no command nonsense' "$program" nonsense
 expect 1 'No such file' train nothing other
 : >empty
 expect 1 'it is empty' train empty other
@@ -130,7 +136,8 @@ expect 1 'bytes or bpe takes any file' train binary other
 mkfifo pipe
 expect 1 'it is a pipe' train pipe other
 expect 2 'the prompt must not be empty' train text other --prompt ''
-expect 2 'no checkpoint to go on from' "$program" resume nowhere
+expect 2 'no folder of a run' "$program" resume nowhere
+expect 2 'no folder of a run' "$program" sample nowhere
 mkdir begun && cp run/config.json run/text.tokens begun # as if killed before its first checkpoint
 expect 0 'loss=' train text begun
 expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'

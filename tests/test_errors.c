@@ -421,6 +421,10 @@ static void smoothing(void)
 {
     th_cross_entropy(x, th_zeros(ctx, TH_INT64, TH_SHAPE(2)), &(th_cross_entropy_options){.label_smoothing = 2});
 }
+static void ignored_alone(void)
+{
+    th_cross_entropy(x, th_zeros(ctx, TH_INT64, TH_SHAPE(2)), &(th_cross_entropy_options){.ignore_index = 3});
+}
 static void uniform_order(void)
 {
     th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2), 1, 0);
@@ -595,6 +599,7 @@ static const misuse misuses[] = {
     {dropout_nan, TH_ERROR_ARGUMENT, "dropout|nan"},
     {clamp_order, TH_ERROR_ARGUMENT, "clamp"},
     {smoothing, TH_ERROR_ARGUMENT, "cross_entropy|2"},
+    {ignored_alone, TH_ERROR_ARGUMENT, "cross_entropy|TH_IGNORE(3)"},
     {uniform_order, TH_ERROR_ARGUMENT, "uniform"},
     {arange_step, TH_ERROR_ARGUMENT, "arange|step"},
     {threads, TH_ERROR_ARGUMENT, "threads"},

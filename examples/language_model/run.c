@@ -144,6 +144,8 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 {
     *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
     const char *path = in_run(run, checkpoint);
+    if (access(path, F_OK) != 0)
+        refuse(PROGRAM, "this is no folder of a run, or one that was stopped before its first checkpoint: ", run);
     const char *text = th_checkpoint_configuration(t->ctx, path);
     expect_no_error(t);
     settings_from_json(text, path);

@@ -5,13 +5,15 @@
 #include <jansson.h>
 #include <string.h>
 
+enum { USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
+
 settings chosen = {
     .tokenizer = "characters",
     .vocabulary = 4096,
     .validation = 0.1,
-    .layers = 4,
-    .heads = 4,
-    .width = 128,
+    .layers = USUAL_LAYERS,
+    .heads = USUAL_HEADS,
+    .width = USUAL_WIDTH,
     .steps = 2000,
     .batch = 12,
     .accumulate = 1,
@@ -50,7 +52,8 @@ static const program_option options_of_a_run[] = {
     {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
     {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
-    {"from", "start with the model in this transformers folder", .text = &chosen.from},
+    {"from", "start with the model in this transformers folder, which is as it is: layers and widths, too",
+     .text = &chosen.from},
     {"freeze", "parameters that stay: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
     {"steps", "of the optimiser", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
     {"batch", "windows of the text at a time", .whole = &chosen.batch, .low = 1, .high = 1e6},
@@ -105,6 +108,13 @@ static void become_llama(th_language_model_options *m)
         m->block.mlp_width = (8 * m->width / 3 + 15) / 16 * 16;
 }
 
+/* Whether an option says what the model is like, other than the default. */
+static bool shapes_a_model(void)
+{
+    return chosen.llama || chosen.layers != USUAL_LAYERS || chosen.heads != USUAL_HEADS || chosen.kv_heads != 0 ||
+           chosen.width != USUAL_WIDTH || chosen.mlp_width != 0;
+}
+
 static void refuse_contradictions(void)
 {
     if (chosen.width % chosen.heads != 0)
@@ -113,8 +123,12 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, "the kv-heads must divide the heads", "");
     if (chosen.llama && chosen.width / chosen.heads % 2 != 0)
         refuse(PROGRAM, "with --llama width / heads must be even", "");
-    if (chosen.llama && chosen.from)
-        refuse(PROGRAM, "--llama is for new models: what comes --from a folder is what it is", "");
+    if (chosen.from && shapes_a_model())
+        refuse(
+            PROGRAM,
+            "--llama, --layers, --heads, --kv-heads, --width and --mlp-width are for new models: what comes --from a "
+            "folder is what it is",
+            "");
     if (chosen.prompt && chosen.prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
     if (chosen.min_lr > chosen.lr)

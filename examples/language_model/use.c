@@ -44,19 +44,20 @@ int sample(int argc, char **argv)
 {
     const char *prompt = NULL, *run = NULL;
     int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
-    double temperature = 0.8, top_p = 0, penalty = 0;
+    double temperature = -1, top_p = 0, penalty = 0;
     bool last = false;
     const program_option options[] = {
         {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
         {"tokens", "to write", .whole = &tokens, .low = 1, .high = 1e7},
-        {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
+        {"temperature", "0: always the most probable token; -1: 0.8, or 0 with --beams", .real = &temperature,
+         .low = -1, .high = 100},
         {"top-k", "draw from the k most probable tokens; 0: from all", .whole = &top_k, .low = 0, .high = 1e9},
         {"top-p", "draw from the most probable with this share of the probability; 0: from all", .real = &top_p,
          .low = 0, .high = 1},
         {"repetition-penalty", "above 1: tokens that were there come less often; 0: none", .real = &penalty, .low = 0,
          .high = 100},
-        {"beams", "more than 1: beam search, with --temperature 0, up to the length that the model sees at once",
-         .whole = &beams, .low = 0, .high = 1000},
+        {"beams", "more than 1: beam search, up to the length that the model sees at once", .whole = &beams, .low = 0,
+         .high = 1000},
         {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
@@ -67,6 +68,8 @@ int sample(int argc, char **argv)
         refuse(PROGRAM, "sample needs the folder of a run", "");
     if (prompt && prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
+    if (temperature < 0)
+        temperature = beams > 1 ? 0 : 0.8;
     trainer t;
     open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
     const th_generate_options how = {.most_tokens = tokens,

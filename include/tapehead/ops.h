@@ -127,8 +127,8 @@ TH_API th_tensor *th_rms_norm(th_tensor *x, const th_norm_options *options);
 
 /* -- losses: scalars -- */
 typedef struct th_cross_entropy_options {
-    int64_t ignore_index; /* with .ignore: targets of this value do not count; TH_IGNORE(-100) sets both */
-    bool ignore;
+    int64_t ignore_index;   /* with .ignore, and an error without: targets of this value do not count; */
+    bool ignore;            /* TH_IGNORE(-100) sets both */
     double label_smoothing; /* 0 .. 1: this share of the target is spread over all classes (Szegedy et al. 2016) */
     double normalizer;      /* 0: the mean over counted targets; else sum / normalizer */
 } th_cross_entropy_options;

@@ -11,7 +11,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 import common
 
 LENGTH = 16
-SMALL = "--layers 2 --heads 2 --width 32 --batch 4 --warmup 5 --steps 40 --eval-every 20 --quiet --sample-tokens 0".split()
+SHAPE = "--layers 2 --heads 2 --width 32".split()  # of a new model
+SMALL = "--batch 4 --warmup 5 --steps 40 --eval-every 20 --quiet --sample-tokens 0".split()
 
 
 def loss_of(model, ids):
@@ -43,7 +44,7 @@ def compare(c):
             "bpe, Llama": ["--tokenizer", "bpe", "--vocabulary", "400", "--llama", "--kv-heads", "1"],
         }.items():
             run, exported = folder / name, folder / f"{name} exported"
-            c.run(program, "train", folder / "text", run, "--length", LENGTH, *SMALL, *options)
+            c.run(program, "train", folder / "text", run, "--length", LENGTH, *SHAPE, *SMALL, *options)
             c.run(program, "export", run, exported)
             tokenizer = AutoTokenizer.from_pretrained(exported)
             ids = tokenizer(part)["input_ids"]

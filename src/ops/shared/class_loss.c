@@ -26,6 +26,10 @@ th_status th_class_loss_outputs(th_call *call, const th_array *rows, const th_cr
     if (!(options->normalizer >= 0) || !isfinite(options->normalizer))
         return th_call_fail(call, TH_ERROR_ARGUMENT, "normalizer is %g, but it must be a positive number",
                             options->normalizer);
+    if (options->ignore_index != 0 && !options->ignore)
+        return th_call_fail(call, TH_ERROR_ARGUMENT,
+                            "ignore_index is %lld, but .ignore is false: TH_IGNORE(%lld) sets both",
+                            (long long)options->ignore_index, (long long)options->ignore_index);
     th_call_output(call, 0, rows->dtype, 0, NULL, NULL);
     int64_t size[TH_MAX_DIMS];
     for (int i = 0; i < rows->ndim; i++)
