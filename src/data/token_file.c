@@ -2,12 +2,11 @@
 #include "data/token_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/regular_file.h"
 #include "kernels/crc32c.h"
 
 static const char operation[] = "token_file";
@@ -105,15 +104,9 @@ int64_t th_token_file_vocabulary(const th_token_file *f)
 
 /* -- opening -- */
 
-/* Maps the file that the descriptor is of, if its header and its size belong together. */
+/* Maps the file that the descriptor is of, of f->bytes bytes, if its header and its size belong together. */
 static th_status map(th_token_file *f, int descriptor)
 {
-    struct stat status;
-    if (fstat(descriptor, &status) != 0)
-        return fail(f, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return fail(f, "it is not a regular file");
-    f->bytes = status.st_size;
     if (f->bytes < TH_TOKEN_HEADER)
         return fail(f, "it is too short for a token file");
     void *memory = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
@@ -145,9 +138,10 @@ static th_status check_all(th_token_file *f)
 
 static th_status open_file(th_token_file *f, const th_token_file_options *options)
 {
-    const int descriptor = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe must not hold us up) */
+    const char *trouble;
+    const int descriptor = th_regular_descriptor(f->path, &f->bytes, &trouble);
     if (descriptor < 0)
-        return fail(f, strerror(errno));
+        return fail(f, trouble);
     th_status status = map(f, descriptor);
     close(descriptor);
     if (status != TH_OK)

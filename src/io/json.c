@@ -1,12 +1,10 @@
 /* JSON that has been checked, built by jansson and read value by value: see json.h. */
 #include "io/json.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/regular_file.h"
 #include "io/utf8.h"
 
 const char *th_quote(const char *text, char quoted[TH_QUOTED])
@@ -70,21 +68,17 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
 
 char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
 {
-    struct stat status;
+    int64_t size = 0;
     const char *trouble = NULL;
     char *text = NULL;
-    const int descriptor = open(source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &status) != 0)
-        trouble = strerror(errno);
-    else if (!S_ISREG(status.st_mode))
-        trouble = "it is not a regular file";
-    else if (status.st_size == 0)
+    const int descriptor = th_regular_descriptor(source->name, &size, &trouble);
+    if (descriptor >= 0 && size == 0)
         trouble = "it is empty";
-    else if ((uint64_t)status.st_size > limits->bytes)
+    else if (descriptor >= 0 && (uint64_t)size > limits->bytes)
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %lld bytes are more than the %zu allowed",
-                source->name, (long long)status.st_size, limits->bytes);
-    else
-        text = load_descriptor(source, descriptor, *bytes = (size_t)status.st_size);
+                source->name, (long long)size, limits->bytes);
+    else if (descriptor >= 0)
+        text = load_descriptor(source, descriptor, *bytes = (size_t)size);
     if (trouble)
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, trouble);
     if (descriptor >= 0)

@@ -5,7 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* For reading; *bytes, which may be NULL, gets its size. NULL with *trouble, a sentence's end. */
+/* For reading; *bytes, which may be NULL, gets its size. A descriptor, or a stream; -1, or NULL, with *trouble, a
+ * sentence's end. */
+int th_regular_descriptor(const char *path, int64_t *bytes, const char **trouble);
 FILE *th_regular_open(const char *path, int64_t *bytes, const char **trouble);
 
 #endif

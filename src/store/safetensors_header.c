@@ -2,14 +2,12 @@
  *     {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  * and all of it is checked here, so that nothing later has to ask whether a shape, a size or a place makes sense. Its
  * members are built one at a time: the memory is that of the table, not of the JSON. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/json.h"
+#include "io/regular_file.h"
 #include "store/safetensors.h"
 #include "tensor/checked.h"
 
@@ -295,16 +293,11 @@ static bool read_file(opening *o, int64_t file_bytes)
 
 bool th_stored_file_open(th_context *ctx, const char *operation, const char *path, th_stored_file *file)
 {
-    struct stat status;
-    *file = (th_stored_file){.descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+    int64_t bytes = 0;
+    const char *trouble = NULL;
+    *file = (th_stored_file){.descriptor = th_regular_descriptor(path, &bytes, &trouble)};
     opening o = {.source = {ctx, operation, path}, .file = file};
-    bool sound = false;
-    if (file->descriptor < 0 || fstat(file->descriptor, &status) != 0)
-        fail(&o, strerror(errno));
-    else if (!S_ISREG(status.st_mode))
-        fail(&o, "it is not a regular file");
-    else
-        sound = read_file(&o, (int64_t)status.st_size);
+    const bool sound = trouble ? fail(&o, trouble) : read_file(&o, bytes);
     if (!sound)
         th_stored_file_close(ctx, file);
     return sound;
