@@ -9,13 +9,19 @@
 
 #include "kernels/kernels.h"
 #include "kernels/machine.h"
+#include "kernels/product_block.h"
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
+extern const th_product_kernels th_product_chains_f32_baseline[2], th_product_chains_f32_avx2[2],
+    th_product_chains_f32_avx512[2];
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 
 enum { BASELINE, AVX2, AVX512, ISAS };
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
+
+static const th_product_kernels *const chains[ISAS] = {th_product_chains_f32_baseline, th_product_chains_f32_avx2,
+                                                       th_product_chains_f32_avx512};
 
 /* Whether this processor has the instruction set. */
 static inline bool supported(int isa)
@@ -33,7 +39,8 @@ static inline th_machine machine_of(int isa, int threads)
     return (th_machine){.isa = names[isa],
                         .gemm = isa == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,
                         .threads = threads,
-                        .kernels = {f32[isa], f64[isa]}};
+                        .kernels = {f32[isa], f64[isa]},
+                        .products = chains[isa]};
 }
 
 /* A map by its name, and where a table has it. */

@@ -11,30 +11,29 @@
 
 #define INSTANCES(isa)                                                                                                 \
     extern const th_kernels th_kernels_f32_##isa, th_kernels_f64_##isa;                                                \
-    extern const th_product_kernels th_bfloat16_kernels_f32_##isa
+    extern const th_product_kernels th_product_chains_f32_##isa[2]
 INSTANCES(baseline);
 INSTANCES(avx2);
 INSTANCES(avx512);
 #undef INSTANCES
-extern const th_product_kernels th_bfloat16_kernels_f32_avx512bf16; /* with the processor's dot products */
 
 static const struct {
     const char *name;
     const th_kernels *kernels[2];
-    const th_product_kernels *bfloat16; /* emulated */
-    const char *missing;
+    const th_product_kernels *products;
+    const char *products_name, *missing;
 } instances[] = {
-    [TH_ISA_BASELINE] = {"baseline",
-                         {&th_kernels_f32_baseline, &th_kernels_f64_baseline},
-                         &th_bfloat16_kernels_f32_baseline,
-                         NULL},
+    [TH_ISA_BASELINE] =
+        {"baseline", {&th_kernels_f32_baseline, &th_kernels_f64_baseline}, th_product_chains_f32_baseline, "fma", NULL},
     [TH_ISA_AVX2] = {"avx2",
                      {&th_kernels_f32_avx2, &th_kernels_f64_avx2},
-                     &th_bfloat16_kernels_f32_avx2,
+                     th_product_chains_f32_avx2,
+                     "fma",
                      "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add"},
     [TH_ISA_AVX512] = {"avx512",
                        {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
-                       &th_bfloat16_kernels_f32_avx512,
+                       th_product_chains_f32_avx512,
+                       "fma",
                        "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
 };
 enum { INSTANCES = sizeof instances / sizeof *instances };
@@ -45,7 +44,16 @@ static bool has_instance(int isa)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return isa == TH_ISA_BASELINE || (avx2 && (isa == TH_ISA_AVX2 || avx512));
+    switch (isa) {
+    case TH_ISA_BASELINE:
+        return true;
+    case TH_ISA_AVX2:
+        return avx2;
+    case TH_ISA_AVX512:
+        return avx2 && avx512;
+    default:
+        return avx2 && avx512 && __builtin_cpu_supports("avx512bf16");
+    }
 }
 
 /* An environment variable; NULL when it is not set or empty. */
@@ -55,26 +63,29 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Where its dot products of bfloat16 pairs are the faster way. Intel's processors do one in the time of four fused
- * multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
-static bool has_fast_dot_products(int isa)
+/* The best there is. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
+ * of four fused multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
+static int best_isa(void)
 {
-    return isa == TH_ISA_AVX512 && __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel");
+    int isa = INSTANCES - 1;
+    while (!has_instance(isa) || (isa == TH_ISA_AVX512_BF16 && __builtin_cpu_is("intel")))
+        isa--;
+    return isa;
 }
 
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_ISA");
-    int isa = TH_ISA_AVX512;
-    while (wanted ? isa >= 0 && strcmp(wanted, instances[isa].name) != 0 : !has_instance(isa))
+    int isa = wanted ? INSTANCES - 1 : best_isa();
+    while (wanted && isa >= 0 && strcmp(wanted, instances[isa].name) != 0)
         isa--;
     if (isa < 0)
-        return "TAPEHEAD_ISA must be baseline, avx2 or avx512";
+        return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
     if (!has_instance(isa))
         return instances[isa].missing;
     machine->isa = (th_isa)isa;
     memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
-    machine->bfloat16 = has_fast_dot_products(isa) ? &th_bfloat16_kernels_f32_avx512bf16 : instances[isa].bfloat16;
+    machine->products = instances[isa].products;
     return NULL;
 }
 
@@ -102,14 +113,35 @@ const char *th_machine_detect(th_machine *machine)
     return sentence ? sentence : detect_gemm(machine);
 }
 
+bool th_machine_set_precision(th_machine *machine, th_precision precision)
+{
+    if (precision != TH_PRECISION_FLOAT32 && precision != TH_PRECISION_BFLOAT16X3 && precision != TH_PRECISION_BFLOAT16)
+        return false;
+    machine->precision = precision;
+    return true;
+}
+
+const char *th_precision_name(th_precision precision)
+{
+    switch (precision) {
+    case TH_PRECISION_FLOAT32:
+        return "float32";
+    case TH_PRECISION_BFLOAT16X3:
+        return "bfloat16x3";
+    case TH_PRECISION_BFLOAT16:
+        return "bfloat16";
+    }
+    return "?";
+}
+
 int th_machine_describe(const th_machine *machine, char *text, size_t size)
 {
-    const char *bfloat16 = !machine->bfloat16_products                                ? ""
-                           : machine->bfloat16 == &th_bfloat16_kernels_f32_avx512bf16 ? " bfloat16=hardware"
-                                                                                      : " bfloat16=emulated";
+    const bool reduced = machine->precision != TH_PRECISION_FLOAT32;
     const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
-    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s", instances[machine->isa].name,
+    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", instances[machine->isa].name,
                     openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",
                     openblas ? openblas->version : "", openblas ? " (" : "", openblas ? openblas->core : "",
-                    openblas ? ")" : "", bfloat16);
+                    openblas ? ")" : "", reduced ? " precision=" : "",
+                    reduced ? th_precision_name(machine->precision) : "", reduced ? " products=" : "",
+                    reduced ? instances[machine->isa].products_name : "");
 }
