@@ -257,24 +257,15 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
     _tile_release();
 }
 
-#define KERNELS(terms)                                                                                                 \
-    static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
-    {                                                                                                                  \
-        pack_a_tiles(terms, m, k, a, row, column, panels);                                                             \
-    }                                                                                                                  \
-    static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
-                               int64_t stride)                                                                         \
-    {                                                                                                                  \
-        pack_b_tiles(terms, k, n, b, row, column, panels, stride);                                                     \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)                                                           \
-    {                                                                                                                  \
-        multiply_tiles(terms, block);                                                                                  \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)
-KERNELS(1);
-KERNELS(2);
-#undef KERNELS
+static void block_1(const th_product_block *block)
+{
+    multiply_tiles(1, block);
+}
+
+static void block_2(const th_product_block *block)
+{
+    multiply_tiles(2, block);
+}
 
 extern const th_product_kernels TH_KERNEL(product_tiles)[2];
 
