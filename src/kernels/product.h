@@ -41,7 +41,6 @@ typedef struct th_product {
     void *c; /* (m, n) */
     int64_t c_row, c_col;
     bool add;         /* C += A B instead of C = A B */
-    bool exact;       /* float32, whatever the precision */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
     bool biased;      /* there will be a bias when the product is run, although it has no memory yet */

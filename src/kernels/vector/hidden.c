@@ -13,12 +13,6 @@ MAP_LOOP(hide, 2, 0)
         y[i] = keep[i] ? x[i] : 0;
 }
 
-/* Whether x is NaN or infinite. */
-TH_INLINE bool non_finite(real x)
-{
-    return x - x != 0;
-}
-
 /* y = x where x is finite, else 0. *parameters is a bool *, set when there was one that is not. */
 void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parameters)
 {
