@@ -24,6 +24,8 @@ static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernel
 static const th_product_kernels *const term_products[PRODUCT_PATHS] = {
     th_product_chains_f32_baseline, th_product_chains_f32_avx2, th_product_chains_f32_avx512,
     th_product_dots_f32_avx512bf16};
+static const char *const product_path_names[PRODUCT_PATHS] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
+                                                              "AVX-512 with BF16"};
 
 /* Whether this processor has the instruction set. */
 static inline bool supported(int isa)

@@ -49,7 +49,7 @@ static uint16_t any_bfloat16(int kind)
     if (kind == 0)
         return bits;
     const int64_t exponent = kind == 1 ? 120 + draw(14) : 56 + draw(12);
-    return draw(9) == 0 ? bits & 0x807f : (uint16_t)((bits & 0x807f) | exponent << 7);
+    return (uint16_t)((bits & 0x807f) | (draw(9) == 0 ? 0 : exponent << 7));
 }
 
 static float any_sum(int kind)
@@ -200,12 +200,12 @@ START_TEST(test_addresses)
     char *from = origin;
     int64_t stride = 1024;
     __asm__ volatile("xchg %%rbp, %0\n\ttileloadd (%%rbp, %1, 1), %%tmm3\n\txchg %%rbp, %0"
-                     : "+r"(from)
-                     : "r"(stride)
+                     : "+a"(from)
+                     : "b"(stride)
                      : "memory");
     check_loaded(origin, 1024);
     __asm__ volatile("xchg %%rbp, %1\n\ttileloadd 8(%0, %%rbp, 2), %%tmm3\n\txchg %%rbp, %1"
-                     : "+r"(from), "+r"(stride)
+                     : "+a"(from), "+b"(stride)
                      :
                      : "memory");
     check_loaded(origin + 8, 2048);

@@ -118,12 +118,16 @@ static void decode_memory(instruction *i, const uint8_t *code, int extend_index,
 }
 
 /* C4, then R X B (inverted) and the map, then W, vvvv (inverted), L, pp, then the opcode and ModRM. */
-static instruction decode(const ucontext_t *context)
+static bool begins_instruction(const uint8_t *code)
 {
-    const uint8_t *code = (const uint8_t *)(intptr_t)context->uc_mcontext.gregs[REG_RIP];
     enum { MAP_0F38 = 2, W = 0x80, L = 4 };
-    if (code[0] != VEX || (code[1] & 0x1f) != MAP_0F38 || (code[2] & (W | L)) ||
-        (code[3] != CONFIGURE && code[3] != MOVE && code[3] != DOT_BFLOAT16))
+    return code[0] == VEX && (code[1] & 0x1f) == MAP_0F38 && !(code[2] & (W | L)) &&
+           (code[3] == CONFIGURE || code[3] == MOVE || code[3] == DOT_BFLOAT16);
+}
+
+static instruction decode(const uint8_t *code, const ucontext_t *context)
+{
+    if (!begins_instruction(code))
         refuse("no instruction of AMX known here begins with %02x %02x %02x %02x %02x", code[0], code[1], code[2],
                code[3], code[4]);
     const int extend_reg = code[1] & 0x80 ? 0 : 8, extend_index = code[1] & 0x40 ? 0 : 8,
@@ -336,16 +340,22 @@ static void execute(const instruction *i)
     }
 }
 
-/* The kernel gives a handler the usual floating-point mode, and the program its registers back when the handler returns. */
+/* The kernel gives a handler the usual floating-point mode, and the program its registers back when the handler returns.
+ * Instructions that follow one another, which change none of them, are interpreted without returning: a trap takes longer
+ * than anything else here. */
 static void interpret(int signal_number, siginfo_t *information, void *context)
 {
     (void)signal_number;
     (void)information;
     ucontext_t *program = context;
-    const instruction i = decode(program);
-    execute(&i);
-    program->uc_mcontext.gregs[REG_RIP] = (greg_t)(intptr_t)i.next;
-    atomic_fetch_add_explicit(&instructions, 1, memory_order_relaxed);
+    const uint8_t *code = (const uint8_t *)(intptr_t)program->uc_mcontext.gregs[REG_RIP];
+    do {
+        const instruction i = decode(code, program);
+        execute(&i);
+        code = i.next;
+        atomic_fetch_add_explicit(&instructions, 1, memory_order_relaxed);
+    } while (begins_instruction(code));
+    program->uc_mcontext.gregs[REG_RIP] = (greg_t)(intptr_t)code;
 }
 
 /* -- beginning -- */

@@ -5,7 +5,7 @@
  * program with a sentence. Understood are ldtilecfg, sttilecfg, tilerelease, tilezero, tileloadd, tileloaddt1, tilestored
  * and tdpbf16ps, in every encoding but those with a prefix for a segment or for addresses of 32 bits. The handler calls
  * nothing that allocates or locks, and its state is the thread's; AddressSanitizer sees what a tile is loaded from. A
- * processor's own instructions are never interpreted. An interpreted one takes microseconds: speed is not to be tested. */
+ * processor's own instructions are never interpreted. An interpreted one takes microseconds (less in a row of them): speed is not to be tested. */
 #ifndef TESTS_TILE_INTERPRETER_H
 #define TESTS_TILE_INTERPRETER_H
 
