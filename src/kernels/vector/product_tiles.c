@@ -88,42 +88,60 @@ TH_INLINE void store_sums(bool low, bool right, const tile_rows *to)
         _tile_stored(C11, to->at + TILE_LINES * to->row + TILE_LINES, stride);
 }
 
+/* What is brought nearer beside a product, a quarter of the tiles of a panel at a time; NULL: nothing. */
+typedef struct tile_prefetch {
+    const char *a, *b; /* into the level-1 cache, into the level-2 cache */
+} tile_prefetch;
+
+TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
+{
+    enum { BYTES = PANEL_TERM_BYTES / 4 };
+    if (next->a)
+        UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
+            _mm_prefetch(next->a + quarter * BYTES + byte, _MM_HINT_T0);
+    if (next->b)
+        UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
+            _mm_prefetch(next->b + quarter * BYTES + byte, _MM_HINT_T1);
+}
+
 /* c += a b for one term of each, over one group of steps. Operands are loaded as late as can be, so that loads run
  * beside products, and a sum comes up again when 4 products have passed, as long as one takes. */
-TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, const char *b)
+TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, const char *b, const tile_prefetch *next)
 {
     _tile_loadd(B0, b, TILE_ROW_BYTES);
     if (new_a)
         _tile_loadd(A0, a, TILE_ROW_BYTES);
     _tile_dpbf16ps(C00, A0, B0);
+    prefetch_quarter(next, 0);
     if (low) {
         if (new_a)
             _tile_loadd(A1, a + TILE_BYTES, TILE_ROW_BYTES);
         _tile_dpbf16ps(C10, A1, B0);
+        prefetch_quarter(next, 1);
     }
     if (right) {
         _tile_loadd(B1, b + TILE_BYTES, TILE_ROW_BYTES);
         _tile_dpbf16ps(C01, A0, B1);
-        if (low)
+        prefetch_quarter(next, 2);
+        if (low) {
             _tile_dpbf16ps(C11, A1, B1);
+            prefetch_quarter(next, 3);
+        }
     }
 }
 
 /* c += the products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
 TH_INLINE void add_groups(int terms, bool both, bool low, bool right, const tile_panels *t)
 {
-    const int64_t group_bytes = terms * PANEL_TERM_BYTES;
+    const int64_t group_bytes = terms * PANEL_TERM_BYTES, ahead = AHEAD_GROUPS * group_bytes;
     for (int64_t group = 0; group < t->groups; group++) {
         const char *a = t->a + group * group_bytes, *b = t->b + group * group_bytes;
-        for (int64_t byte = 0; byte < group_bytes; byte += TILE_ROW_BYTES)
-            _mm_prefetch(a + AHEAD_GROUPS * group_bytes + byte, _MM_HINT_T0);
-        if (t->next_b)
-            for (int64_t byte = 0; byte < group_bytes; byte += TILE_ROW_BYTES)
-                _mm_prefetch(t->next_b + group * group_bytes + byte, _MM_HINT_T1);
-        add_products(low, right, true, a, b);
+        const char *next_b = t->next_b ? t->next_b + group * group_bytes : NULL;
+        add_products(low, right, true, a, b, &(tile_prefetch){a + ahead, next_b});
         if (both) {
-            add_products(low, right, false, a, b + PANEL_TERM_BYTES);
-            add_products(low, right, true, a + PANEL_TERM_BYTES, b);
+            const tile_prefetch second = {a + ahead + PANEL_TERM_BYTES, next_b ? next_b + PANEL_TERM_BYTES : NULL};
+            add_products(low, right, false, a, b + PANEL_TERM_BYTES, &second);
+            add_products(low, right, true, a + PANEL_TERM_BYTES, b, &(tile_prefetch){NULL, NULL});
         }
     }
 }
@@ -271,6 +289,6 @@ extern const th_product_kernels TH_KERNEL(product_tiles)[2];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_tiles)[2] = {
-    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, PANEL_TERM_BYTES / PANEL_LINES / 4, pack_a_1, pack_b_1, block_1},
-    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, 2 * PANEL_TERM_BYTES / PANEL_LINES / 4, pack_a_2, pack_b_2, block_2},
+    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1},
+    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
 };

@@ -2,8 +2,8 @@
  *
  * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines], and
  * then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a pair
- * of steps, the even one first, of every line. What is not there is 0; tiles none of whose lines is there are not
- * written. */
+ * of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are anything, and
+ * tiles with no other are not written. */
 #ifndef TH_KERNELS_VECTOR_PRODUCT_TILES_PACK_H
 #define TH_KERNELS_VECTOR_PRODUCT_TILES_PACK_H
 
@@ -30,74 +30,101 @@ typedef struct tile_source {
     int64_t panel_bytes; /* from one to the next */
 } tile_source;
 
+/* The tiles of 16 lines and one group of steps, number by number: whatever the strides, and what the processor's
+ * conversion would make infinite or NaN. */
+static __attribute__((noinline)) void pack_any_tile(int terms, bool of_a, const tile_source *s, int64_t line,
+                                                    int64_t step, char *to)
+{
+    const int64_t last = s->lines - line - 1, steps = s->k - step;
+    for (int64_t i = 0; i < TILE_LINES; i++) {
+        const float *from = s->at + (line + (i < last ? i : last)) * s->line + step * s->step;
+        for (int64_t j = 0; j < TH_TERM_GROUP; j++) {
+            const uint32_t bits = j < steps ? bits_of_float(from[j * s->step]) : 0, first = round_to_bfloat16(bits);
+            const uint16_t term[MOST_TERMS] = {(uint16_t)(first >> 16), (uint16_t)(second_term(bits, first) >> 16)};
+            const int64_t place = of_a ? i * TH_TERM_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
+            for (int t = 0; t < terms; t++)
+                memcpy(to + t * PANEL_TERM_BYTES + place * (int64_t)sizeof *term, &term[t], sizeof *term);
+        }
+    }
+}
+
 /* The first `count` of 16 lanes. */
 TH_INLINE __mmask16 first_lanes(int64_t count)
 {
     return (__mmask16)(count >= TILE_LINES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
 }
 
-/* The first `count` of 16 numbers, and zeros. */
-TH_INLINE __m512 take(bool dense, const float *from, int64_t stride, int64_t count)
+TH_INLINE __m512 take(__mmask16 given, const float *from)
 {
-    if (dense) {
-        _mm_prefetch((const char *)from + AHEAD_BYTES, _MM_HINT_T0);
-        return _mm512_maskz_loadu_ps(first_lanes(count), from);
-    }
-    float numbers[TILE_LINES] = {0};
-    for (int64_t i = 0; i < count && i < TILE_LINES; i++)
-        numbers[i] = from[i * stride];
-    return _mm512_loadu_ps(numbers);
+    _mm_prefetch((const char *)from + AHEAD_BYTES, _MM_HINT_T0);
+    return _mm512_maskz_loadu_ps(given, from);
 }
 
-/* row[t][i]: the terms of line i, its 32 steps in order. */
-TH_INLINE void take_lines(int terms, bool dense, const tile_source *s, int64_t line, int64_t step,
+/* Which of 32 bfloat16 numbers are infinite or NaN. */
+TH_INLINE __mmask32 unusual_of(__m512i numbers)
+{
+    const __m512i exponent = _mm512_set1_epi16(0x7f80);
+    return _mm512_cmpeq_epi16_mask(_mm512_and_si512(numbers, exponent), exponent);
+}
+
+/* row[t][i]: the terms of line i, its 32 steps in order; the last line again for those that are not there. Returns
+ * whether there is something that the conversion does not do as product.h says. */
+TH_INLINE bool take_lines(int terms, const tile_source *s, int64_t line, int64_t step,
                           __m512i row[MOST_TERMS][TILE_LINES])
 {
-    const float *from = s->at + line * s->line + step * s->step;
-    const int64_t steps = s->k - step, last = s->lines - line - 1;
+    const float *from = s->at + line * s->line + step;
+    const int64_t last = s->lines - line - 1;
+    const __mmask16 low_given = first_lanes(s->k - step), high_given = first_lanes(s->k - step - TILE_LINES);
+    __mmask32 unusual = 0;
     UNROLLED_FOR (int i = 0; i < TILE_LINES; i++) {
-        const int64_t given = i <= last ? steps : 0;
-        const float *numbers = from + (i <= last ? i : last) * s->line;
-        const __m512 low = take(dense, numbers, s->step, given);
-        const __m512 high = given <= TILE_LINES
-                                ? _mm512_setzero_ps()
-                                : take(dense, numbers + TILE_LINES * s->step, s->step, given - TILE_LINES);
-        __m512i term[MOST_TERMS];
-        split_in_order(terms, low, high, term);
-        UNROLLED_FOR (int t = 0; t < terms; t++)
-            row[t][i] = term[t];
+        const float *numbers = from + (i < last ? i : last) * s->line;
+        const __m512 low = take(low_given, numbers), high = take(high_given, numbers + TILE_LINES);
+        row[0][i] = convert(low, high);
+        unusual |= unusual_of(row[0][i]);
+        if (terms == 2)
+            row[1][i] = convert(_mm512_sub_ps(low, widen(row[0][i], 0)), _mm512_sub_ps(high, widen(row[0][i], 16)));
     }
+    return unusual != 0;
 }
 
-/* row[t][p]: the terms of pair p of steps, of 16 lines. */
-TH_INLINE void take_pairs(int terms, const tile_source *s, int64_t line, int64_t step,
+/* row[t][p]: the terms of pair p of steps, of 16 lines that are neighbours; `whole`: there are 32 steps. */
+TH_INLINE bool take_pairs(int terms, bool whole, const tile_source *s, int64_t line, int64_t step,
                           __m512i row[MOST_TERMS][TILE_LINES])
 {
     const float *from = s->at + line + step * s->step;
-    const int64_t steps = s->k - step, lines = s->lines - line;
+    const int64_t last = s->k - step - 1;
+    const __mmask16 given = first_lanes(s->lines - line);
+    const __m512i upper_half = _mm512_set1_epi32((int)0xffff0000);
+    __mmask32 unusual = 0;
     UNROLLED_FOR (int p = 0; p < TILE_LINES; p++) {
-        const int64_t even = 2 * p < steps ? 2 * p : 0, odd = 2 * p + 1 < steps ? 2 * p + 1 : 0;
-        const __m512 low = take(true, from + even * s->step, 1, 2 * p < steps ? lines : 0);
-        const __m512 high = take(true, from + odd * s->step, 1, 2 * p + 1 < steps ? lines : 0);
-        __m512i term[MOST_TERMS];
-        split_in_pairs(terms, low, high, term);
-        UNROLLED_FOR (int t = 0; t < terms; t++)
-            row[t][p] = term[t];
+        const int64_t even = 2 * p, odd = 2 * p + 1;
+        const __m512 low = whole || even <= last ? take(given, from + even * s->step) : _mm512_setzero_ps();
+        const __m512 high = whole || odd <= last ? take(given, from + odd * s->step) : _mm512_setzero_ps();
+        row[0][p] = pair_up(convert(low, high));
+        unusual |= unusual_of(row[0][p]);
+        if (terms == 2)
+            row[1][p] = pair_up(convert(_mm512_sub_ps(low, (__m512)_mm512_slli_epi32(row[0][p], 16)),
+                                        _mm512_sub_ps(high, (__m512)_mm512_and_si512(row[0][p], upper_half))));
     }
+    return unusual != 0;
 }
 
 typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_layout;
 
-/* The tiles of 16 lines and one group of steps. A tile of B has what one of A has, transposed in pairs. */
+/* The tiles of 16 lines and one group of steps. Those of B hold what those of A do, transposed in pairs. */
 TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const tile_source *s, int64_t line, int64_t step)
 {
-    __m512i row[MOST_TERMS][TILE_LINES];
-    if (layout == LINES_DENSE)
-        take_pairs(terms, s, line, step, row);
-    else
-        take_lines(terms, layout == STEPS_DENSE, s, line, step, row);
     char *to = s->panels + line / PANEL_LINES * s->panel_bytes + step / TH_TERM_GROUP * terms * PANEL_TERM_BYTES +
                line % PANEL_LINES * TILE_ROW_BYTES;
+    __m512i row[MOST_TERMS][TILE_LINES];
+    const bool unusual = layout == NOTHING_DENSE        ? true
+                         : layout == STEPS_DENSE        ? take_lines(terms, s, line, step, row)
+                         : s->k - step >= TH_TERM_GROUP ? take_pairs(terms, true, s, line, step, row)
+                                                        : take_pairs(terms, false, s, line, step, row);
+    if (__builtin_expect(unusual, layout == NOTHING_DENSE)) {
+        pack_any_tile(terms, of_a, s, line, step, to);
+        return;
+    }
     UNROLLED_FOR (int t = 0; t < terms; t++) {
         if (of_a == (layout == LINES_DENSE))
             transpose_registers((vec *)row[t]);
@@ -106,7 +133,7 @@ TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const tile_
     }
 }
 
-/* All of it, along what is dense in memory: at most 32 pages are being read. */
+/* All of it, along what is dense in memory: at most 32 pages are read at a time. */
 TH_INLINE void pack_tiles(int terms, bool of_a, source_layout layout, const tile_source *s)
 {
     if (layout == LINES_DENSE) {
