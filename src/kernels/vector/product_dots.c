@@ -34,6 +34,7 @@ typedef struct dot_source {
 /* A register for each of 16 lines, with the pairs of a group; or for each pair, with 16 lines. */
 typedef vec square[MOST_TERMS][TERM_LANES];
 
+enum { AHEAD = 2 };
 TH_INLINE __mmask16 lanes_given(int64_t count)
 {
     return (__mmask16)(count >= TERM_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
@@ -83,6 +84,21 @@ static __attribute__((noinline)) void gather_lines(const float *from, int64_t li
             to[i][j] = from[i * line + j * step];
 }
 
+/* Asks for the memory of 16 lines of a group in advance. */
+TH_INLINE void ask_for(const dot_source *s, int64_t first, int64_t group)
+{
+    const char *from = (const char *)(s->at + first * s->line + group * s->step);
+    const int64_t stride = (int64_t)sizeof(float) * (s->step == 1 ? s->line : s->step);
+    if (s->step == 1)
+        UNROLLED_FOR (int i = 0; i < TERM_LANES; i++) {
+            __builtin_prefetch(from + i * stride);
+            __builtin_prefetch(from + i * stride + 64);
+        }
+    else
+        UNROLLED_FOR (int i = 0; i < TH_TERM_GROUP; i++)
+            __builtin_prefetch(from + i * stride);
+}
+
 /* 16 lines of a group, or as many as there are: a register for each line, or (by_pair) for each pair. */
 TH_INLINE void take(int terms, bool by_pair, const dot_source *s, int64_t first, int64_t group, square to)
 {
@@ -104,36 +120,44 @@ TH_INLINE void take(int terms, bool by_pair, const dot_source *s, int64_t first,
             transpose_registers(to[t]);
 }
 
+/* Panels `stride` pairs apart, of `width` lines: of A, or (by_pair) of B. One square after another in the order of
+ * memory: along the lines where their steps are neighbours. */
+TH_INLINE void pack_dots(int terms, bool by_pair, const dot_source *s, pair *panels, int64_t stride)
+{
+    const int width = by_pair ? TILE_COLUMNS : TILE_ROWS;
+    const int64_t squares = (s->lines + TERM_LANES - 1) / TERM_LANES, groups = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP;
+    const bool along = s->step == 1;
+    const int64_t outer_count = along ? squares : groups, inner_count = along ? groups : squares;
+    for (int64_t outer = 0; outer < outer_count; outer++)
+        for (int64_t inner = 0; inner < inner_count; inner++) {
+            const int64_t first = (along ? outer : inner) * TERM_LANES, group = along ? inner : outer;
+            const int64_t next_inner = (inner + AHEAD) % inner_count, next_outer = outer + (inner + AHEAD) / inner_count;
+            ask_for(s, (along ? next_outer : next_inner) * TERM_LANES, (along ? next_inner : next_outer) * TH_TERM_GROUP);
+            square taken;
+            take(terms, by_pair, s, first, group * TH_TERM_GROUP, taken);
+            for (int t = 0; t < terms; t++) {
+                pair *to = panels + (group * terms + t) * width * GROUP_PAIRS;
+                if (by_pair)
+                    UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++)
+                        *(vec *)(to + first / width * stride + first % width + i * width) = taken[t][i];
+                else
+                    for (int64_t i = first; i < first + TERM_LANES && i < s->lines; i++)
+                        *(vec *)(to + i / width * stride + i % width * GROUP_PAIRS) = taken[t][i - first];
+            }
+        }
+}
+
 TH_INLINE void pack_a_dots(int terms, int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
 {
     const dot_source s = {m, k, a, row, column};
-    const int64_t panel = (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * terms * A_GROUP;
-    for (int64_t group = 0; group < k; group += TH_TERM_GROUP)
-        for (int64_t first = 0; first < m; first += TERM_LANES) {
-            square rows;
-            take(terms, false, &s, first, group, rows);
-            for (int t = 0; t < terms; t++)
-                for (int64_t i = 0; i < TERM_LANES && first + i < m; i++)
-                    *(vec *)((pair *)panels + (first + i) / TILE_ROWS * panel +
-                             (group / TH_TERM_GROUP * terms + t) * A_GROUP + (first + i) % TILE_ROWS * GROUP_PAIRS) =
-                        rows[t][i];
-        }
+    pack_dots(terms, false, &s, panels, (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * terms * A_GROUP);
 }
 
 TH_INLINE void pack_b_dots(int terms, int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,
                            int64_t stride)
 {
     const dot_source s = {n, k, b, column, row};
-    for (int64_t group = 0; group < k; group += TH_TERM_GROUP)
-        for (int64_t first = 0; first < n; first += TERM_LANES) {
-            square pair_rows;
-            take(terms, true, &s, first, group, pair_rows);
-            pair *to = (pair *)panels + first / TILE_COLUMNS * stride + group / TH_TERM_GROUP * terms * B_GROUP +
-                       first % TILE_COLUMNS;
-            for (int t = 0; t < terms; t++)
-                UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++)
-                    *(vec *)(to + t * B_GROUP + i * TILE_COLUMNS) = pair_rows[t][i];
-        }
+    pack_dots(terms, true, &s, panels, stride);
 }
 
 /* -- tiles -- */
@@ -186,11 +210,8 @@ TH_INLINE void add_groups(int terms, int rows, int registers, const dot_tile *t,
 {
     const pair *a = t->a, *b = t->b;
     for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
-        add_dots(rows, registers, a, b, c);
-        if (terms == 2) {
-            add_dots(rows, registers, a, b + B_GROUP, c);
-            add_dots(rows, registers, a + A_GROUP, b, c);
-        }
+        for (int product = 0; product < 2 * terms - 1; product++)
+            add_dots(rows, registers, a + (product == 2) * A_GROUP, b + (product == 1) * B_GROUP, c);
         a += terms * A_GROUP;
         b += terms * B_GROUP;
     }
