@@ -81,8 +81,10 @@ static void check(const training *t)
 
 static training training_new(bool shapes_only)
 {
-    const th_context_options context = {
-        .seed = 1, .threads = (int)threads, .bfloat16_products = bfloat16, .shapes_only = shapes_only};
+    const th_context_options context = {.seed = 1,
+                                        .threads = (int)threads,
+                                        .precision = bfloat16 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32,
+                                        .shapes_only = shapes_only};
     training t = {.ctx = th_context_new(&context)};
     if (t.ctx == NULL)
         give_up(program, "out of memory");

@@ -216,9 +216,9 @@ static uint32_t trained(const th_language_model_options *options, bool fusion, b
     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 1e-2});
     th_tensor *input = tokens(5), *target = tokens(7);
     for (int step = 0; step < 4; step++) {
-        th_set_bfloat16_products(ctx, rounding);
+        ck_assert_int_eq(th_set_precision(ctx, rounding ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32), TH_OK);
         th_tensor *loss = th_language_model_loss(model, input, target, NULL);
-        th_set_bfloat16_products(ctx, false);
+        ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_FLOAT32), TH_OK);
         (void)step_down(loss, adam);
     }
     const uint32_t crc = th_module_crc32c(model);

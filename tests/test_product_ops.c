@@ -448,16 +448,17 @@ START_TEST(test_dense_takes_what_was_planned)
 {
     const struct {
         int64_t batch, rows;
-        bool expanded, bias, residual, bfloat16_products;
-    } cases[] = {{125, 7, true, true, false, true},
-                 {125, 7, true, true, false, false},
-                 {3, 700, false, true, true, false},
-                 {3, 700, false, false, true, true}};
+        bool expanded, bias, residual;
+        th_precision precision;
+    } cases[] = {{125, 7, true, true, false, TH_PRECISION_BFLOAT16},
+                 {125, 7, true, true, false, TH_PRECISION_FLOAT32},
+                 {3, 700, false, true, true, TH_PRECISION_FLOAT32},
+                 {3, 700, false, false, true, TH_PRECISION_BFLOAT16X3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t peak[2];
         for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
-            th_context *own = th_context_new(&(th_context_options){
-                .threads = 4, .shapes_only = shapes_only, .bfloat16_products = cases[i].bfloat16_products});
+            th_context *own = th_context_new(
+                &(th_context_options){.threads = 4, .shapes_only = shapes_only, .precision = cases[i].precision});
             const int64_t batch = cases[i].batch, rows = cases[i].rows;
             th_tensor *x = th_ones(own, TH_FLOAT32, TH_SHAPE(cases[i].expanded ? 1 : batch, rows, 512));
             th_tensor *w = th_ones(own, TH_FLOAT32, TH_SHAPE(1, 512)), *one = th_ones(own, TH_FLOAT32, TH_SHAPE(1));

@@ -46,6 +46,17 @@ TH_API const char *th_dtype_name(th_dtype dtype);
 /* Bytes of one element; 0 for a value that is no element type. */
 TH_API size_t th_dtype_size(th_dtype dtype);
 
+/* How matrix products of float32 tensors take their operands; products are summed, and everything is stored, in
+ * float32. A bfloat16 number is the upper half of a float32: 8 digits of its 24. */
+typedef enum th_precision {
+    TH_PRECISION_FLOAT32,    /* as they are */
+    TH_PRECISION_BFLOAT16X3, /* each as the sum of two bfloat16 numbers, in three products */
+    TH_PRECISION_BFLOAT16    /* each rounded to a bfloat16 number */
+} th_precision;
+
+/* "float32", "bfloat16x3" or "bfloat16"; "?" for a value that is no precision. */
+TH_API const char *th_precision_name(th_precision precision);
+
 /* Outcome of a function that can fail. TH_OK is 0, so that `if (th_backward(loss) || th_optimizer_step(adam))` reads as
  * it should. */
 typedef enum th_status {

@@ -23,7 +23,7 @@ typedef struct th_context_options {
     th_dtype default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64: of new parameters, and of creation without a type */
     bool shapes_only;       /* shape rules, recording and memory accounting; no kernel runs, no data exists: a forecast
                                 of the memory, below */
-    bool bfloat16_products; /* as th_set_bfloat16_products */
+    th_precision precision; /* as th_set_precision */
 } th_context_options;
 
 /* A new context; options may be NULL. NULL only when memory is out or not aligned, the limit is less than a context
@@ -59,16 +59,23 @@ TH_API bool th_is_recording(const th_context *ctx);
  * them, are one operation either way. */
 TH_API void th_set_fusion(th_context *ctx, bool fusion);
 TH_API bool th_has_fusion(const th_context *ctx);
-/* true: matrix products of float32 tensors (th_matmul, th_dense, th_dense_cross_entropy, forward and backward) round
- * their operands to bfloat16, to the nearest, ties to even; products are accumulated, and everything is stored, in
- * float32. What overflows in rounding becomes infinite, and what is below the smallest normal number 0. In hardware
- * (AMD from Zen 4 on) products are about twice as fast as float32's; elsewhere they are emulated and a little slower:
- * th_build_info says which. float64, th_masked_matmul and th_scaled_dot_product_attention are never affected; so while
- * it is on, attention composed of single operations is rounded where no mask is given. What was recorded keeps the way
- * it was recorded in: its backward, and what backward recomputes, round as its forward did, wherever the switch
- * stands then. Off in a new context. Contract 6 holds for either way, but the bits of the two may differ. */
-TH_API void th_set_bfloat16_products(th_context *ctx, bool bfloat16_products);
-TH_API bool th_has_bfloat16_products(const th_context *ctx);
+/* The precision of matrix products of float32 tensors from now on: in th_matmul, th_dense, th_dense_cross_entropy and
+ * th_scaled_dot_product_attention, forward and backward, and all that is made of them. TH_ERROR_ARGUMENT for a value that
+ * is no precision. TH_PRECISION_FLOAT32 in a new context; float64 is never affected.
+ *
+ * An operand x is taken as x1 = bf(x), and in bfloat16x3 x2 = bf(x - x1) besides. bf rounds to the nearest bfloat16
+ * number, ties to even; what would overflow is truncated instead, what is below the smallest normal number becomes 0 of
+ * the same sign, infinity and NaN stay (and have x2 = 0). bfloat16 sums a1 b1: an error of up to 2^-7 of each term.
+ * bfloat16x3 sums a1 b1 + a1 b2 + a2 b1: what it leaves out is at most 2^-15 of a term, and over 64 terms or more of
+ * either sign about 2^-21 of the sum of their absolute values; sums of fewer than 32 terms are float32's, but in
+ * attention. Where the processor has matrix units (Intel AMX) or fast dot products (AMD from Zen 4 on) both are faster
+ * than float32; elsewhere they are emulated: th_build_info says which. The bits are the same in all three, at any number
+ * of threads and in any batch.
+ *
+ * What was recorded keeps the precision it was recorded in: its backward, and what backward recomputes, whatever is set
+ * by then. */
+TH_API th_status th_set_precision(th_context *ctx, th_precision precision) TH_MUST_CHECK;
+TH_API th_precision th_precision_of(const th_context *ctx);
 /* true: scopes give nothing up and nothing is recomputed, so that every value of the step can be read (printing,
  * teaching). */
 TH_API void th_keep_values(th_context *ctx, bool keep);
@@ -92,8 +99,8 @@ TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
  * processors. */
 TH_API int th_team_size(const th_context *ctx);
 /* "tapehead 0.1.0 compiler=gcc 12.2.0 isa=avx512 gemm=native threads=2", then " openblas=0.3.21 (Zen)" where it
- * multiplies and " bfloat16=hardware" or " bfloat16=emulated" where products are rounded: written into the context,
- * valid until it is freed. */
+ * multiplies, and where the precision is not float32 " precision=bfloat16x3 products=amx" (or avx512_bf16, or fma):
+ * written into the context, valid until it is freed. */
 TH_API const char *th_build_info(th_context *ctx);
 TH_API const char *th_version(void); /* "0.1.0" */
 

@@ -167,16 +167,16 @@ static th_status make_contiguous(const th_frame *frame, th_array *array, bool sa
     return TH_OK;
 }
 
-/* Within a recorded call products are rounded as they were when it was recorded. */
+/* Within a recorded call products have the precision that they had when it was recorded. */
 static th_status run_kernel(th_frame *frame, bool backward)
 {
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;
     th_block *scratch = NULL;
     _Alignas(max_align_t) unsigned char plan[TH_MAX_PLAN];
-    const bool bfloat16 = ctx->machine.bfloat16_products;
+    const th_precision precision = ctx->machine.precision;
     if (frame->node)
-        ctx->machine.bfloat16_products = frame->node->bfloat16;
+        ctx->machine.precision = frame->node->precision;
     ctx->running = call->op;
     frame->scratch_bytes = frame->scratch_end = 0;
     if (call->op->plan) {
@@ -198,7 +198,7 @@ static th_status run_kernel(th_frame *frame, bool backward)
     call->scratch = NULL;
     call->plan = NULL;
     ctx->running = NULL;
-    ctx->machine.bfloat16_products = bfloat16;
+    ctx->machine.precision = precision;
     return ctx->error;
 }
 

@@ -139,7 +139,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *input
                       .random = frame->call.random,
                       .repeats = repeats,
                       .training = frame->call.training,
-                      .bfloat16 = ctx->machine.bfloat16_products,
+                      .precision = ctx->machine.precision,
                       .path = ctx->path,
                       .lowest = index};
     th_location(&node->file, &node->line);

@@ -30,8 +30,8 @@ typedef struct th_node {
     th_random_call random;
     const th_part *repeats; /* of a view that repeats elements, which has a gradient of its own: the part of its base's
                                that this is added to */
+    th_precision precision; /* of products when it was recorded: of those in its backward, too */
     bool training;
-    bool bfloat16;   /* products were rounded when it was recorded: they are in its backward, too */
     bool consumed;   /* backward has been through and its saved values are given back */
     bool recomputed; /* some output was, and waits for this node's own backward */
     bool wanted;     /* in the current backward: a gradient is wanted of something below */

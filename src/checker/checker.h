@@ -45,7 +45,8 @@ enum {
 /* The context's settings, which the function may change and every run finds as they were. */
 typedef struct th_settings {
     th_dtype default_dtype;
-    bool training, fusion, keep_values, tracing, bfloat16_products;
+    bool training, fusion, keep_values, tracing;
+    th_precision precision;
     int no_grad_depth, no_grad_at_clear, threads;
     th_depths around;
     uint64_t seed;

@@ -18,7 +18,7 @@ static th_settings settings_of(const th_context *ctx)
                      .fusion = ctx->fusion,
                      .keep_values = ctx->keep_values,
                      .tracing = ctx->tracing,
-                     .bfloat16_products = ctx->machine.bfloat16_products,
+                     .precision = ctx->machine.precision,
                      .no_grad_depth = ctx->no_grad_depth,
                      .no_grad_at_clear = ctx->no_grad_at_clear,
                      .around = ctx->around,
@@ -38,7 +38,7 @@ static void apply_settings(th_context *ctx, const th_settings *s)
     ctx->fusion = s->fusion;
     ctx->keep_values = s->keep_values;
     ctx->tracing = s->tracing;
-    ctx->machine.bfloat16_products = s->bfloat16_products;
+    ctx->machine.precision = s->precision;
     ctx->no_grad_depth = s->no_grad_depth;
     ctx->no_grad_at_clear = s->no_grad_at_clear;
     ctx->threads = s->threads;

@@ -1,4 +1,5 @@
-/* What computes: read from the processor and the environment, once per context. */
+/* What computes: read from the processor and the environment, once per context; whether there are tiles, when products
+ * in bfloat16 terms are first wanted. */
 #include "kernels/machine.h"
 
 #include <stdlib.h>
@@ -8,34 +9,41 @@
 #include "kernels/openblas.h"
 #include "kernels/processors.h"
 #include "kernels/product_block.h"
+#include "kernels/tiles.h"
 
 #define INSTANCES(isa)                                                                                                 \
     extern const th_kernels th_kernels_f32_##isa, th_kernels_f64_##isa;                                                \
-    extern const th_product_kernels th_bfloat16_kernels_f32_##isa
+    extern const th_product_kernels th_product_chains_f32_##isa[2]
 INSTANCES(baseline);
 INSTANCES(avx2);
 INSTANCES(avx512);
 #undef INSTANCES
-extern const th_product_kernels th_bfloat16_kernels_f32_avx512bf16; /* with the processor's dot products */
+extern const th_product_kernels th_product_dots_f32_avx512bf16[2];
 
 static const struct {
     const char *name;
     const th_kernels *kernels[2];
-    const th_product_kernels *bfloat16; /* emulated */
-    const char *missing;
+    const th_product_kernels *products;
+    const char *products_name, *missing;
 } instances[] = {
-    [TH_ISA_BASELINE] = {"baseline",
-                         {&th_kernels_f32_baseline, &th_kernels_f64_baseline},
-                         &th_bfloat16_kernels_f32_baseline,
-                         NULL},
+    [TH_ISA_BASELINE] =
+        {"baseline", {&th_kernels_f32_baseline, &th_kernels_f64_baseline}, th_product_chains_f32_baseline, "fma", NULL},
     [TH_ISA_AVX2] = {"avx2",
                      {&th_kernels_f32_avx2, &th_kernels_f64_avx2},
-                     &th_bfloat16_kernels_f32_avx2,
+                     th_product_chains_f32_avx2,
+                     "fma",
                      "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add"},
     [TH_ISA_AVX512] = {"avx512",
                        {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
-                       &th_bfloat16_kernels_f32_avx512,
+                       th_product_chains_f32_avx512,
+                       "fma",
                        "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
+    [TH_ISA_AVX512_BF16] = {"avx512_bf16",
+                            {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
+                            th_product_dots_f32_avx512bf16,
+                            "avx512_bf16",
+                            "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
+    [TH_ISA_AMX] = {"amx", {&th_kernels_f32_avx512, &th_kernels_f64_avx512}, NULL, "amx", NULL}, /* th_tiles_detect */
 };
 enum { INSTANCES = sizeof instances / sizeof *instances };
 
@@ -45,7 +53,16 @@ static bool has_instance(int isa)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return isa == TH_ISA_BASELINE || (avx2 && (isa == TH_ISA_AVX2 || avx512));
+    switch (isa) {
+    case TH_ISA_BASELINE:
+        return true;
+    case TH_ISA_AVX2:
+        return avx2;
+    case TH_ISA_AVX512:
+        return avx2 && avx512;
+    default:
+        return avx2 && avx512 && __builtin_cpu_supports("avx512bf16");
+    }
 }
 
 /* An environment variable; NULL when it is not set or empty. */
@@ -55,27 +72,43 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Where its dot products of bfloat16 pairs are the faster way. Intel's processors do one in the time of four fused
- * multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
-static bool has_fast_dot_products(int isa)
+/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
+ * of four fused multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
+static int best_isa(void)
 {
-    return isa == TH_ISA_AVX512 && __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel");
+    int isa = TH_ISA_AVX512_BF16;
+    while (!has_instance(isa) || (isa == TH_ISA_AVX512_BF16 && __builtin_cpu_is("intel")))
+        isa--;
+    return isa;
+}
+
+/* Bfloat16 terms are multiplied by tiles from now on. Returns a sentence where there are none. */
+static const char *use_tiles(th_machine *machine)
+{
+    const th_product_kernels *products;
+    const char *sentence = th_tiles_detect(&products);
+    if (!sentence) {
+        machine->isa = TH_ISA_AMX;
+        machine->products = products;
+    }
+    return sentence;
 }
 
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_ISA");
-    int isa = TH_ISA_AVX512;
-    while (wanted ? isa >= 0 && strcmp(wanted, instances[isa].name) != 0 : !has_instance(isa))
+    int isa = wanted ? INSTANCES - 1 : best_isa();
+    while (wanted && isa >= 0 && strcmp(wanted, instances[isa].name) != 0)
         isa--;
     if (isa < 0)
-        return "TAPEHEAD_ISA must be baseline, avx2 or avx512";
-    if (!has_instance(isa))
+        return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
+    if (isa != TH_ISA_AMX && !has_instance(isa))
         return instances[isa].missing;
     machine->isa = (th_isa)isa;
+    machine->any_products = !wanted;
     memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
-    machine->bfloat16 = has_fast_dot_products(isa) ? &th_bfloat16_kernels_f32_avx512bf16 : instances[isa].bfloat16;
-    return NULL;
+    machine->products = instances[isa].products;
+    return isa == TH_ISA_AMX ? use_tiles(machine) : NULL;
 }
 
 static const char *detect_gemm(th_machine *machine)
@@ -102,14 +135,38 @@ const char *th_machine_detect(th_machine *machine)
     return sentence ? sentence : detect_gemm(machine);
 }
 
+bool th_machine_set_precision(th_machine *machine, th_precision precision)
+{
+    if (precision != TH_PRECISION_FLOAT32 && precision != TH_PRECISION_BFLOAT16X3 && precision != TH_PRECISION_BFLOAT16)
+        return false;
+    machine->precision = precision;
+    if (precision != TH_PRECISION_FLOAT32 && machine->any_products && machine->isa >= TH_ISA_AVX512)
+        use_tiles(machine);
+    return true;
+}
+
+const char *th_precision_name(th_precision precision)
+{
+    switch (precision) {
+    case TH_PRECISION_FLOAT32:
+        return "float32";
+    case TH_PRECISION_BFLOAT16X3:
+        return "bfloat16x3";
+    case TH_PRECISION_BFLOAT16:
+        return "bfloat16";
+    }
+    return "?";
+}
+
 int th_machine_describe(const th_machine *machine, char *text, size_t size)
 {
-    const char *bfloat16 = !machine->bfloat16_products                                ? ""
-                           : machine->bfloat16 == &th_bfloat16_kernels_f32_avx512bf16 ? " bfloat16=hardware"
-                                                                                      : " bfloat16=emulated";
+    const bool reduced = machine->precision != TH_PRECISION_FLOAT32;
+    const int vectors = machine->isa < TH_ISA_AVX512 ? (int)machine->isa : TH_ISA_AVX512;
     const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
-    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s", instances[machine->isa].name,
+    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", instances[vectors].name,
                     openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",
                     openblas ? openblas->version : "", openblas ? " (" : "", openblas ? openblas->core : "",
-                    openblas ? ")" : "", bfloat16);
+                    openblas ? ")" : "", reduced ? " precision=" : "",
+                    reduced ? th_precision_name(machine->precision) : "", reduced ? " products=" : "",
+                    reduced ? instances[machine->isa].products_name : "");
 }

@@ -45,7 +45,8 @@ static void drop_dimension(th_product *p, int dropped)
     }
 }
 
-/* The transposed product: fma(a, b, c) = fma(b, a, c), so its bits are the same. The bias is not carried over. */
+/* The transposed product: fma(a, b, c) = fma(b, a, c), so its bits are the same; but those of bfloat16x3, where a1 b2
+ * comes before a2 b1. The bias is not carried over. */
 static void transpose(th_product *p)
 {
     const th_product was = *p;
@@ -60,14 +61,15 @@ static void transpose(th_product *p)
 }
 
 /* One vector of results lies along the columns, and so does what is contiguous in C. */
-static bool wants_transposing(const th_product *p)
+static bool wants_transposing(const th_product *p, th_precision precision)
 {
-    return p->m > 1 && p->residual_row == 0 && (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
+    return precision != TH_PRECISION_BFLOAT16X3 && p->m > 1 && p->residual_row == 0 &&
+           (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
 }
 
 /* What is run instead of `given`: fewer batch dimensions, C's columns contiguous if possible. *fill: a bias has to be
  * written to C first, because it now goes along the rows. */
-static th_product simplify(const th_product *given, bool *fill)
+static th_product simplify(const th_machine *machine, th_dtype dtype, const th_product *given, bool *fill)
 {
     th_product p = *given;
     for (int d = p.batch_dims - 1; d >= 0; d--)
@@ -76,7 +78,7 @@ static th_product simplify(const th_product *given, bool *fill)
     while (p.batch_dims > 0 && fold_dimension(&p))
         continue;
     *fill = false;
-    if (wants_transposing(&p)) {
+    if (wants_transposing(&p, th_product_precision(machine, dtype, given))) {
         *fill = p.bias != NULL;
         transpose(&p);
         p.add = p.add || p.bias;
@@ -118,7 +120,7 @@ static bool team_over_batch(const th_product *product, int64_t count, int thread
 
 static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
-    return machine->gemm == TH_GEMM_OPENBLAS && !th_product_is_rounded(machine, dtype, product);
+    return machine->gemm == TH_GEMM_OPENBLAS && th_product_precision(machine, dtype, product) == TH_PRECISION_FLOAT32;
 }
 
 static size_t workspace_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
@@ -139,7 +141,7 @@ static void run_product(const th_machine *machine, th_dtype dtype, const th_prod
 size_t th_product_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
     bool fill;
-    const th_product p = simplify(product, &fill);
+    const th_product p = simplify(machine, dtype, product, &fill);
     const int64_t count = batch_count(&p);
     if (count == 0 || p.k == 0)
         return 0;
@@ -206,7 +208,7 @@ static th_product begin_with_residual(const th_machine *machine, th_dtype dtype,
 void th_product_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads, void *workspace)
 {
     bool fill;
-    th_product p = simplify(product, &fill);
+    th_product p = simplify(machine, dtype, product, &fill);
     const int64_t count = batch_count(&p);
     if (count == 0)
         return;

@@ -5,12 +5,20 @@
  * of each block in order. The sequence is the same in every driver, tile edge, transposition, batch size, thread count
  * and instruction set with fused multiply-add. (Through OpenBLAS: blocks of fixed size, one BLAS thread per call.)
  *
- * With the machine's bfloat16_products, operands of float32 products are rounded to bfloat16 first: to the nearest,
- * ties to even; NaN and infinity stay, what is nearer to the number after the largest one becomes infinite, and what is
- * smaller than the smallest normal one 0. Emulated, the sequence is then the same as ever. Dot products (vdpbf16ps)
- * have one of their own: steps are paired from the start of each block, an odd one out with 0, and of each pair the odd
- * step is added first, then the even one, with results below FLT_MIN taken as 0. Either way it is one sequence for all
- * drivers, layouts, batches and teams; between the two, bits may differ. */
+ * With another precision of the machine than float32, operands of float32 products are taken as bfloat16 terms: x1 =
+ * bf(x), and in bfloat16x3 x2 = bf(x - x1). bf rounds to the nearest, ties to even; what would become infinite is
+ * truncated instead; what is smaller than the smallest normal number becomes 0 of the same sign; infinity stays, NaN
+ * stays NaN, and either has a second term of 0. Then an element of C begins as what the sum begins with (C, the bias, or
+ * 0), and for each TH_TERM_GROUP = 32 steps of k from 0, filled up with zeros, for each product of terms (a1 b1; in
+ * bfloat16x3 then a1 b2, then a2 b1)
+ *
+ *     even = fused multiply-adds from 0 over the even steps, odd = over the odd ones, c = c + (even + odd)
+ *
+ * all of them rounded to nearest, with denormal numbers taken and given as 0. That is what tdpbf16ps computes (Intel,
+ * Software Developer's Manual, volume 2), and all paths do: tiles, dot products, fused multiply-add. In bfloat16x3 an
+ * element that is NaN after a block of TH_PRODUCT_BLOCK steps is computed again over that block from a1 b1 alone: infinity
+ * times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k < TH_TERM_GROUP
+ * are float32's: the sum of a2 b2, left out, needs many terms to be small. NaN's sign and payload may differ. */
 #ifndef TH_KERNELS_PRODUCT_H
 #define TH_KERNELS_PRODUCT_H
 
@@ -33,7 +41,7 @@ typedef struct th_product {
     void *c; /* (m, n) */
     int64_t c_row, c_col;
     bool add;         /* C += A B instead of C = A B */
-    bool exact;       /* operands are never rounded to bfloat16 */
+    bool exact;       /* float32, whatever the precision */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
     bool biased;      /* there will be a bias when the product is run, although it has no memory yet */

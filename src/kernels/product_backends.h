@@ -5,6 +5,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/product.h"
+#include "kernels/product_block.h"
 #include "kernels/sizes.h"
 
 enum {
@@ -20,10 +21,11 @@ size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, 
 void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
                              void *workspace);
 
-/* Whether its operands are rounded to bfloat16: then our own tiles multiply, whatever the machine's backend. */
-static inline bool th_product_is_rounded(const th_machine *machine, th_dtype dtype, const th_product *product)
+/* The precision of this product. If it is not float32 our own tiles multiply, whatever the machine's backend. */
+static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
-    return machine->bfloat16_products && dtype == TH_FLOAT32 && !product->exact;
+    const bool few = machine->precision == TH_PRECISION_BFLOAT16X3 && product->k < TH_TERM_GROUP;
+    return dtype != TH_FLOAT32 || product->exact || few ? TH_PRECISION_FLOAT32 : machine->precision;
 }
 
 /* C = residual + bias in rows row .. row + rows - 1 and columns column .. column + columns - 1. */

@@ -14,13 +14,18 @@ enum { TH_FEW_ROWS = 24 };
 
 struct th_product_block;
 
-/* One way to multiply: what packs the operands into panels, and what multiplies them. */
+/* One way to multiply: what packs the operands into panels, and what multiplies them. In a panel k is filled up to
+ * whole groups of steps, each of which takes group_elements (of the size of an element) for every row or column. */
 typedef struct th_product_kernels {
-    int steps; /* of k in an element of a panel: 1, or 2 where it is a pair of bfloat16 numbers */
+    int rows, columns; /* of a panel of A, and of B */
+    int group, group_elements;
     void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
     void (*pack_b)(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride);
     void (*block)(const struct th_product_block *block);
 } th_product_kernels;
+
+/* Steps of k in a group of the kernels that multiply bfloat16 terms (product.h). */
+enum { TH_TERM_GROUP = 32 };
 
 /* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
  *

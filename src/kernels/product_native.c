@@ -100,7 +100,7 @@ static void take_a(const product_pass *pass, const task *t, int64_t step, th_pro
 {
     const th_product_plan *p = pass->plan;
     const th_product *product = &p->product;
-    const int64_t tile_rows = TH_TILE_ROWS(p->vector_bytes);
+    const int64_t tile_rows = p->multiply.rows;
     block->a = element(p, product->a, t->row * product->a_row + step * product->a_col);
     block->a_row = product->a_row;
     block->a_col = product->a_col;

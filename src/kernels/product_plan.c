@@ -49,7 +49,8 @@ static void plan_rows(th_product_plan *p, int64_t tasks)
 {
     const int64_t long_blocks = th_parts(p->product.m, ROW_BLOCK);
     const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_parts(p->product.m, SHORT_ROW_BLOCK)) : 1;
-    p->row_block = round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), ROW_UNIT);
+    p->row_block =
+        round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->terms ? p->multiply.rows : ROW_UNIT);
 }
 
 /* B: in place, packed by each task, or by the team. */
@@ -58,8 +59,8 @@ static void plan_b(th_product_plan *p)
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_product_elements(p, steps) * p->tile_columns * p->size) + PANEL_PAD_BYTES;
-    p->b_in_place = !p->rounded && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
-    p->b_few_rows = !p->rounded && !p->b_in_place && product->b_row == 1 && product->m <= TH_FEW_ROWS;
+    p->b_in_place = !p->terms && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
+    p->b_few_rows = !p->terms && !p->b_in_place && product->b_row == 1 && product->m <= TH_FEW_ROWS;
     p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
@@ -86,12 +87,20 @@ static void plan_columns(th_product_plan *p, int64_t tasks)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
 }
 
-/* How products of this type are multiplied. */
-static th_product_kernels choose_kernels(const th_machine *machine, th_dtype dtype, bool rounded)
+/* How products of this precision are multiplied. */
+static th_product_kernels choose_kernels(const th_machine *machine, th_dtype dtype, th_precision precision)
 {
+    if (precision != TH_PRECISION_FLOAT32)
+        return machine->products[precision == TH_PRECISION_BFLOAT16X3];
     const th_kernels *kernels = th_kernels_for(machine, dtype);
-    return rounded ? *machine->bfloat16
-                   : (th_product_kernels){1, kernels->product_pack_a, kernels->product_pack_b, kernels->product_block};
+    const int bytes = th_vector_bytes(machine), size = (int)th_element_size(dtype);
+    return (th_product_kernels){.rows = TH_TILE_ROWS(bytes),
+                                .columns = TH_TILE_COLUMNS(bytes, size),
+                                .group = 1,
+                                .group_elements = 1,
+                                .pack_a = kernels->product_pack_a,
+                                .pack_b = kernels->product_pack_b,
+                                .block = kernels->product_block};
 }
 
 static bool packing_a_pays(const th_product_plan *p)
@@ -106,7 +115,7 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
-    p->pack_a = p->rounded || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
+    p->pack_a = p->terms || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
     p->a_bytes =
         p->pack_a ? th_aligned((size_t)(p->row_block * th_product_elements(p, steps) * p->size) + PANEL_PAD_BYTES) : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
@@ -122,10 +131,10 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
 {
     th_product_plan p = {
         .kernels = th_kernels_for(machine, dtype), .product = *product, .size = th_element_size(dtype)};
-    p.rounded = th_product_is_rounded(machine, dtype, product);
-    p.multiply = choose_kernels(machine, dtype, p.rounded);
-    p.vector_bytes = th_vector_bytes(machine);
-    p.tile_columns = TH_TILE_COLUMNS(p.vector_bytes, p.size);
+    const th_precision precision = th_product_precision(machine, dtype, product);
+    p.terms = precision != TH_PRECISION_FLOAT32;
+    p.multiply = choose_kernels(machine, dtype, precision);
+    p.tile_columns = p.multiply.columns;
     p.own_columns = OWN_PANELS * p.tile_columns;
     p.c_buffer = product->c_col != 1;
     const int64_t tasks = tasks_wanted(product, threads);

@@ -11,9 +11,8 @@ typedef struct th_product_plan {
     th_product_kernels multiply;
     th_product product;
     int64_t size; /* bytes of an element */
-    int vector_bytes;
     int64_t tile_columns;
-    bool rounded; /* to bfloat16, in packing: nothing is taken in place */
+    bool terms; /* of bfloat16, made in packing: nothing is taken in place */
     bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
     int64_t row_block, column_block;                                   /* of a task */
     int64_t own_columns;                                               /* of B, packed by a task at a time */
@@ -27,7 +26,7 @@ typedef struct th_product_plan {
 /* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */
 static inline int64_t th_product_elements(const th_product_plan *p, int64_t steps)
 {
-    return th_parts(steps, p->multiply.steps);
+    return th_parts(steps, p->multiply.group) * p->multiply.group_elements;
 }
 
 /* Blocks of rows of C. */

@@ -34,6 +34,9 @@ static void check_options(th_context *ctx, const th_allocator *given)
     const char *machine = th_machine_detect(&ctx->machine);
     if (machine)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", machine);
+    if (!machine && !th_machine_set_precision(&ctx->machine, options->precision))
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
+                "the precision must be float32, bfloat16x3 or bfloat16; it is %d", (int)options->precision);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
                 "threads must be 1 to %d, or 0 for the processors there are; it is %d", (int)TH_MAX_THREADS,
@@ -75,7 +78,6 @@ th_context *(th_context_new)(const th_context_options *options)
     th_pool_init(&ctx->owned_tensors, sizeof(th_owned_body));
     th_use_context(ctx);
     check_options(ctx, &given.allocator);
-    ctx->machine.bfloat16_products = given.bfloat16_products;
     ctx->default_dtype = th_is_floating(given.default_dtype) ? given.default_dtype : TH_FLOAT32;
     ctx->threads = given.threads > 0 && given.threads <= TH_MAX_THREADS ? given.threads : ctx->machine.threads;
     return ctx;
@@ -175,15 +177,19 @@ bool th_has_fusion(const th_context *ctx)
     return ctx && ctx->fusion;
 }
 
-void th_set_bfloat16_products(th_context *ctx, bool bfloat16_products)
+th_status th_set_precision(th_context *ctx, th_precision precision)
 {
-    if (ctx)
-        ctx->machine.bfloat16_products = bfloat16_products;
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    if (!th_machine_set_precision(&ctx->machine, precision))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "set_precision",
+                       "the precision must be float32, bfloat16x3 or bfloat16; it is %d", (int)precision);
+    return TH_OK;
 }
 
-bool th_has_bfloat16_products(const th_context *ctx)
+th_precision th_precision_of(const th_context *ctx)
 {
-    return ctx && ctx->machine.bfloat16_products;
+    return ctx ? ctx->machine.precision : TH_PRECISION_FLOAT32;
 }
 
 void th_keep_values(th_context *ctx, bool keep)

@@ -15,31 +15,19 @@
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
-extern const th_product_kernels th_bfloat16_kernels_f32_baseline, th_bfloat16_kernels_f32_avx2,
-    th_bfloat16_kernels_f32_avx512, th_bfloat16_kernels_f32_avx512bf16;
-
 /* -- the paths that this processor can run -- */
 
-enum { HARDWARE = ISAS, PATHS };
-
-static bool has_path(int path)
-{
-    return path == HARDWARE ? supported(AVX512) && __builtin_cpu_supports("avx512bf16") : supported(path);
-}
+enum { PATHS = PRODUCT_PATHS };
 
 /* The machine that takes this path; false, with a word, where this processor does not have it. */
 static bool machine_on(int path, th_machine *machine)
 {
-    static const th_product_kernels *const bfloat16[PATHS] = {
-        &th_bfloat16_kernels_f32_baseline, &th_bfloat16_kernels_f32_avx2, &th_bfloat16_kernels_f32_avx512,
-        &th_bfloat16_kernels_f32_avx512bf16};
-    static const char *const names[PATHS] = {"baseline", "avx2", "avx512", "avx512 with bfloat16 dot products"};
-    *machine = machine_of(path == HARDWARE ? AVX512 : path, 1);
-    machine->bfloat16 = bfloat16[path];
-    machine->bfloat16_products = true;
-    if (!has_path(path))
+    static const char *const names[PATHS] = {"baseline", "avx2", "avx512", "AVX-512 with BF16", "AMX"};
+    *machine = machine_of(path, 1);
+    machine->precision = TH_PRECISION_BFLOAT16;
+    if (!supported(path))
         printf("skipped: this processor has no %s\n", names[path]);
-    return has_path(path);
+    return supported(path);
 }
 
 /* -- a product by itself -- */
@@ -54,6 +42,13 @@ static void run(const th_machine *machine, const th_product *product, int thread
 
 /* -- rounding -- */
 
+static float from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* By definition: of the two neighbours with 8 bits of precision the nearer one, or the even one. */
 static float rounded(float x)
 {
@@ -61,6 +56,9 @@ static float rounded(float x)
         return x;
     if (fabsf(x) < FLT_MIN)
         return 0;
+    const double largest = (double)from_bits(0x7f7f0000);
+    if (fabs((double)x) > largest)
+        return (float)copysign(largest, (double)x);
     int exponent;
     const double mantissa = frexp((double)x, &exponent); /* in [1/2, 1) */
     return (float)ldexp(nearbyint(ldexp(mantissa, 8)), exponent - 8);
@@ -83,13 +81,6 @@ static bool same_number(float x, float y)
     return (isnan(x) && isnan(y)) || x == y;
 }
 
-static float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 START_TEST(test_rounding)
 {
     th_machine machine;
@@ -104,8 +95,8 @@ START_TEST(test_rounding)
         {0x3f808001, 0x3f810000},                           /* above and below a tie */
         {0x3f817fff, 0x3f810000}, {0x3fffffff, 0x40000000}, /* into the next exponent */
         {0xbf818000, 0xbf820000}, {0x7f7f0000, 0x7f7f0000}, /* the largest bfloat16 number */
-        {0x7f7f7fff, 0x7f7f0000}, {0x7f7f8000, 0x7f800000}, /* and what is nearer to the next: infinity */
-        {0xff7fffff, 0xff800000}, {0x7f800000, 0x7f800000}, {0xff800000, 0xff800000},
+        {0x7f7f7fff, 0x7f7f0000}, {0x7f7f8000, 0x7f7f0000}, /* and what is nearer to the next, */
+        {0xff7fffff, 0xff7f0000}, {0x7f800000, 0x7f800000}, {0xff800000, 0xff800000},
         {0x7fc00000, 0x7fc00000},                                   /* NaN, */
         {0x7f800001, 0x7fc00000},                                   /* also where only the lower half says so */
         {0xffffffff, 0x7fc00000}, {0x00800000, 0x00800000},         /* the smallest normal number */
@@ -392,7 +383,7 @@ START_TEST(test_exact)
     if (!machine_on(_i, &machine))
         return;
     th_machine plain = machine;
-    plain.bfloat16_products = false;
+    plain.precision = TH_PRECISION_FLOAT32;
     static float a[SIZE * SIZE], b[SIZE * SIZE], c[3][SIZE * SIZE];
     random_state = 7;
     for (int i = 0; i < SIZE * SIZE; i++) {
@@ -415,9 +406,10 @@ END_TEST
 
 #define RUNS(status) ck_assert_msg((status) == TH_OK, "%s", th_error_message(ctx))
 
-static th_context *open_context(bool bfloat16_products)
+static th_context *open_context(bool rounded)
 {
-    th_context *ctx = th_context_new(&(th_context_options){.seed = 7, .bfloat16_products = bfloat16_products});
+    th_context *ctx = th_context_new(
+        &(th_context_options){.seed = 7, .precision = rounded ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32});
     ck_assert_ptr_nonnull(ctx);
     RUNS(th_error_code(ctx));
     return ctx;
@@ -425,22 +417,23 @@ static th_context *open_context(bool bfloat16_products)
 
 START_TEST(test_switch)
 {
-    const bool hardware = has_path(HARDWARE) && !__builtin_cpu_is("intel"); /* where it is slower than emulated */
     unsetenv("TAPEHEAD_ISA");
     th_context *ctx = open_context(false);
-    ck_assert(!th_has_bfloat16_products(ctx));
-    ck_assert_ptr_null(strstr(th_build_info(ctx), "bfloat16"));
-    th_set_bfloat16_products(ctx, true);
-    ck_assert(th_has_bfloat16_products(ctx));
-    ck_assert_ptr_nonnull(strstr(th_build_info(ctx), hardware ? " bfloat16=hardware" : " bfloat16=emulated"));
-    th_set_bfloat16_products(ctx, false);
-    ck_assert(!th_has_bfloat16_products(ctx));
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_FLOAT32);
+    ck_assert_ptr_null(strstr(th_build_info(ctx), "precision"));
+    RUNS(th_set_precision(ctx, TH_PRECISION_BFLOAT16));
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_BFLOAT16);
+    ck_assert_ptr_nonnull(strstr(th_build_info(ctx), " precision=bfloat16 products="));
+    RUNS(th_set_precision(ctx, TH_PRECISION_FLOAT32));
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_FLOAT32);
+    ck_assert_int_eq(th_set_precision(ctx, (th_precision)17), TH_ERROR_ARGUMENT);
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_FLOAT32);
     th_context_free(ctx);
     ctx = open_context(true);
-    ck_assert(th_has_bfloat16_products(ctx));
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_BFLOAT16);
     th_context_free(ctx);
-    th_set_bfloat16_products(NULL, true);
-    ck_assert(!th_has_bfloat16_products(NULL));
+    ck_assert_int_eq(th_set_precision(NULL, TH_PRECISION_BFLOAT16), TH_ERROR_ARGUMENT);
+    ck_assert_int_eq(th_precision_of(NULL), TH_PRECISION_FLOAT32);
 }
 END_TEST
 
@@ -537,9 +530,9 @@ static void gradients_of(int kind, bool forward, bool backward, float *gradients
     th_context *ctx = open_context(forward);
     th_tensor *x = operand(ctx, TH_FLOAT32, TOKENS, WIDTH_OF_X), *w = operand(ctx, TH_FLOAT32, CLASSES, WIDTH_OF_X);
     th_tensor *loss = recorded(ctx, kind, x, w);
-    th_set_bfloat16_products(ctx, backward);
+    RUNS(th_set_precision(ctx, backward ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32));
     RUNS(th_backward(loss));
-    ck_assert(th_has_bfloat16_products(ctx) == backward);
+    ck_assert((th_precision_of(ctx) != TH_PRECISION_FLOAT32) == backward);
     RUNS(th_copy_out(th_gradient(x), gradients, TOKENS * WIDTH_OF_X * sizeof(float)));
     RUNS(th_copy_out(th_gradient(w), gradients + TOKENS * WIDTH_OF_X, CLASSES * WIDTH_OF_X * sizeof(float)));
     th_context_free(ctx);
@@ -586,9 +579,9 @@ END_TEST
 enum { STEPS = 30 };
 
 /* Losses of two layers that learn to reproduce a product. */
-static void train(bool bfloat16_products, double *losses /* (STEPS) */)
+static void train(bool rounded, double *losses /* (STEPS) */)
 {
-    th_context *ctx = open_context(bfloat16_products);
+    th_context *ctx = open_context(rounded);
     th_module *first = th_dense_new(ctx, 12, 32, NULL), *second = th_dense_new(ctx, 32, 3, NULL);
     th_optimizer *optimizers[] = {th_adam_new(first, &(th_adam_options){.learning_rate = 0.01}),
                                   th_adam_new(second, &(th_adam_options){.learning_rate = 0.01})};
