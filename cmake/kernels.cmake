@@ -44,6 +44,9 @@ function(tapehead_vector_kernels objects)
     set(tiles ${tapehead_SOURCE_DIR}/src/kernels/vector/product_tiles.c)
     set(elementary_f64 ${tapehead_SOURCE_DIR}/src/kernels/vector/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+    # These interleave independent chains of operations, which gcc does only when it may order them before it hands out registers.
+    set_source_files_properties(${tapehead_SOURCE_DIR}/src/kernels/vector/activation.c ${tapehead_SOURCE_DIR}/src/kernels/vector/unary.c
+        PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fschedule-insns>)
     list(REMOVE_ITEM ARGN ${dot_products} ${tiles} ${elementary_f64})
     foreach(isa baseline avx2 avx512)
         foreach(bits 32 64)

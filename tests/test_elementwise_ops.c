@@ -332,6 +332,59 @@ START_TEST(test_dropout)
 }
 END_TEST
 
+/* Bit for bit the sum that it stands for, with the same gradients, also where what is dropped is no number. */
+START_TEST(test_dropout_residual)
+{
+    const th_shape shape = TH_SHAPE(3, 5, 37);
+    static float value[2][555], gradient[2][2][555];
+    th_tensor *x = th_uniform(ctx, TH_FLOAT32, shape, -1, 1), *residual = th_uniform(ctx, TH_FLOAT32, shape, -1, 1),
+              *cotangent = th_uniform(ctx, TH_FLOAT32, shape, -1, 1);
+    GOOD(th_set_requires_gradient(x, true));
+    GOOD(th_set_requires_gradient(residual, true));
+    for (int fused = 0; fused < 2; fused++) {
+        th_set_step(ctx, 3 + fused);
+        th_set_step(ctx, 9);
+        th_tensor *y = fused ? th_dropout_residual(x, 0.4, residual) : th_add(residual, th_dropout(x, 0.4));
+        GOOD(y);
+        RUNS(th_copy_out(y, value[fused], sizeof value[0]));
+        RUNS(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}));
+        RUNS(th_copy_out(th_gradient(x), gradient[fused][0], sizeof gradient[0][0]));
+        RUNS(th_copy_out(th_gradient(residual), gradient[fused][1], sizeof gradient[0][0]));
+        th_empty_gradient(x);
+        th_empty_gradient(residual);
+        th_tape_clear(ctx);
+    }
+    ck_assert(memcmp(value[0], value[1], sizeof value[0]) == 0);
+    ck_assert(memcmp(gradient[0], gradient[1], sizeof gradient[0]) == 0);
+
+    /* x is not kept, nor is anything else */
+    const size_t before = th_memory(ctx).live;
+    th_scope_begin(ctx, NULL);
+    GOOD(th_scope_end(ctx, th_dropout_residual(th_scale(x, INFINITY), 0.4, residual)));
+    ck_assert_uint_lt(th_memory(ctx).live - before, 2 * sizeof value[0]);
+    th_tape_clear(ctx);
+
+    /* where nothing is dropped it is the sum; what is wrong is wrong then too */
+    th_tensor *row = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(37)), *wide = th_zeros(ctx, TH_FLOAT64, shape);
+    for (int training = 0; training < 2; training++) {
+        const double p = training ? 0 : 0.4;
+        th_set_training(ctx, training);
+        th_tensor *difference = th_sub(th_dropout_residual(x, p, residual), th_add(residual, x));
+        ck_assert(th_item(th_max(th_abs(difference), TH_ALL_AXES, NULL)) == 0);
+        ck_assert_ptr_null(th_dropout_residual(x, p, row));
+        ck_assert_int_eq(th_error_code(ctx), TH_ERROR_SHAPE);
+        th_error_clear(ctx);
+        ck_assert_ptr_null(th_dropout_residual(x, p, wide));
+        ck_assert_int_eq(th_error_code(ctx), TH_ERROR_TYPE);
+        th_error_clear(ctx);
+        ck_assert_ptr_null(th_dropout_residual(x, 1, residual));
+        ck_assert_int_eq(th_error_code(ctx), TH_ERROR_ARGUMENT);
+        ck_assert_ptr_null(th_dropout_residual(x, 0, residual)); /* an error is pending */
+        th_error_clear(ctx);
+    }
+}
+END_TEST
+
 /* The same mask for a strided operand, in float64 and on any number of threads. */
 START_TEST(test_dropout_layouts)
 {
@@ -372,6 +425,7 @@ int main(void)
     tcase_add_loop_test(tests, test_comparisons, 0, sizeof comparisons / sizeof *comparisons);
     tcase_add_test(tests, test_logic);
     tcase_add_test(tests, test_dropout);
+    tcase_add_test(tests, test_dropout_residual);
     tcase_add_test(tests, test_dropout_layouts);
     tcase_add_test(tests, test_clamp_range);
     return run_suites();

@@ -133,6 +133,8 @@ static void assert_refused(th_tensor *gone, th_tensor *alive, const char *words)
     ASSERT_REFUSED(th_add(alive, gone) == NULL);
     ASSERT_REFUSED(th_reshape(gone, TH_SHAPE(1)) == NULL);
     ASSERT_REFUSED(th_dropout(gone, 0) == NULL);
+    ASSERT_REFUSED(th_dropout_residual(gone, 0, alive) == NULL);
+    ASSERT_REFUSED(th_dropout_residual(alive, 0.5, gone) == NULL);
     ASSERT_REFUSED(th_concat((th_tensor *[]){alive, gone}, 2, 0) == NULL);
     ASSERT_REFUSED(th_masked_softmax(alive, &(th_mask){.additive = gone}) == NULL);
     ASSERT_REFUSED(th_backward(gone) == TH_ERROR_STATE);

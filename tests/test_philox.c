@@ -143,8 +143,8 @@ START_TEST(test_dropout)
             for (int i = 0; i < n; i++)
                 x64[i] = (double)(x[i] = (float)(i + 1));
             y[n] = 7;
-            f32[isa]->dropout(rows, columns, x, y, first_row, &dropout);
-            f64[isa]->dropout(rows, columns, x64, x64, first_row, &dropout); /* in place */
+            f32[isa]->dropout(rows, columns, x, NULL, y, first_row, &dropout);
+            f64[isa]->dropout(rows, columns, x64, NULL, x64, first_row, &dropout); /* in place */
             ck_assert(y[n] == 7);
             for (int i = 0; i < n; i++) {
                 const uint64_t row = (uint64_t)(first_row + i / columns), column = (uint64_t)(i % columns);
@@ -152,11 +152,20 @@ START_TEST(test_dropout)
                 ck_assert(y[i] == (kept ? x[i] * (float)dropout.scale : 0));
                 ck_assert(x64[i] == (kept ? (double)x[i] * dropout.scale : 0));
             }
+            /* added to something else */
+            float *sum = malloc((size_t)n * sizeof *sum);
+            ck_assert_ptr_nonnull(sum);
+            for (int i = 0; i < n; i++)
+                sum[i] = 0.1f * (float)i;
+            f32[isa]->dropout(rows, columns, x, sum, sum, first_row, &dropout);
+            for (int i = 0; i < n; i++)
+                ck_assert(sum[i] == 0.1f * (float)i + y[i]);
+            free(sum);
             /* what is dropped does not matter */
             for (int i = 0; i < n; i++)
                 if (y[i] == 0)
                     x[i] = NAN;
-            f32[isa]->dropout(rows, columns, x, x, first_row, &dropout);
+            f32[isa]->dropout(rows, columns, x, NULL, x, first_row, &dropout);
             ck_assert(memcmp(x, y, (size_t)n * sizeof *x) == 0);
             free(x);
             free(y);
@@ -174,7 +183,7 @@ START_TEST(test_dropout_share)
     const double shares[] = {0, 0.1, 0.5, 0.9, 1 - 1e-12};
     for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
         const th_dropout_mask dropout = th_dropout_mask_make(random_numbers, shares[s]);
-        f32[BASELINE]->dropout(1, N, x, y, 0, &dropout);
+        f32[BASELINE]->dropout(1, N, x, NULL, y, 0, &dropout);
         int dropped = 0;
         for (int i = 0; i < N; i++)
             dropped += y[i] == 0;

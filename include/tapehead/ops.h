@@ -98,6 +98,8 @@ TH_API th_tensor *th_silu(th_tensor *x);      /* x sigmoid(x) */
 /* In training each element is 0 with probability p, else x / (1 - p) (Srivastava et al. 2014); in evaluation, or at p =
  * 0, x itself. 0 <= p < 1. */
 TH_API th_tensor *th_dropout(th_tensor *x, double p);
+/* residual + th_dropout(x, p), both of one shape, as one operation: one pass less over memory, and x is not kept. */
+TH_API th_tensor *th_dropout_residual(th_tensor *x, double p, th_tensor *residual);
 
 /* -- reductions over axes; TH_ALL_AXES for all -- */
 typedef struct th_reduce_options {
@@ -308,6 +310,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_gelu_tanh(...) TH_AT(th_gelu_tanh(__VA_ARGS__))
 #define th_silu(...) TH_AT(th_silu(__VA_ARGS__))
 #define th_dropout(...) TH_AT(th_dropout(__VA_ARGS__))
+#define th_dropout_residual(...) TH_AT(th_dropout_residual(__VA_ARGS__))
 #define th_sum(...) TH_AT(th_sum(__VA_ARGS__))
 #define th_mean(...) TH_AT(th_mean(__VA_ARGS__))
 #define th_variance(...) TH_AT(th_variance(__VA_ARGS__))

@@ -99,14 +99,15 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     return th_scope_end(b->base.ctx, narrow(b, (th_mul)(activate(gate, b->activation), h), residual));
 }
 
-/* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped. */
+/* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped, else in the dropout. */
 static th_tensor *with_residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                                 const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
     if (th_has_fusion(ctx) && (b->dropout == 0 || !th_module_is_training(&b->base)))
         return branch(b, norm, x, x, given);
-    return (th_add)(x, (th_dropout)(branch(b, norm, x, NULL, given), b->dropout));
+    th_tensor *y = branch(b, norm, x, NULL, given);
+    return th_has_fusion(ctx) ? (th_dropout_residual)(y, b->dropout, x) : (th_add)(x, (th_dropout)(y, b->dropout));
 }
 
 static th_tensor *asked(th_tensor *const *weights)

@@ -6,7 +6,7 @@ enum {
     VALUES = VALUES_PER_COUNTER * TH_PHILOX_COUNTERS
 };
 
-/* Uniform on [0, 1), element by element of 16 counters (block % 2^32, block / 2^32), ... */
+/* Uniform on [0, 1), element by element of 32 counters (block % 2^32, block / 2^32), ... */
 TH_INLINE void uniform_values(const th_philox *random, uint64_t block, real values[VALUES])
 {
     uint64_t low[TH_PHILOX_COUNTERS], high[TH_PHILOX_COUNTERS];
@@ -79,26 +79,38 @@ void TH_KERNEL(random_normal)(int64_t n, void *y, int64_t first, const struct th
     fill(n, y, first, random, true, mean, deviation);
 }
 
-/* y = multiplier ? x * multiplier : 0, so that what is dropped does not matter, NaN included. */
-TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, real *y)
+/* multiplier ? x * multiplier : 0, so that what is dropped does not matter, NaN included. */
+TH_INLINE vec dropped(vec x, vec multiplier)
+{
+    return vec_keep(multiplier != (real)0, x * multiplier);
+}
+
+/* y = dropped(x), or onto + dropped(x) */
+TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const real *onto, real *y)
 {
     int64_t i = 0;
     for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
-        const vec m = vec_load(multiplier + i);
-        vec_store(y + i, vec_keep(m != (real)0, vec_load(x + i) * m));
+        vec value = dropped(vec_load(x + i), vec_load(multiplier + i));
+        if (onto)
+            value = vec_load(onto + i) + value;
+        vec_store(y + i, value);
     }
     if (i < n) {
-        const vec m = vec_load_part(multiplier + i, n - i, 0);
-        vec_store_part(y + i, n - i, vec_keep(m != (real)0, vec_load_part(x + i, n - i, 0) * m));
+        const int64_t rest = n - i;
+        vec value = dropped(vec_load_part(x + i, rest, 0), vec_load_part(multiplier + i, rest, 0));
+        if (onto)
+            value = vec_load_part(onto + i, rest, 0) + value;
+        vec_store_part(y + i, rest, value);
     }
 }
 
-/* x, y (rows, columns) contiguous, row 0 being row first_row of the logical matrix (kernels/philox.h). */
-void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, void *y, int64_t first_row,
+/* x, y (rows, columns) contiguous, row 0 being row first_row of the logical matrix (kernels/philox.h). onto, what the
+ * result is added to, likewise, or NULL. */
+void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void *onto, void *y, int64_t first_row,
                         const struct th_dropout_mask *dropout)
 {
     enum { PIECE = 1024 };
-    const real *from = x;
+    const real *from = x, *sum = onto;
     real *to = y, multiplier[PIECE];
     if (columns <= 0)
         return;
@@ -109,7 +121,10 @@ void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, void *y, i
             const int64_t width = columns - column < PIECE ? columns - column : PIECE;
             dropout_multipliers(dropout, first_row + row, count, column, width, multiplier, width);
             const int64_t at = row * columns + column; /* several rows are whole ones, contiguous */
-            apply(count * width, from + at, multiplier, to + at);
+            if (sum)
+                apply(count * width, from + at, multiplier, sum + at, to + at);
+            else
+                apply(count * width, from + at, multiplier, NULL, to + at);
         }
     }
 }

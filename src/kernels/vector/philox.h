@@ -1,4 +1,4 @@
-/* Philox 4x32-10 for 16 counters at a time, and the dropout multipliers made from it (kernels/philox.h says what they
+/* Philox 4x32-10 for 32 counters at a time, and the dropout multipliers made from it (kernels/philox.h says what they
  * are). Integers only: the same words for both element types and on every instruction set. */
 #ifndef TH_KERNELS_VECTOR_PHILOX_H
 #define TH_KERNELS_VECTOR_PHILOX_H
@@ -7,17 +7,17 @@
 #include "kernels/vector/vector_math.h"
 
 enum {
-    TH_PHILOX_COUNTERS = 16,
+    TH_PHILOX_COUNTERS = 32,
     TH_PHILOX_WORDS = 4 * TH_PHILOX_COUNTERS,
-    TH_COUNTER_LANES = TH_VECTOR_BYTES / 8 /* counters in one register */
+    TH_COUNTER_LANES = TH_VECTOR_BYTES / 8, /* counters in one register */
+    /* registers worked on in turn, so that they do not wait for their own products; as many as there is room for */
+    TH_PHILOX_TOGETHER = TH_VECTOR_BYTES == 64 ? 4 : 2
 };
 
 TH_INLINE vec_word words_broadcast(uint64_t s)
 {
     return s - (vec_word){0};
 }
-
-enum { TH_PHILOX_TOGETHER = 2 }; /* registers worked on in turn, so that they do not wait for their own products */
 
 /* words[4 i + j] = word j of counter (x0, x1, call, step), i over the lanes of all registers in x0 and x1. */
 TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGETHER], vec_word x1[TH_PHILOX_TOGETHER],
@@ -66,23 +66,6 @@ TH_INLINE void philox_words(const th_philox *random, const uint64_t c0[TH_PHILOX
     }
 }
 
-/* The same for 16 counters (first, c1), (first + 1, c1), ... (made in registers: read back from memory that was just
- * written in smaller pieces they would be waited for) */
-TH_INLINE void philox_run(const th_philox *random, uint64_t first, uint64_t c1, uint32_t words[TH_PHILOX_WORDS])
-{
-    vec_word lane;
-    for (int j = 0; j < TH_COUNTER_LANES; j++)
-        lane[j] = (uint64_t)j;
-    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TH_PHILOX_TOGETHER * TH_COUNTER_LANES) {
-        vec_word x0[TH_PHILOX_TOGETHER], x1[TH_PHILOX_TOGETHER];
-        for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
-            x0[k] = lane + words_broadcast(first + (uint64_t)(i + k * TH_COUNTER_LANES));
-            x1[k] = words_broadcast(c1);
-        }
-        philox_rounds(random, x0, x1, words + 4 * i);
-    }
-}
-
 /* multiplier = word >= threshold ? scale : 0 */
 TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t words[TH_PHILOX_WORDS],
                                   real multiplier[TH_PHILOX_WORDS])
@@ -92,26 +75,39 @@ TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t
         multiplier[i] = words[i] >= dropout->threshold ? scale : 0;
 }
 
-/* Rows of so few columns that 16 counters are whole rows of them: `blocks` counters in each. Returns how many rows it
- * has done. */
-TH_INLINE int64_t dropout_short_rows(const th_dropout_mask *dropout, int64_t first_row, int64_t rows,
-                                     int64_t first_block, int64_t blocks, real *multiplier)
+/* The multipliers of `count` counters: of whole rows of `blocks` counters each, which lie one behind another, from
+ * (first_block, first_row) on. */
+TH_INLINE void dropout_whole_rows(const th_dropout_mask *dropout, uint64_t first_row, uint64_t first_block,
+                                  uint64_t blocks, int64_t count, real *multiplier)
 {
+    const uint64_t past = first_block + blocks;
     uint64_t c0[TH_PHILOX_COUNTERS], c1[TH_PHILOX_COUNTERS];
-    for (int64_t i = 0; i < TH_PHILOX_COUNTERS; i++) {
-        c0[i] = (uint64_t)(first_block + i % blocks);
-        c1[i] = (uint64_t)(first_row + i / blocks);
+    uint64_t block = first_block, row = first_row;
+    for (int i = 0; i < TH_PHILOX_COUNTERS; i++) {
+        c0[i] = block;
+        c1[i] = row;
+        const bool ends = ++block == past;
+        block = ends ? first_block : block;
+        row += ends;
     }
-    const int64_t together = TH_PHILOX_COUNTERS / blocks;
-    int64_t row = 0;
-    for (; row + together <= rows; row += together) {
+    const uint64_t steps = TH_PHILOX_COUNTERS % blocks, rows = TH_PHILOX_COUNTERS / blocks;
+    for (int64_t done = 0; done < count; done += TH_PHILOX_COUNTERS) {
         uint32_t words[TH_PHILOX_WORDS];
         philox_words(&dropout->random, c0, c1, words);
-        dropout_from_words(dropout, words, multiplier + row * 4 * blocks);
-        for (int64_t i = 0; i < TH_PHILOX_COUNTERS; i++)
-            c1[i] += (uint64_t)together;
+        if (count - done >= TH_PHILOX_COUNTERS) {
+            dropout_from_words(dropout, words, multiplier + 4 * done);
+        } else {
+            real part[TH_PHILOX_WORDS];
+            dropout_from_words(dropout, words, part);
+            memcpy(multiplier + 4 * done, part, (size_t)(count - done) * 4 * sizeof(real));
+        }
+        for (int i = 0; i < TH_PHILOX_COUNTERS; i++) {
+            const uint64_t next = c0[i] + steps;
+            const bool ends = next >= past;
+            c0[i] = ends ? next - blocks : next;
+            c1[i] += rows + ends;
+        }
     }
-    return row;
 }
 
 /* The multipliers, 0 or scale, of columns [first_column, first_column + columns) of rows [first_row, first_row + rows)
@@ -123,23 +119,14 @@ TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first
         return;
     const int64_t first_block = first_column / 4, skip = first_column % 4;
     const int64_t blocks = (skip + columns + 3) / 4; /* counters per row */
-    uint32_t words[TH_PHILOX_WORDS];
+    if (skip == 0 && columns == 4 * blocks && (stride == columns || rows == 1)) {
+        dropout_whole_rows(dropout, (uint64_t)first_row, (uint64_t)first_block, (uint64_t)blocks, rows * blocks,
+                           multiplier);
+        return;
+    }
     int64_t row = 0, block = 0;
-    if (TH_PHILOX_COUNTERS % blocks == 0 && columns == 4 * blocks && stride == columns)
-        row = dropout_short_rows(dropout, first_row, rows, first_block, blocks, multiplier);
     while (row < rows) {
-        const int64_t column = 4 * block - skip; /* of the next word, from first_column */
-        if (column >= 0 && column + TH_PHILOX_WORDS <= columns) {
-            philox_run(&dropout->random, (uint64_t)(first_block + block), (uint64_t)(first_row + row), words);
-            dropout_from_words(dropout, words, multiplier + row * stride + column);
-            block += TH_PHILOX_COUNTERS;
-            if (block == blocks) {
-                block = 0;
-                row++;
-            }
-            continue;
-        }
-        /* rows' ends and short rows: 16 counters from here, running on into the next rows */
+        /* counters from here on, running on into the next rows */
         uint64_t c0[TH_PHILOX_COUNTERS], c1[TH_PHILOX_COUNTERS];
         int64_t next_row = row, next_block = block;
         for (int i = 0; i < TH_PHILOX_COUNTERS; i++) {
@@ -150,6 +137,7 @@ TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first
                 next_row++;
             }
         }
+        uint32_t words[TH_PHILOX_WORDS];
         philox_words(&dropout->random, c0, c1, words);
         real part[TH_PHILOX_WORDS];
         dropout_from_words(dropout, words, part);
