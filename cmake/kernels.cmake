@@ -1,11 +1,13 @@
 # The vector kernels: every file of src/kernels/vector is compiled once for each element type and instruction set.
-# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Elementary
-# functions of float64 are compiled only for float64.
+# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Dot products of
+# bfloat16 numbers are compiled only for the one instruction set that has them, elementary functions of float64 only for
+# float64.
 
 set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16)
 set(TAPEHEAD_ISA_FLAGS_avx2 -DTH_VECTOR_BYTES=32 -mavx2 -mfma)
 set(TAPEHEAD_ISA_FLAGS_avx512 -DTH_VECTOR_BYTES=64 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mprefer-vector-width=512)
+set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 
 # Compiles some of the kernels once, into the target tapehead_f<bits>_<isa>.
 function(tapehead_kernel_instance bits isa)
@@ -21,14 +23,16 @@ endfunction()
 
 # Sets `objects` to the object files of every instance.
 function(tapehead_vector_kernels objects)
+    set(dot_products ${tapehead_SOURCE_DIR}/src/kernels/vector/product_dots.c)
     set(elementary_f64 ${tapehead_SOURCE_DIR}/src/kernels/vector/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-    list(REMOVE_ITEM ARGN ${elementary_f64})
+    list(REMOVE_ITEM ARGN ${dot_products} ${elementary_f64})
     foreach(isa baseline avx2 avx512)
         foreach(bits 32 64)
             tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<$<EQUAL:${bits},64>:${elementary_f64}>)
             list(APPEND instances $<TARGET_OBJECTS:tapehead_f${bits}_${isa}>)
         endforeach()
     endforeach()
-    set(${objects} ${instances} PARENT_SCOPE)
+    tapehead_kernel_instance(32 avx512bf16 ${dot_products})
+    set(${objects} ${instances} $<TARGET_OBJECTS:tapehead_f32_avx512bf16> PARENT_SCOPE)
 endfunction()

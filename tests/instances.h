@@ -13,15 +13,17 @@
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
 extern const th_product_kernels th_product_chains_f32_baseline[2], th_product_chains_f32_avx2[2],
-    th_product_chains_f32_avx512[2];
+    th_product_chains_f32_avx512[2], th_product_dots_f32_avx512bf16[2];
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 
-enum { BASELINE, AVX2, AVX512, ISAS };
+/* Beyond the instruction sets that have kernels of their own: what only multiplies bfloat16 terms, beside AVX-512. */
+enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, PRODUCT_PATHS };
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
 
-static const th_product_kernels *const chains[ISAS] = {th_product_chains_f32_baseline, th_product_chains_f32_avx2,
-                                                       th_product_chains_f32_avx512};
+static const th_product_kernels *const term_products[PRODUCT_PATHS] = {
+    th_product_chains_f32_baseline, th_product_chains_f32_avx2, th_product_chains_f32_avx512,
+    th_product_dots_f32_avx512bf16};
 
 /* Whether this processor has the instruction set. */
 static inline bool supported(int isa)
@@ -29,18 +31,20 @@ static inline bool supported(int isa)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return isa == BASELINE || (isa == AVX2 ? avx2 : avx512);
+    const bool has[PRODUCT_PATHS] = {true, avx2, avx512, avx512 && __builtin_cpu_supports("avx512bf16")};
+    return has[isa];
 }
 
 /* The machine that runs it. */
 static inline th_machine machine_of(int isa, int threads)
 {
-    static const th_isa names[ISAS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512};
+    static const th_isa names[PRODUCT_PATHS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512, TH_ISA_AVX512_BF16};
+    const int kernels = isa < ISAS ? isa : AVX512;
     return (th_machine){.isa = names[isa],
                         .gemm = isa == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,
                         .threads = threads,
-                        .kernels = {f32[isa], f64[isa]},
-                        .products = chains[isa]};
+                        .kernels = {f32[kernels], f64[kernels]},
+                        .products = term_products[isa]};
 }
 
 /* A map by its name, and where a table has it. */

@@ -16,6 +16,7 @@ INSTANCES(baseline);
 INSTANCES(avx2);
 INSTANCES(avx512);
 #undef INSTANCES
+extern const th_product_kernels th_product_dots_f32_avx512bf16[2];
 
 static const struct {
     const char *name;
@@ -35,6 +36,11 @@ static const struct {
                        th_product_chains_f32_avx512,
                        "fma",
                        "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
+    [TH_ISA_AVX512_BF16] = {"avx512_bf16",
+                            {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
+                            th_product_dots_f32_avx512bf16,
+                            "avx512_bf16",
+                            "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
 };
 enum { INSTANCES = sizeof instances / sizeof *instances };
 

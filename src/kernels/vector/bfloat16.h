@@ -1,9 +1,15 @@
-/* Splitting float32 numbers into bfloat16 terms (product.h says how), as bits and without branches, for loops over
- * many. A bfloat16 number is written as the float32 number that it is: the upper half of its bits. */
+/* Splitting float32 numbers into bfloat16 terms (product.h says how), as bits and without branches: a number at a time,
+ * or a register of them. A bfloat16 number is written as the float32 number that it is: the upper half of its bits.
+ *
+ * What the terms are, and the sums of their products, is defined in a state of the processor's floating-point unit that
+ * a user may have left: block and packing kernels run in one of the two states below and put back what was there. */
 #ifndef TH_KERNELS_VECTOR_BFLOAT16_H
 #define TH_KERNELS_VECTOR_BFLOAT16_H
 
-#include "kernels/vector/vector.h"
+#include "kernels/vector/registers.h"
+
+/* MXCSR: exceptions masked, rounding to nearest; then also denormals taken and given as 0. */
+enum { TERMS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
 /* The first term of a number: to the nearest, ties to even (the carry of a mantissa runs into the exponent); truncated
  * where that would be infinite; below the smallest normal number 0. */
@@ -29,11 +35,34 @@ TH_INLINE uint32_t bits_of_float(float x)
     return bits;
 }
 
-/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. */
+/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR. */
 TH_INLINE uint32_t second_term(uint32_t bits, uint32_t first)
 {
     const uint32_t rest = round_to_bfloat16(bits_of_float(float_of_bits(bits) - float_of_bits(first)));
     return (bits & 0x7fffffff) < 0x7f800000 ? rest : 0;
 }
+
+#if TH_REAL_BITS == 32
+
+typedef uint32_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
+
+/* The same of a register. */
+TH_INLINE vec vec_first_term(vec x)
+{
+    const vec_bits bits = (vec_bits)x;
+    const vec_int magnitude = (vec_int)(bits & 0x7fffffff);
+    const vec_bits nearest = bits + 0x7fff + (bits >> 16 & 1);
+    const vec_bits large = bits | ((vec_bits)(magnitude > 0x7f800000) & 0x00400000);
+    const vec_bits kept = ((vec_bits)(magnitude > 0x007fffff) | 0x80000000) & 0xffff0000;
+    return (vec)((vec_bits)vec_select(magnitude < 0x7f7f8000, (vec)nearest, (vec)large) & kept);
+}
+
+TH_INLINE vec vec_second_term(vec x, vec first)
+{
+    const vec_int magnitude = (vec_int)x & 0x7fffffff;
+    return vec_keep(magnitude < 0x7f800000, vec_first_term(x - first));
+}
+
+#endif
 
 #endif

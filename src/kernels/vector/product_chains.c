@@ -1,146 +1,172 @@
-/* Products of bfloat16 terms by fused multiply-adds, where the processor has nothing faster for them: the even and the
- * odd chain of product.h for a tile of C, each element of which is a pair of registers while a group of steps lasts.
- *
- * Panels hold terms as float32 numbers: [group of k][term][step][row of A, or column of B]. What is not there is 0. */
+/* Products of bfloat16 terms by fused multiply-adds, where the processor has nothing faster for them: for each group of
+ * steps the even chain and the odd one of product.h, one after the other, of a tile of C as wide as float32's. Operands
+ * are packed before (chain_panels.h). */
 #include <immintrin.h>
 
-#include "kernels/vector/bfloat16.h"
 #include "kernels/vector/product.h"
 
 #if TH_REAL_BITS == 32
 
-enum { CHAIN_ROWS = TILE_ROWS / 2, CHAIN_REGISTERS = 2, MOST_TERMS = 2 };
+#include "kernels/vector/chain_panels.h"
 
-/* -- packing -- */
+enum { MOST_TERMS = 2, CHAIN_PANEL_A = TH_TERM_GROUP * TILE_ROWS, CHAIN_PANEL_B = TH_TERM_GROUP * TILE_COLUMNS };
 
-/* A matrix as packing sees it: `lines` rows of A or columns of B, of k steps each. */
-typedef struct term_source {
-    int64_t lines, k;
-    const float *at;
-    int64_t line, step; /* strides */
-} term_source;
+/* A tile of C, between two groups of steps. */
+typedef struct chain_sums {
+    _Alignas(TH_VECTOR_BYTES) float row[TILE_ROWS][TILE_COLUMNS];
+} chain_sums;
 
-TH_INLINE void pack_terms(int terms, int width, const term_source *s, float *panels, int64_t stride)
+/* sum = one chain over the even, or the odd, steps of a group. B is asked for a chain in advance. */
+TH_INLINE void multiply_chain(int rows, int registers, const float *a, const float *b, vec sum[TILE_ROWS][2])
 {
-    for (int64_t first = 0; first < s->lines; first += width) {
-        float *panel = panels + first / width * stride;
-        for (int64_t group = 0; group < s->k; group += TH_TERM_GROUP)
-            for (int64_t step = 0; step < TH_TERM_GROUP; step++)
-                for (int64_t i = 0; i < width; i++) {
-                    const bool given = first + i < s->lines && group + step < s->k;
-                    const uint32_t bits =
-                        given ? bits_of_float(s->at[(first + i) * s->line + (group + step) * s->step]) : 0;
-                    const uint32_t term = round_to_bfloat16(bits);
-                    float *to = panel + (group * terms + step) * width + i;
-                    to[0] = float_of_bits(term);
-                    if (terms == 2)
-                        to[TH_TERM_GROUP * width] = float_of_bits(second_term(bits, term));
-                }
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            sum[i][j] = (vec){0};
+    for (int step = 0; step < CHAIN_STEPS; step++) {
+        vec columns[2];
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            columns[j] = vec_load(b + j * TH_REGISTER_LANES);
+        UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += 16)
+            __builtin_prefetch(b + CHAIN_STEPS * TILE_COLUMNS + j);
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                sum[i][j] += vec_broadcast(a[i]) * columns[j];
+        a += TILE_ROWS;
+        b += TILE_COLUMNS;
     }
 }
 
-TH_INLINE void pack_a_terms(int terms, int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
+/* c = c + (even + odd) over one group of steps. */
+TH_INLINE void add_group(int rows, int registers, const float *a, const float *b, chain_sums *c)
 {
-    const term_source s = {m, k, a, row, column};
-    pack_terms(terms, CHAIN_ROWS, &s, panels,
-               (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * TH_TERM_GROUP * terms * CHAIN_ROWS);
+    chain_sums even;
+    vec sum[TILE_ROWS][2];
+    multiply_chain(rows, registers, a, b, sum);
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            vec_store(&even.row[i][j * TH_REGISTER_LANES], sum[i][j]);
+    multiply_chain(rows, registers, a + CHAIN_STEPS * TILE_ROWS, b + CHAIN_STEPS * TILE_COLUMNS, sum);
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++) {
+            real *at = &c->row[i][j * TH_REGISTER_LANES];
+            vec_store(at, vec_load(at) + (vec_load(&even.row[i][j * TH_REGISTER_LANES]) + sum[i][j]));
+        }
 }
 
-TH_INLINE void pack_b_terms(int terms, int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,
-                            int64_t stride)
+/* c += products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
+typedef void chain_function(int terms, bool both, const tile_operands *t, chain_sums *c);
+
+TH_INLINE void multiply_groups(int rows, int registers, int terms, bool both, const tile_operands *t, chain_sums *c)
 {
-    const term_source s = {n, k, b, column, row};
-    pack_terms(terms, TILE_COLUMNS, &s, panels, stride);
-}
-
-/* -- tiles -- */
-
-typedef vec sums[CHAIN_ROWS][CHAIN_REGISTERS];
-
-/* c += a b over one group of steps: the even chain and the odd one. */
-TH_INLINE void add_group(const float *a, const float *b, sums c)
-{
-    sums even, odd;
-    UNROLLED_FOR (int i = 0; i < CHAIN_ROWS; i++)
-        UNROLLED_FOR (int j = 0; j < CHAIN_REGISTERS; j++)
-            even[i][j] = odd[i][j] = (vec){0};
-    for (int step = 0; step < TH_TERM_GROUP; step += 2) {
-        UNROLLED_FOR (int i = 0; i < CHAIN_ROWS; i++)
-            UNROLLED_FOR (int j = 0; j < CHAIN_REGISTERS; j++) {
-                const vec *columns = (const vec *)(b + j * TH_REGISTER_LANES);
-                even[i][j] += (a[i] - (vec){0}) * *columns;
-            }
-        UNROLLED_FOR (int i = 0; i < CHAIN_ROWS; i++)
-            UNROLLED_FOR (int j = 0; j < CHAIN_REGISTERS; j++) {
-                const vec *columns = (const vec *)(b + TILE_COLUMNS + j * TH_REGISTER_LANES);
-                odd[i][j] += (a[CHAIN_ROWS + i] - (vec){0}) * *columns;
-            }
-        a += 2 * CHAIN_ROWS;
-        b += 2 * TILE_COLUMNS;
-    }
-    UNROLLED_FOR (int i = 0; i < CHAIN_ROWS; i++)
-        UNROLLED_FOR (int j = 0; j < CHAIN_REGISTERS; j++)
-            c[i][j] = c[i][j] + (even[i][j] + odd[i][j]);
-}
-
-/* c += the products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
-TH_INLINE void multiply_groups(int terms, bool both, const tile_operands *t, sums c)
-{
+    static const struct {
+        int a, b;
+    } product[] = {{0, 0}, {0, CHAIN_PANEL_B}, {CHAIN_PANEL_A, 0}};
     const float *a = t->a, *b = t->b;
     for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
-        add_group(a, b, c);
-        if (both) {
-            add_group(a, b + TH_TERM_GROUP * TILE_COLUMNS, c);
-            add_group(a + TH_TERM_GROUP * CHAIN_ROWS, b, c);
-        }
-        a += terms * TH_TERM_GROUP * CHAIN_ROWS;
-        b += terms * TH_TERM_GROUP * TILE_COLUMNS;
+        for (int i = 0; i < (both ? 3 : 1); i++)
+            add_group(rows, registers, a + product[i].a, b + product[i].b, c);
+        a += terms * CHAIN_PANEL_A;
+        b += terms * CHAIN_PANEL_B;
     }
 }
 
-static void load_sums(int64_t rows, const tile_operands *t, sums c)
+/* Defines chains_<rows>_<registers>: the numbers must be constants for the loops to disappear. */
+#define CHAINS_OF(rows, registers)                                                                                     \
+    static __attribute__((noinline)) void chains_##rows##_##registers(int terms, bool both, const tile_operands *t,    \
+                                                                      chain_sums *c)                                   \
+    {                                                                                                                  \
+        multiply_groups(rows, registers, terms, both, t, c);                                                           \
+    }                                                                                                                  \
+    static chain_function chains_##rows##_##registers
+#define CHAINS(rows)                                                                                                   \
+    CHAINS_OF(rows, 1);                                                                                                \
+    CHAINS_OF(rows, 2)
+
+CHAINS(1);
+CHAINS(2);
+CHAINS(3);
+CHAINS(4);
+CHAINS(5);
+CHAINS(6);
+#if TH_VECTOR_BYTES == 64
+CHAINS(7);
+CHAINS(8);
+CHAINS(9);
+CHAINS(10);
+CHAINS(11);
+CHAINS(12);
+#endif
+#undef CHAINS_OF
+#undef CHAINS
+
+/* [rows - 1][one or two registers] */
+static chain_function *const chain_functions[TILE_ROWS][2] = {
+    {chains_1_1, chains_1_2},   {chains_2_1, chains_2_2},   {chains_3_1, chains_3_2},
+    {chains_4_1, chains_4_2},   {chains_5_1, chains_5_2},   {chains_6_1, chains_6_2},
+#if TH_VECTOR_BYTES == 64
+    {chains_7_1, chains_7_2},   {chains_8_1, chains_8_2},   {chains_9_1, chains_9_2},
+    {chains_10_1, chains_10_2}, {chains_11_1, chains_11_2}, {chains_12_1, chains_12_2},
+#endif
+};
+
+static void load_sums(int64_t rows, const tile_operands *t, chain_sums *c)
 {
-    memset(c, 0, sizeof(sums));
+    if (t->init == NULL || t->columns < TILE_COLUMNS)
+        memset(c, 0, sizeof *c);
     if (t->init)
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(c[i], t->init + i * t->init_row, (size_t)t->columns * sizeof(real));
+        for (int64_t i = 0; i < rows; i++) {
+            const float *from = t->init + i * t->init_row;
+            if (t->columns == TILE_COLUMNS)
+                memcpy(c->row[i], from, sizeof c->row[i]);
+            else
+                memcpy(c->row[i], from, (size_t)t->columns * sizeof(real));
+        }
+}
+
+static void store_sums(int64_t rows, const chain_sums *c, const tile_operands *t)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        float *to = t->c + i * t->c_row;
+        if (t->columns == TILE_COLUMNS)
+            memcpy(to, c->row[i], sizeof c->row[i]);
+        else
+            memcpy(to, c->row[i], (size_t)t->columns * sizeof(real));
+    }
+}
+
+static bool any_nan(int64_t rows, const chain_sums *c)
+{
+    vec_int any = {0};
+    for (int64_t i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < TILE_COLUMNS; j += TH_REGISTER_LANES) {
+            const vec x = vec_load(&c->row[i][j]);
+            any |= x != x;
+        }
+    return vec_any(any);
 }
 
 /* Computes elements that are NaN again, from the first terms. */
-static __attribute__((noinline)) void mend_tile(int64_t rows, const tile_operands *t, sums c)
+static __attribute__((noinline)) void mend_tile(chain_function *multiply, int64_t rows, const tile_operands *t,
+                                                chain_sums *c)
 {
-    sums first;
-    load_sums(rows, t, first);
-    multiply_groups(MOST_TERMS, false, t, first);
-    for (int i = 0; i < CHAIN_ROWS; i++)
-        for (int j = 0; j < CHAIN_REGISTERS; j++)
-            for (int lane = 0; lane < TH_REGISTER_LANES; lane++)
-                if (c[i][j][lane] != c[i][j][lane])
-                    c[i][j][lane] = first[i][j][lane];
-}
-
-static bool any_nan(sums c)
-{
-    vec_int any = {0};
-    for (int i = 0; i < CHAIN_ROWS; i++)
-        for (int j = 0; j < CHAIN_REGISTERS; j++)
-            any |= c[i][j] != c[i][j];
-    int64_t words[TH_VECTOR_BYTES / 8], found = 0;
-    memcpy(words, &any, sizeof any);
-    for (int i = 0; i < TH_VECTOR_BYTES / 8; i++)
-        found |= words[i];
-    return found != 0;
+    chain_sums first;
+    load_sums(rows, t, &first);
+    multiply(MOST_TERMS, false, t, &first);
+    for (int64_t i = 0; i < rows; i++)
+        for (int j = 0; j < TILE_COLUMNS; j++)
+            if (c->row[i][j] != c->row[i][j])
+                c->row[i][j] = first.row[i][j];
 }
 
 TH_INLINE void chain_tile(int terms, int64_t rows, const tile_operands *t)
 {
-    sums c;
-    load_sums(rows, t, c);
-    multiply_groups(terms, terms > 1, t, c);
-    if (terms > 1 && any_nan(c))
-        mend_tile(rows, t, c);
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(t->c + i * t->c_row, c[i], (size_t)t->columns * sizeof(real));
+    chain_function *multiply = chain_functions[rows - 1][t->columns > TH_REGISTER_LANES];
+    chain_sums c;
+    load_sums(rows, t, &c);
+    multiply(terms, terms > 1, t, &c);
+    if (terms > 1 && any_nan(rows, &c))
+        mend_tile(multiply, rows, t, &c);
+    store_sums(rows, &c, t);
 }
 
 TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
@@ -149,44 +175,52 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {
         t.b = (const float *)block->b + j / TILE_COLUMNS * block->b_panel;
         t.columns = block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS;
-        for (int64_t i = 0; i < block->m; i += CHAIN_ROWS) {
-            t.a = (const float *)block->a + i / CHAIN_ROWS * block->a_panel;
+        for (int64_t i = 0; i < block->m; i += TILE_ROWS) {
+            t.a = (const float *)block->a + i / TILE_ROWS * block->a_panel;
             t.c = (real *)block->c + i * block->c_row + j;
             t.init = block->init ? (const real *)block->init + i * block->init_row + j : NULL;
-            chain_tile(terms, block->m - i < CHAIN_ROWS ? block->m - i : CHAIN_ROWS, &t);
+            chain_tile(terms, block->m - i < TILE_ROWS ? block->m - i : TILE_ROWS, &t);
         }
     }
 }
 
-/* Functions of their own, so that no arithmetic moves out of where denormal numbers are 0. */
-static __attribute__((noinline)) void multiply_tiles_1(const th_product_block *block)
-{
-    multiply_tiles(1, block);
-}
-
-static __attribute__((noinline)) void multiply_tiles_2(const th_product_block *block)
-{
-    multiply_tiles(2, block);
-}
-
 /* -- as a driver sees it -- */
 
-enum { AS_TILES_ROUND = 0x9fc0 }; /* of MXCSR: exceptions masked, to nearest, denormals taken and given as 0 */
-
+/* What runs in another state of the processor's floating-point unit is a function of its own, so that no arithmetic
+ * moves out of it. */
 #define KERNELS(terms)                                                                                                 \
+    static __attribute__((noinline)) void pack_##terms(int width, const term_source *s, float *panels, int64_t stride) \
+    {                                                                                                                  \
+        if (width == TILE_ROWS)                                                                                        \
+            pack_terms(terms, TILE_ROWS, s, panels, stride);                                                           \
+        else                                                                                                           \
+            pack_terms(terms, TILE_COLUMNS, s, panels, stride);                                                        \
+    }                                                                                                                  \
     static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
     {                                                                                                                  \
-        pack_a_terms(terms, m, k, a, row, column, panels);                                                             \
+        const term_source s = {m, k, a, row, column};                                                                  \
+        const unsigned int before = _mm_getcsr();                                                                      \
+        _mm_setcsr(TERMS_CSR);                                                                                         \
+        pack_##terms(TILE_ROWS, &s, panels, (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * (terms)*CHAIN_PANEL_A);          \
+        _mm_setcsr(before);                                                                                            \
     }                                                                                                                  \
     static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
                                int64_t stride)                                                                         \
     {                                                                                                                  \
-        pack_b_terms(terms, k, n, b, row, column, panels, stride);                                                     \
+        const term_source s = {n, k, b, column, row};                                                                  \
+        const unsigned int before = _mm_getcsr();                                                                      \
+        _mm_setcsr(TERMS_CSR);                                                                                         \
+        pack_##terms(TILE_COLUMNS, &s, panels, stride);                                                                \
+        _mm_setcsr(before);                                                                                            \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void multiply_tiles_##terms(const th_product_block *block)                        \
+    {                                                                                                                  \
+        multiply_tiles(terms, block);                                                                                  \
     }                                                                                                                  \
     static void block_##terms(const th_product_block *block)                                                           \
     {                                                                                                                  \
         const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(AS_TILES_ROUND);                                                                                    \
+        _mm_setcsr(PRODUCTS_CSR);                                                                                      \
         multiply_tiles_##terms(block);                                                                                 \
         _mm_setcsr(before);                                                                                            \
     }                                                                                                                  \
@@ -199,8 +233,8 @@ extern const th_product_kernels TH_KERNEL(product_chains)[2];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_chains)[2] = {
-    {CHAIN_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
-    {CHAIN_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
+    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
 };
 
 #endif
