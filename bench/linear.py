@@ -39,9 +39,12 @@ def run(line, options, threads):
     else:
         command, environment = [options.peers, pathlib.Path(__file__).parent / "linear_peer.py"], {}
     command += [*options.shapes, "--precision", line.precision, "--threads", threads, "--seconds", options.seconds]
-    done = subprocess.run(
-        list(map(str, command)), env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            list(map(str, command)), env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        return None, f"{command[0]}: {error.strerror}"
     if done.returncode:
         return None, (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
     build, *rows = done.stdout.splitlines()

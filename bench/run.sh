@@ -4,6 +4,7 @@
 # and writes bench/results/ (or DIR): latest.csv, latest.md, latest.svg, and unless --quick or a choice of what is run says
 # otherwise products in every precision (linear.md), the kernels by shape, the growth curves and a profile. --continue goes on
 # with the last sitting, which was interrupted. Installs what is missing. Nothing else should run meanwhile.
+# A whole sitting takes hours, --quick five minutes once the peers are installed.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,10 +12,10 @@ build=$root/build/bench
 peers=$build/peers
 out=$root/bench/results
 threads=$(nproc)
-quick= chosen= go_on= rounds=3 seconds=10 with_peers=yes
+quick= chosen= go_on= rounds= seconds=10 with_peers=yes
 
 usage() {
-    sed -n '2,6s/^# //p' "$0" >&2
+    sed -n '2,7s/^# //p' "$0" >&2
     exit 2
 }
 while [ $# -gt 0 ]; do
@@ -56,10 +57,7 @@ install() { # install PEER REQUIREMENT OTHER...: REQUIREMENT is PEER with a vers
     "$peers/bin/pip" install --quiet "$required" "$@" || "$peers/bin/pip" install --quiet "${required%==*}" "$@" || return 0
     touch "$peers/$name.complete"
 }
-if [ -n "$with_peers" ]; then
-    [ -x "$peers/bin/pip" ] || python3 -m venv "$peers" || with_peers=
-fi
-if [ -n "$with_peers" ]; then
+if [ -n "$with_peers" ] && { [ -x "$peers/bin/pip" ] || python3 -m venv "$peers"; }; then
     install torch torch==2.13.0 numpy
     install jax 'jax[cpu]==0.10.2' optax
 fi
@@ -68,7 +66,7 @@ fi
 
 # shellcheck disable=SC2086 # what is chosen are several words
 python3 "$root/bench/sitting.py" --programs "$programs" --out "$out" --journal "$build/sitting.jsonl" $go_on $quick $chosen \
-    --rounds "$rounds" --seconds "$seconds" --threads "$threads" ${with_peers:+--peers "$peers/bin/python"}
+    ${rounds:+--rounds "$rounds"} --seconds "$seconds" --threads "$threads" ${with_peers:+--peers "$peers/bin/python"}
 cat "$out/latest.md"
 if [ -n "$quick$chosen" ]; then
     exit

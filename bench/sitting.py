@@ -18,7 +18,7 @@ import time
 
 import report
 from configurations import read_configurations
-from engines import FRAMEWORKS, PRECISIONS, ROWS, framework, quick_rows, variants
+from engines import FRAMEWORKS, OWN, PRECISIONS, ROWS, framework, quick_rows, variants
 from runs import DISTURBED, REPEATS, Journal, Run, run
 
 QUICK = ["copyA", "copyB", "char12", "gpt2s"]
@@ -41,7 +41,7 @@ def sit(options, chosen, journal, remarks):
     failed = set()
     for number in range(1, options.rounds + 1):
         for name in chosen:
-            for variant in promising(runs[name]):
+            for variant in promising(runs[name], options.quick):
                 if (name, variant) in failed:
                     continue
                 key = (number, name, *variant.row, variant.name)
@@ -91,18 +91,20 @@ def least(runs):
     return min((run.values["min_ms"] for run in runs), default=0)
 
 
-def promising(runs):
-    """The variants that are not clearly slower than another one of their row; nor is a slow one given up whose runs
-    were all disturbed."""
+def promising(runs, quick):
+    """The variants that are not clearly slower than another one of their row, or in a quick sitting of their engine; nor
+    is a slow one given up whose runs were all disturbed."""
+
+    def rivals(variant):
+        return [v for v in runs if runs[v] and v.row.engine == variant.row.engine and (quick or v.row == variant.row)]
+
+    def slow(variant):
+        return any(least(runs[variant]) > SLOWER * least(runs[rival]) for rival in rivals(variant))
+
     return [
         variant
         for variant in runs
-        if all(run.disturbance > DISTURBED for run in runs[variant])
-        or all(
-            least(runs[variant]) <= SLOWER * least(runs[other])
-            for other in runs
-            if other.row == variant.row and runs[other]
-        )
+        if variant.row in OWN or not slow(variant) or all(run.disturbance > DISTURBED for run in runs[variant])
     ]
 
 
@@ -166,11 +168,12 @@ def parse_options():
     parser.add_argument("--configurations", type=names_among(every), help="separated by commas, as the next two")
     parser.add_argument("--engines", type=names_among(FRAMEWORKS), default=FRAMEWORKS)
     parser.add_argument("--precisions", type=names_among(PRECISIONS), default=PRECISIONS, help="of any engine")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, help="default: 3; with --quick 2")
     parser.add_argument("--seconds", type=float, default=10, help="of measuring in each run, three steps at least")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 3)
     options.configurations = options.configurations or (QUICK if options.quick else every)
     if not options.peers:
         options.engines = [name for name in options.engines if name == "tapehead"]
