@@ -19,7 +19,7 @@ static inline int64_t draw(int64_t below)
 
 #define PICK(list) (list)[draw((int64_t)(sizeof(list) / sizeof *(list)))]
 
-enum { IN_A, IN_B, IN_C, IN_BIAS, IN_WORKSPACE, PURPOSES };
+enum { IN_A, IN_B, IN_C, IN_BIAS, IN_RESIDUAL, IN_WORKSPACE, PURPOSES };
 
 /* Memory after whose last byte there is none, so that reading or writing beyond it is a crash. There is one of these
  * for every purpose, as large as the largest so far. */

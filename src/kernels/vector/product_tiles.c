@@ -269,21 +269,34 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
 {
     const int64_t groups = th_parts(block->k, TH_TERM_GROUP), most = terms == 1 ? GROUPS_AT_ONCE : groups;
     _tile_loadconfig(&whole_tiles);
-    for (int64_t column = 0; column < block->n; column += PANEL_LINES)
-        for (int64_t group = 0; group < groups; group += most)
+    for (int64_t column = 0; column < block->n; column += PANEL_LINES) {
+        int64_t group = 0;
+        do { /* once without any steps */
             multiply_column(terms, block, column, group, th_smaller(groups - group, most));
+            group += most;
+        } while (group < groups);
+    }
     _tile_release();
 }
 
-static void block_1(const th_product_block *block)
-{
-    multiply_tiles(1, block);
-}
-
-static void block_2(const th_product_block *block)
-{
-    multiply_tiles(2, block);
-}
+#define KERNELS(terms)                                                                                                 \
+    static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
+    {                                                                                                                  \
+        pack_a_tiles(terms, m, k, a, row, column, panels);                                                             \
+    }                                                                                                                  \
+    static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
+                               int64_t stride)                                                                         \
+    {                                                                                                                  \
+        pack_b_tiles(terms, k, n, b, row, column, panels, stride);                                                     \
+    }                                                                                                                  \
+    static void block_##terms(const th_product_block *block)                                                           \
+    {                                                                                                                  \
+        multiply_tiles(terms, block);                                                                                  \
+    }                                                                                                                  \
+    static void block_##terms(const th_product_block *block)
+KERNELS(1);
+KERNELS(2);
+#undef KERNELS
 
 extern const th_product_kernels TH_KERNEL(product_tiles)[2];
 

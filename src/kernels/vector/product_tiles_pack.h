@@ -157,10 +157,22 @@ TH_INLINE void pack_source(int terms, bool of_a, const tile_source *s)
         pack_tiles(terms, of_a, NOTHING_DENSE, s);
 }
 
-/* Functions of their own, so that no subtraction moves out of the state TERMS_CSR. */
+typedef void tile_packing(const tile_source *source);
+
+/* Functions of their own, so that no arithmetic moves out of the state that pack_in_state sets. */
+static __attribute__((noinline)) void pack_one_of_a(const tile_source *s)
+{
+    pack_source(1, true, s);
+}
+
 static __attribute__((noinline)) void pack_two_of_a(const tile_source *s)
 {
     pack_source(2, true, s);
+}
+
+static __attribute__((noinline)) void pack_one_of_b(const tile_source *s)
+{
+    pack_source(1, false, s);
 }
 
 static __attribute__((noinline)) void pack_two_of_b(const tile_source *s)
@@ -168,34 +180,25 @@ static __attribute__((noinline)) void pack_two_of_b(const tile_source *s)
     pack_source(2, false, s);
 }
 
-static void pack_a_1(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
+TH_INLINE void pack_in_state(tile_packing *pack, const tile_source *s)
 {
-    const tile_source s = {m, k, a, row, column, panels, th_parts(k, TH_TERM_GROUP) * PANEL_TERM_BYTES};
-    pack_source(1, true, &s);
-}
-
-static void pack_a_2(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
-{
-    const tile_source s = {m, k, a, row, column, panels, th_parts(k, TH_TERM_GROUP) * 2 * PANEL_TERM_BYTES};
     const unsigned int before = _mm_getcsr();
     _mm_setcsr(TERMS_CSR);
-    pack_two_of_a(&s);
+    pack(s);
     _mm_setcsr(before);
 }
 
-static void pack_b_1(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride)
+TH_INLINE void pack_a_tiles(int terms, int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
 {
-    const tile_source s = {n, k, b, column, row, panels, stride * (int64_t)sizeof(float)};
-    pack_source(1, false, &s);
+    const tile_source s = {m, k, a, row, column, panels, th_parts(k, TH_TERM_GROUP) * terms * PANEL_TERM_BYTES};
+    pack_in_state(terms == 1 ? pack_one_of_a : pack_two_of_a, &s);
 }
 
-static void pack_b_2(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride)
+TH_INLINE void pack_b_tiles(int terms, int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,
+                            int64_t stride)
 {
     const tile_source s = {n, k, b, column, row, panels, stride * (int64_t)sizeof(float)};
-    const unsigned int before = _mm_getcsr();
-    _mm_setcsr(TERMS_CSR);
-    pack_two_of_b(&s);
-    _mm_setcsr(before);
+    pack_in_state(terms == 1 ? pack_one_of_b : pack_two_of_b, &s);
 }
 
 #endif
