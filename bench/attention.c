@@ -1,10 +1,11 @@
 /* Scaled dot-product attention by shape, forward and backward: full and causal, with dropout, padding, a window, a soft
- * cap, ALiBi. q, k and v are views of one projection (B, T, 3, H, D), as a layer has them. Prints CSV; of_causal is the
- * time of both directions over that of causal attention without anything else. */
+ * cap, ALiBi in float32, causal in every precision. q, k and v are views of one projection (B, T, 3, H, D), as a layer has
+ * them. Prints CSV; of_causal is the time of both directions over that of causal attention in float32. */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"
 #include "options.h"
+#include "precision.h"
 
 static const char program[] = "attention";
 static int64_t threads, most = 4096;
@@ -107,29 +108,44 @@ static double gflops(const shape *s, const variant *v, cost c)
     return 14 * pairs * (double)s->size / (c.forward + c.backward) * 1e-9;
 }
 
+static void print_cost(th_context *ctx, const shape *s, const variant *v, cost c, double of_causal)
+{
+    printf("%lld,%lld,%lld,%lld,\"%s\",%s,%d,%.4f,%.4f,", (long long)s->batch, (long long)s->heads,
+           (long long)s->length, (long long)s->size, v->name, th_precision_name(th_precision_of(ctx)), th_threads(ctx),
+           c.forward * 1e3, c.backward * 1e3);
+    if (v->padded) /* its work depends on the lengths */
+        printf(",%.2f\n", of_causal);
+    else
+        printf("%.1f,%.2f\n", gflops(s, v, c), of_causal);
+}
+
+/* Every variant in float32; the first, plain causal attention, in every precision. */
+static void print_shape(th_context *ctx, const shape *s)
+{
+    double causal = 0; /* seconds of both directions in float32 */
+    for (int i = 0; i < PRECISIONS; i++) {
+        if (th_set_precision(ctx, precisions[i]))
+            give_up(program, th_error_message(ctx));
+        const size_t count = precisions[i] == TH_PRECISION_FLOAT32 ? sizeof variants / sizeof *variants : 1;
+        for (size_t j = 0; j < count; j++) {
+            const cost c = measure(ctx, s, &variants[j]);
+            if (causal == 0)
+                causal = c.forward + c.backward;
+            print_cost(ctx, s, &variants[j], c, (c.forward + c.backward) / causal);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     parse_options(argc, argv, program, "attention: forward and backward by shape", options);
     th_context *ctx = th_context_new(&(th_context_options){.threads = (int)threads});
     if (ctx == NULL || th_error_code(ctx))
         give_up(program, ctx ? th_error_message(ctx) : "out of memory");
-    printf("batch,heads,length,size,variant,threads,forward_ms,backward_ms,gflops,of_causal\n");
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const shape *s = &shapes[i];
-        double causal = 0;
-        for (size_t j = 0; j < sizeof variants / sizeof *variants && s->length <= most; j++) {
-            const cost c = measure(ctx, s, &variants[j]);
-            if (j == 0)
-                causal = c.forward + c.backward;
-            printf("%lld,%lld,%lld,%lld,\"%s\",%d,%.4f,%.4f,", (long long)s->batch, (long long)s->heads,
-                   (long long)s->length, (long long)s->size, variants[j].name, th_threads(ctx), c.forward * 1e3,
-                   c.backward * 1e3);
-            if (variants[j].padded) /* its work depends on the lengths */
-                printf(",%.2f\n", (c.forward + c.backward) / causal);
-            else
-                printf("%.1f,%.2f\n", gflops(s, &variants[j], c), (c.forward + c.backward) / causal);
-        }
-    }
+    printf("batch,heads,length,size,variant,precision,threads,forward_ms,backward_ms,gflops,of_causal\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (shapes[i].length <= most)
+            print_shape(ctx, &shapes[i]);
     th_context_free(ctx);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

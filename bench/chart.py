@@ -3,7 +3,8 @@
 import math
 from xml.sax.saxutils import escape
 
-COLOURS = ["#2f6f9f", "#d9822b", "#5b9a57", "#8d5a97"]
+COLOURS = ["#2f6f9f", "#d9822b", "#5b9a57", "#8d5a97", "#7fb2d6", "#c0504d", "#a3a33c", "#777777"]
+LEGEND_WIDTH = 190
 STYLE = "text { font: 13px sans-serif; fill: #222 } .title { font-size: 17px } .small { font-size: 11px; fill: #555 }"
 
 
@@ -27,38 +28,42 @@ def write_svg(path, width, height, parts):
     path.write_text("\n".join(parts) + "\n")
 
 
-def legend(x, y, names):
+def legend(x, y, names, columns):
     for i, name in enumerate(names):
-        yield f'<rect x="{x + 150 * i}" y="{y - 10}" width="12" height="12" fill="{COLOURS[i]}"/>'
-        yield text(x + 150 * i + 18, y, name, "start")
+        at_x, at_y = x + LEGEND_WIDTH * (i % columns), y + 20 * (i // columns)
+        yield f'<rect x="{at_x}" y="{at_y - 10}" width="12" height="12" fill="{COLOURS[i]}"/>'
+        yield text(at_x + 18, at_y, name, "start")
 
 
 def bars(path, title, groups, names, values, reference):
     """values[group][i]: height of the bar of names[i], None: no bar. reference: what the line at 1 is called."""
-    left, top, bottom, group_width = 50, 84, 360, 34 * len(names) + 26
-    width = left + group_width * len(groups) + 20
+    group_width = 30 * len(names) + 26
+    left, columns = 50, 4
+    top = 64 + 20 * math.ceil(len(names) / columns)
+    bottom = top + 276
+    width = left + max(group_width * len(groups), LEGEND_WIDTH * min(columns, len(names))) + 20
     most = max([1.0] + [v for group in groups for v in values[group] if v is not None]) * 1.06
     unit = next(u for u in (0.5, 1, 2, 5, 10, 20, 50, 100) if most / u <= 10 or u == 100)
 
     def height_of(value):
         return bottom - (bottom - top) * value / most
 
-    parts = [text(left, 28, title, "start", "title"), *legend(left, 56, names)]
+    parts = [text(left, 28, title, "start", "title"), *legend(left, 56, names, columns)]
     for i in range(int(most / unit) + 1):
         parts += [line(left, height_of(i * unit), width - 20, height_of(i * unit))]
         parts += [text(left - 8, height_of(i * unit) + 4, f"{i * unit:g}x", "end")]
     for g, group in enumerate(groups):
         x = left + g * group_width + 13
-        parts.append(text(x + 17 * len(names), bottom + 20, group))
+        parts.append(text(x + 15 * len(names), bottom + 20, group))
         for i, value in enumerate(values[group]):
             if value is None:
-                parts.append(text(x + 34 * i + 15, bottom - 5, "none", kind="small"))
+                parts.append(text(x + 30 * i + 13, bottom - 5, "none", kind="small"))
                 continue
             y = height_of(value)
             parts.append(
-                f'<rect x="{x + 34 * i}" y="{y:.1f}" width="30" height="{bottom - y:.1f}" fill="{COLOURS[i]}"/>'
+                f'<rect x="{x + 30 * i}" y="{y:.1f}" width="26" height="{bottom - y:.1f}" fill="{COLOURS[i]}"/>'
             )
-            parts.append(text(x + 34 * i + 15, y - 4, f"{value:.2f}", kind="small"))
+            parts.append(text(x + 30 * i + 13, y - 4, f"{value:.2f}", kind="small"))
     parts += [line(left, height_of(1), width - 20, height_of(1), "#222", "5 4")]
     parts += [text(left, bottom + 44, f"Dashed line: {reference}.", "start", "small")]
     write_svg(path, width, bottom + 60, parts)

@@ -4,11 +4,13 @@
 
 #include "measure.h"
 #include "options.h"
+#include "precision.h"
 
 static const char program[] = "generation";
 static int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, length = 1024, batch = 1, prompt = 32,
                tokens = 64, beams, threads, repeats = 3;
 static double temperature, top_p;
+static const char *precision = "float32";
 static int64_t top_k;
 static const program_option options[] = {
     {"layers", "of the model", .whole = &layers, .low = 1, .high = 1000},
@@ -22,6 +24,7 @@ static const program_option options[] = {
     {"top-k", "0: all", .whole = &top_k, .low = 0, .high = 1e7},
     {"top-p", "0: all", .real = &top_p, .low = 0, .high = 1},
     {"beams", "0: no beam search", .whole = &beams, .low = 0, .high = 1000},
+    {"precision", "of products: float32, bfloat16x3 or bfloat16", .text = &precision},
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
     {"repeats", "of which the least counts", .whole = &repeats, .low = 1, .high = 1000},
     {0},
@@ -44,7 +47,8 @@ static bool note(void *user, int64_t sequence, int64_t token)
 int main(int argc, char **argv)
 {
     parse_options(argc, argv, program, "generation: tokens per second of a GPT-2 with random weights", options);
-    th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = (int)threads});
+    th_context *ctx = th_context_new(
+        &(th_context_options){.seed = 1, .threads = (int)threads, .precision = precision_named(program, precision)});
     th_module *model = th_language_model_new(
         ctx, &(th_language_model_options){
                  .vocabulary = vocabulary, .length = length, .width = width, .heads = heads, .layers = layers});

@@ -1,7 +1,9 @@
 """Times whole training steps of a GPT-2 in JAX, the same model, data and measuring as train_step.c: one jitted function
 with donated buffers, attention heads first, optax.adamw. XLA takes as many threads as the affinity mask has processors.
 
-Variants: default; ynn is the same with XLA's YNN kernels, which sitting.py switches on in the environment."""
+Variants: default; ynn is the same with XLA's YNN kernels, which the sitting switches on in the environment; cast has
+weights and activations in bfloat16. Precisions: float32 is JAX's default on a processor; bfloat16 is its default matmul
+precision of that name, which XLA may answer with float32's products on processors."""
 
 import functools
 import math
@@ -12,8 +14,10 @@ import optax
 
 import peer
 
-options, configuration = peer.parse_options("JAX", ["default", "ynn"])
+options, configuration = peer.parse_options("JAX", ["default", "ynn", "cast"], ["float32", "bfloat16"])
 _, layers, width, heads, vocabulary, batch, length, mlp = configuration
+if options.precision == "bfloat16":
+    jax.config.update("jax_default_matmul_precision", "bfloat16")
 key = jax.random.key(1)
 
 
@@ -61,7 +65,7 @@ def attention(qkv):  # (B T, 3 E) -> (B T, E)
 
 
 def loss_of(model, tokens, targets):
-    if options.bfloat16:
+    if options.variant == "cast":
         model = jax.tree.map(lambda p: p.astype(jnp.bfloat16), model)
     x = (model["embedding"][tokens] + model["position"]).reshape(batch * length, width)
     for block in model["layers"]:

@@ -1,6 +1,10 @@
-/* Multiply-adds in registers and triads on a team of threads, with the widest instructions that the processor has. */
+/* Multiply-adds and triads on a team of threads: multiply-adds in every instruction set that the processor has, triads
+ * in the widest. */
 #include "machine_limits.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,38 +12,57 @@
 #include "measure.h"
 #include "probe_isa.h"
 
-const char *const limit_names[LIMIT_COUNT] = {"baseline", "avx2", "avx512", "bfloat16"};
-enum { TRIES = 5 };
+const char *const limit_names[LIMIT_COUNT] = {"baseline", "avx2", "avx512", "dots", "tiles", "tiles_l1"};
+enum { TRIES = 5, ROUNDS = 4000000 };
 
-static bool has(int which)
+#ifdef BENCH_TILES
+/* The permission is the whole process's: that of all its threads. */
+static bool has_tiles(void)
+{
+    enum { LEAF = 7, BFLOAT16_BIT = 22, TILE_BIT = 24 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && d >> BFLOAT16_BIT & 1 && d >> TILE_BIT & 1 &&
+           tile_products_permitted();
+}
+#endif
+
+/* The chains that run in this instruction set, or NULL where processor, kernel or compiler have none. */
+static fma_chains *chains_of(int which)
 {
 #ifdef __x86_64__
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    const bool bfloat16 = avx512 && __builtin_cpu_supports("avx512bf16");
-#else
-    const bool avx2 = false, avx512 = false, bfloat16 = false;
+    switch (which) {
+    case LIMIT_AVX2:
+        return avx2 ? fma_chains_avx2 : NULL;
+    case LIMIT_AVX512:
+        return avx512 ? fma_chains_avx512 : NULL;
+    case LIMIT_DOTS:
+        return avx512 && __builtin_cpu_supports("avx512bf16") ? fma_chains_dots : NULL;
+#ifdef BENCH_TILES
+    case LIMIT_TILES:
+        return has_tiles() ? tile_products_registers : NULL;
+    case LIMIT_TILES_L1:
+        return has_tiles() ? tile_products_l1 : NULL;
 #endif
-    return (bool[LIMIT_COUNT]){true, avx2, avx512, bfloat16}[which];
+    }
+#endif
+    return which == LIMIT_BASELINE ? fma_chains_baseline : NULL;
 }
 
 double fma_gflops(int which, int threads)
 {
-#ifdef __x86_64__
-    fma_chains *const chains[LIMIT_COUNT] = {fma_chains_baseline, fma_chains_avx2, fma_chains_avx512,
-                                             fma_chains_bfloat16};
-#else
-    fma_chains *const chains[LIMIT_COUNT] = {fma_chains_baseline};
-#endif
+    fma_chains *const chains = chains_of(which);
+    const int64_t rounds = which < LIMIT_TILES ? ROUNDS : ROUNDS / 16; /* a tile product takes that many cycles */
     double best = 0;
-    for (int i = 0; i < TRIES && has(which); i++) {
+    for (int i = 0; i < TRIES && chains; i++) {
         double work = 0;
         const double start = now();
 #pragma omp parallel num_threads(threads) reduction(+ : work)
         {
             float sink;
-            work += chains[which](4000000, &sink);
+            work += chains(rounds, &sink);
         }
         best = fmax(best, work / (now() - start) * 1e-9);
     }
@@ -49,7 +72,7 @@ double fma_gflops(int which, int threads)
 static triad *widest_triad(void)
 {
 #ifdef __x86_64__
-    return has(LIMIT_AVX512) ? triad_avx512 : has(LIMIT_AVX2) ? triad_avx2 : triad_baseline;
+    return chains_of(LIMIT_AVX512) ? triad_avx512 : chains_of(LIMIT_AVX2) ? triad_avx2 : triad_baseline;
 #else
     return triad_baseline;
 #endif

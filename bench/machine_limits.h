@@ -1,14 +1,15 @@
-/* What the machine can do at most, measured: multiply-adds in registers, and memory bandwidth. */
+/* What the machine can do at most, measured: multiply-adds and memory bandwidth. */
 #ifndef BENCH_MACHINE_LIMITS_H
 #define BENCH_MACHINE_LIMITS_H
 
 #include <stdint.h>
 
-/* The instruction sets that a peak can be asked for. */
-enum { LIMIT_BASELINE, LIMIT_AVX2, LIMIT_AVX512, LIMIT_BFLOAT16, LIMIT_COUNT };
+/* What a peak can be asked for: multiply-adds of float32 in three instruction sets, of bfloat16 as dot products and as
+ * tile products, those with operands in registers and loaded from the first-level cache. */
+enum { LIMIT_BASELINE, LIMIT_AVX2, LIMIT_AVX512, LIMIT_DOTS, LIMIT_TILES, LIMIT_TILES_L1, LIMIT_COUNT };
 extern const char *const limit_names[LIMIT_COUNT];
 
-/* Multiply-add peak in GF/s with this many threads; 0 where the processor lacks it. */
+/* Multiply-add peak in GF/s with this many threads; 0 where processor, kernel or compiler lack it. */
 double fma_gflops(int which, int threads);
 /* Triad a = b + c / 2 over three arrays of n floats for each thread, in GB/s of the 12 bytes an element; 0 when memory
  * is out. */

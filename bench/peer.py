@@ -1,5 +1,5 @@
-"""What torch_step.py and jax_step.py share: options, the loop over steps, and the line of name=value that comes out.
-It measures exactly as train_step.c does."""
+"""What the peers' programs share: options, the loop over steps, and the line of name=value that comes out. It measures
+exactly as train_step.c does."""
 
 import argparse
 import statistics
@@ -10,12 +10,12 @@ from configurations import read_configurations, work
 MOST_STEPS = 1000
 
 
-def parse_options(about, variants):
+def parse_options(about, variants, precisions):
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("configuration", choices=read_configurations())
     parser.add_argument("--variant", choices=variants, default=variants[0])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--precision", choices=precisions, default=precisions[0], help="of products")
     parser.add_argument("--steps", type=int, default=0, help="in all; 0: as many as --seconds gives")
     parser.add_argument("--seconds", type=float, default=10, help="of measuring, three steps at least")
     parser.add_argument("--started", type=float, default=time.monotonic(), help="of the process, on CLOCK_MONOTONIC")
@@ -26,6 +26,21 @@ def parse_options(about, variants):
 def peak_rss_mib():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def torch_build(torch):
+    """What PyTorch's products run on."""
+    mkl = "MKL" if torch.backends.mkl.is_available() else "no MKL"
+    capability = torch.backends.cpu.get_cpu_capability()
+    return (
+        f"torch {torch.__version__} ({mkl}, {capability}, {bfloat16_units(torch)}, {torch.get_num_threads()} threads)"
+    )
+
+
+def bfloat16_units(torch):
+    """What multiplies bfloat16 numbers, where this version of PyTorch says so."""
+    has_amx, has_dots = (getattr(torch.cpu, f"_is_{name}_supported", bool)() for name in ("amx_tile", "avx512_bf16"))
+    return "AMX" if has_amx else f"{'AVX512_BF16' if has_dots else 'no bfloat16 units'}, medium is float32 without AMX"
 
 
 def measure(step, options, configuration, build):

@@ -1,10 +1,11 @@
-/* Matrix products by shape, with the native kernels and with OpenBLAS, on one thread and on all: the layers of a GPT
- * forward and backward, few rows, attention's skinny products as they lie in memory, and sizes that fit no tile.
- * Prints CSV. */
+/* Matrix products by shape, with the native kernels in every precision and with OpenBLAS, on one thread and on all: the
+ * layers of a GPT forward and backward, few rows, attention's skinny products as they lie in memory, and sizes that fit
+ * no tile. Prints CSV. (linear.c measures layers forward beside PyTorch's, with their errors.) */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"
 #include "options.h"
+#include "precision.h"
 
 static const char program[] = "products";
 static int64_t threads;
@@ -77,8 +78,9 @@ static void print_product(const char *name, const char *form_name, product_form 
             give_up(program, th_error_message(o->ctx));
         const double time = least_seconds(run, &m, seconds);
         const double work = 2.0 * (double)size[0] * (double)size[1] * (double)size[2] * (double)size[3];
-        printf("%s,%s,%lld,%lld,%lld,%lld,%s,%lld,%.2f,%.1f\n", name, form_name, (long long)size[0], (long long)size[1],
-               (long long)size[2], (long long)size[3], backend, (long long)teams[i], time * 1e6, work / time * 1e-9);
+        printf("%s,%s,%lld,%lld,%lld,%lld,%s,%s,%lld,%.2f,%.1f\n", name, form_name, (long long)size[0],
+               (long long)size[1], (long long)size[2], (long long)size[3], backend,
+               th_precision_name(th_precision_of(o->ctx)), (long long)teams[i], time * 1e6, work / time * 1e-9);
     }
 }
 
@@ -147,26 +149,29 @@ static void print_heads(th_context *ctx, const char *backend)
     }
 }
 
+static void print_products(const char *backend, th_precision precision)
+{
+    setenv("TAPEHEAD_GEMM", backend, 1);
+    th_context *ctx = th_context_new(&(th_context_options){.threads = (int)threads, .precision = precision});
+    if (ctx == NULL || th_error_code(ctx)) { /* a machine without OpenBLAS, or without native kernels */
+        fprintf(stderr, "%s: %s left out: %s\n", program, backend, ctx ? th_error_message(ctx) : "out of memory");
+        th_context_free(ctx);
+        return;
+    }
+    threads = th_threads(ctx);
+    th_no_grad_begin(ctx);
+    print_layers(ctx, backend);
+    print_heads(ctx, backend);
+    th_no_grad_end(ctx);
+    th_context_free(ctx);
+}
+
 int main(int argc, char **argv)
 {
-    parse_options(argc, argv, program, "products: matrix products by shape and backend", options);
-    static const char *const backends[] = {"native", "openblas"};
-    printf("product,form,batch,m,n,k,backend,threads,us,gflops\n");
-    for (int i = 0; i < 2; i++) {
-        setenv("TAPEHEAD_GEMM", backends[i], 1);
-        th_context *ctx = th_context_new(&(th_context_options){.threads = (int)threads});
-        if (ctx == NULL || th_error_code(ctx)) { /* a machine without OpenBLAS, or without native kernels */
-            fprintf(stderr, "%s: %s left out: %s\n", program, backends[i],
-                    ctx ? th_error_message(ctx) : "out of memory");
-            th_context_free(ctx);
-            continue;
-        }
-        threads = th_threads(ctx);
-        th_no_grad_begin(ctx);
-        print_layers(ctx, backends[i]);
-        print_heads(ctx, backends[i]);
-        th_no_grad_end(ctx);
-        th_context_free(ctx);
-    }
+    parse_options(argc, argv, program, "products: matrix products by shape, backend and precision", options);
+    printf("product,form,batch,m,n,k,backend,precision,threads,us,gflops\n");
+    for (int i = 0; i < PRECISIONS; i++)
+        print_products("native", precisions[i]);
+    print_products("openblas", TH_PRECISION_FLOAT32);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,16 +1,20 @@
-"""What a sitting writes: latest.csv, latest.md with the machine beside the figures, latest.svg.
+"""What a sitting writes: latest.csv, latest.md with the machine beside the figures and the comparisons of comparisons.py,
+latest.svg.
 
 report.py DIRECTORY     writes kernels.md there, from the CSV of products, attention and elementwise beside it"""
 
 import csv
 import datetime
 import pathlib
+import re
 import statistics
 import sys
 
 import chart
+import comparisons
+from engines import OWN, ROWS, TORCH
 
-ENGINES = ["tapehead", "torch-default", "torch-best", "jax"]
+OWN_FLOAT32 = OWN[0]
 KERNELS = {
     "products": "The layers of a GPT (dy w and dyT x are their gradients), few rows, attention's heads, odd sizes.",
     "attention": "Forward and backward. of_causal: time of both over that of plain causal attention; padded: lengths "
@@ -35,11 +39,13 @@ def read_values(printed):
 
 
 def summarise(runs):
-    """One engine's rounds as one row; start-up is the first round's, when no peer has anything compiled."""
+    """One row's rounds as one; start-up is the first round's, when no peer has anything compiled."""
     values = [run.values for run in runs]
     least = min(values, key=lambda v: v["min_ms"])
+    multiplied_by = re.search(r"products=(\S+)", least["build"])
     return {
         **least,
+        "variant": least["variant"] or (multiplied_by[1] if multiplied_by else ""),
         "median_ms": statistics.median(v["median_ms"] for v in values),
         "peak_rss_mib": max(v["peak_rss_mib"] for v in values),
         "startup_ms": values[0]["startup_ms"],
@@ -60,6 +66,14 @@ def markdown_table(header, rows):
 
 # -- the machine --
 
+FLOAT32_PEAKS = {isa: f"multiply-adds, {isa}" for isa in ("baseline", "avx2", "avx512")}
+PEAKS = {
+    **FLOAT32_PEAKS,
+    "dots": "bfloat16, dot products",
+    "tiles": "bfloat16, tile products in registers",
+    "tiles_l1": "bfloat16, tile products from the first-level cache",
+}
+
 
 def machine_lines(threads, probe, build):
     with open("/proc/cpuinfo") as info:
@@ -70,13 +84,9 @@ def machine_lines(threads, probe, build):
     yield f"Measured on {datetime.date.today()}: {model}, {cores} processors, {threads} threads; {build}."
     yield ""
     rows = [
-        [
-            f"multiply-adds, {isa}",
-            f"{probe[f'fma_{isa}_1_gflops']:.0f} GF/s",
-            f"{probe[f'fma_{isa}_n_gflops']:.0f} GF/s",
-        ]
-        for isa in ("baseline", "avx2", "avx512", "bfloat16")
-        if probe.get(f"fma_{isa}_1_gflops")
+        [name, f"{probe[f'fma_{key}_1_gflops']:.0f} GF/s", f"{probe[f'fma_{key}_n_gflops']:.0f} GF/s"]
+        for key, name in PEAKS.items()
+        if probe.get(f"fma_{key}_1_gflops")
     ]
     rows += [
         [f"triad, {name}", f"{probe[f'triad_{key}_1_gbs']:.0f} GB/s", f"{probe[f'triad_{key}_n_gbs']:.0f} GB/s"]
@@ -95,50 +105,18 @@ def machine_lines(threads, probe, build):
 
 
 def float32_peak(probe):
-    return max(probe[f"fma_{isa}_n_gflops"] for isa in ("baseline", "avx2", "avx512"))
+    return max(probe[f"fma_{isa}_n_gflops"] for isa in FLOAT32_PEAKS)
 
 
 # -- the sitting --
 
-
-def compared(results):
-    """Configurations that Tapehead and a peer ran."""
-    return [name for name, engines in results.items() if "tapehead" in engines and len(engines) > 1]
-
-
-def ratio(engines, engine):
-    """An engine's least time in times of Tapehead's; None without either."""
-    if "tapehead" not in engines or engine not in engines:
-        return None
-    return engines[engine]["min_ms"] / engines["tapehead"]["min_ms"]
-
-
-def step_rows(results, probe):
-    """One row for each engine of each configuration: the work is Tapehead's count, the same for all."""
-    for name, engines in results.items():
-        own = engines.get("tapehead")
-        for engine in (e for e in ENGINES if e in engines):
-            found = engines[engine]
-            gflops = own["work_gf"] / found["min_ms"] * 1e3 if own else None
-            yield [
-                name,
-                f"{engine} ({found['variant']})" if found["variant"] else f"**{engine}**",
-                f"{found['min_ms']:.4g}",
-                f"{found['median_ms']:.4g}",
-                f"{ratio(engines, engine):.2f}" if own else "-",
-                f"{found['peak_rss_mib']:.1f}",
-                f"{gflops:.1f}" if own else "-",
-                f"{gflops / float32_peak(probe):.0%}" if own else "-",
-                f"{found['startup_ms']:.0f}",
-            ]
-
-
 STEP_HEADER = [
     "configuration",
     "engine",
+    "precision",
     "min ms",
     "median ms",
-    "times Tapehead",
+    "of own float32",
     "peak RSS MiB",
     "GF/s",
     "of float32 peak",
@@ -146,42 +124,89 @@ STEP_HEADER = [
 ]
 
 
+def step_rows(results, probe):
+    """One row for each engine and precision of each configuration: the work is Tapehead's count, the same for all."""
+    for name, found in results.items():
+        work = next((values["work_gf"] for values in found.values() if "work_gf" in values), None)
+        for row, values in found.items():
+            gflops = work / values["min_ms"] * 1e3 if work else None
+            share = comparisons.ratio(found, row, [OWN_FLOAT32], "min_ms")
+            engine = f"**{row.engine}**" if row in OWN else row.engine
+            yield [
+                name,
+                f"{engine} ({values['variant']})" if values["variant"] else engine,
+                row.precision,
+                f"{values['min_ms']:.4g}",
+                f"{values['median_ms']:.4g}",
+                f"{share:.2f}" if share else "-",
+                f"{values['peak_rss_mib']:.1f}",
+                f"{gflops:.1f}" if gflops else "-",
+                f"{gflops / float32_peak(probe):.0%}" if gflops else "-",
+                f"{values['startup_ms']:.0f}",
+            ]
+
+
+def torch_best(results):
+    """Configuration -> the fastest of PyTorch's rows, where one ran."""
+    best = {name: comparisons.best(found, TORCH, "min_ms") for name, found in results.items()}
+    return {name: row for name, row in best.items() if row}
+
+
+def describe(row, values):
+    return f"{row.precision}, {values['variant']}" if values["variant"] else row.precision
+
+
+def memory_rows(results):
+    for name, found in results.items():
+        for row in (row for row in OWN if row in found):
+            forecast, counted = found[row]["forecast_mib"], found[row]["memory_mib"]
+            yield [name, row.precision, f"{forecast:.1f}", f"{counted:.1f}", f"{forecast / counted:.3f}"]
+
+
 def markdown(threads, probe, results, remarks):
-    own = [engines["tapehead"] for engines in results.values() if "tapehead" in engines]
+    builds = {row: values["build"] for found in results.values() for row, values in found.items()}
     yield "# Training steps, beside PyTorch and JAX"
     yield ""
-    yield from machine_lines(threads, probe, own[0]["build"] if own else "")
-    yield ""
-    builds = sorted(
-        {found["build"] for engines in results.values() for engine, found in engines.items() if engine != "tapehead"}
+    yield from machine_lines(
+        threads, probe, next((builds[row] for row in OWN if row in builds), "Tapehead did not run")
     )
-    yield f"Peers: {', '.join(builds) or 'none'}. What the columns mean: [bench/README.md](../README.md)."
-    settings = {found["environment"]: e for engines in results.values() for e, found in engines.items()}
-    yield from (f"{engine} ran with {words}." for words, engine in settings.items() if words)
+    yield ""
+    peers = sorted({build for row, build in builds.items() if row not in OWN})
+    yield f"Peers: {'; '.join(peers) or 'none'}. What the columns mean: [bench/README.md](../README.md)."
+    settings = {}
+    for found in results.values():
+        for row, values in found.items():
+            settings.setdefault(values["environment"], set()).add(f"{row.engine} ({values['variant']})")
+    yield from (f"{', '.join(sorted(who))} ran with {words}." for words, who in settings.items() if words)
     yield ""
     yield from markdown_table(STEP_HEADER, list(step_rows(results, probe)))
-    if compared(results):
+    best = torch_best(results)
+    if best:
+        names = (f"{name} {describe(row, results[name][row])}" for name, row in best.items())
         yield ""
-        yield "![time in times of Tapehead's](latest.svg)"
+        yield f"The fastest of PyTorch's, *torch-best*: {'; '.join(names)}."
+    header, compared = comparisons.table(results)
+    if compared:
+        yield ""
+        yield "Ratios of the least steps / of the medians; in brackets what they should be at most on a processor with AMX:"
+        yield ""
+        yield from markdown_table(header, compared)
+        yield ""
+        yield "![time in times of Tapehead's float32](latest.svg)"
     if "copyA" in results:
-        totals = (f"{e} {results['copyA'][e]['total_ms'] / 1e3:.2f} s" for e in ENGINES if e in results["copyA"])
+        totals = (
+            f"{row.engine} {row.precision} {values['total_ms'] / 1e3:.2f} s" for row, values in results["copyA"].items()
+        )
         yield ""
         yield f"1000 steps of copyA, start-up included: {', '.join(totals)}."
-    if own:
+    memory = list(memory_rows(results))
+    if memory:
         yield ""
         yield "Memory that the library counts in a step, and its forecast:"
         yield ""
-        rows = [
-            [
-                name,
-                f"{e['tapehead']['forecast_mib']:.1f}",
-                f"{e['tapehead']['memory_mib']:.1f}",
-                f"{e['tapehead']['forecast_mib'] / e['tapehead']['memory_mib']:.3f}",
-            ]
-            for name, e in results.items()
-            if "tapehead" in e
-        ]
-        yield from markdown_table(["configuration", "forecast MiB", "counted MiB", "forecast / counted"], rows)
+        yield from markdown_table(
+            ["configuration", "precision", "forecast MiB", "counted MiB", "forecast / counted"], memory
+        )
     if remarks:
         yield ""
         yield "What went otherwise than planned:"
@@ -189,29 +214,36 @@ def markdown(threads, probe, results, remarks):
         yield from (f"- {remark}." for remark in remarks)
 
 
+def write_csv(path, results):
+    """All rows, and the fastest of PyTorch's once more as torch-best."""
+    best = torch_best(results)
+    with open(path, "w", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(["configuration", "engine", "precision", "variant", "min_ms", "median_ms", "peak_rss_mib"])
+        for name, found in results.items():
+            rows = [(row.engine, row) for row in found] + ([("torch-best", best[name])] if name in best else [])
+            for engine, row in rows:
+                values = found[row]
+                figures = [f"{values['min_ms']:.4f}", f"{values['median_ms']:.4f}", f"{values['peak_rss_mib']:.1f}"]
+                lines.writerow([name, engine, row.precision, values["variant"], *figures])
+
+
+def write_chart(path, results):
+    groups = [name for name, found in results.items() if OWN_FLOAT32 in found and len(found) > 1]
+    bars = [row for row in ROWS if row != OWN_FLOAT32 and any(row in results[name] for name in groups)]
+    values = {name: [comparisons.ratio(results[name], row, [OWN_FLOAT32], "min_ms") for row in bars] for name in groups}
+    if groups:
+        title = "Time of a training step, in times of Tapehead's in float32"
+        names = [f"{row.engine} {row.precision}" for row in bars]
+        chart.bars(path, title, groups, names, values, "Tapehead's time in float32; less is faster")
+
+
 def write(directory, threads, probe, runs, remarks):
-    results = {name: {e: summarise(engines[e]) for e in engines} for name, engines in runs.items() if engines}
-    with open(directory / "latest.csv", "w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["configuration", "engine", "min_ms", "median_ms", "peak_rss_mib"])
-        for name, engines in results.items():
-            for engine in (e for e in ENGINES if e in engines):
-                found = engines[engine]
-                rows.writerow(
-                    [
-                        name,
-                        engine,
-                        f"{found['min_ms']:.4f}",
-                        f"{found['median_ms']:.4f}",
-                        f"{found['peak_rss_mib']:.1f}",
-                    ]
-                )
+    """runs: configuration -> row -> its runs"""
+    results = {name: {row: summarise(found[row]) for row in found} for name, found in runs.items() if found}
+    write_csv(directory / "latest.csv", results)
     (directory / "latest.md").write_text("\n".join(markdown(threads, probe, results, remarks)) + "\n")
-    names = compared(results)
-    ratios = {name: [ratio(results[name], engine) for engine in ENGINES[1:]] for name in names}
-    if names:
-        title = "Time of a training step, in times of Tapehead's"
-        chart.bars(directory / "latest.svg", title, names, ENGINES[1:], ratios, "Tapehead's time; less is faster")
+    write_chart(directory / "latest.svg", results)
 
 
 def write_kernels(directory):

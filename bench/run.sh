@@ -1,8 +1,10 @@
 #!/bin/sh
-# run.sh [--quick] [--out DIR] [--configurations a,b] [--rounds N] [--threads N] [--no-peers]: measures Tapehead beside PyTorch
-# and JAX on this machine and writes bench/results/ (or DIR): latest.csv, latest.md, latest.svg, and unless --quick or
-# --configurations says otherwise the kernels by shape, the growth curves and a profile. Installs what is missing.
-# Nothing else should run meanwhile. --quick takes less than five minutes once the peers are installed.
+# run.sh [--quick] [--out DIR] [--configurations a,b] [--engines a,b] [--precisions a,b] [--rounds N] [--seconds N]
+#        [--threads N] [--no-peers] [--continue]: measures Tapehead in every precision beside PyTorch and JAX on this machine
+# and writes bench/results/ (or DIR): latest.csv, latest.md, latest.svg, and unless --quick or a choice of what is run says
+# otherwise products in every precision (linear.md), the kernels by shape, the growth curves and a profile. --continue goes on
+# with the last sitting, which was interrupted. Installs what is missing. Nothing else should run meanwhile.
+# A whole sitting takes hours, --quick five minutes once the peers are installed.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -10,22 +12,24 @@ build=$root/build/bench
 peers=$build/peers
 out=$root/bench/results
 threads=$(nproc)
-quick= chosen= rounds=3 with_peers=yes
+quick= chosen= go_on= rounds= seconds=10 with_peers=yes
 
 usage() {
-    sed -n '2,5s/^# //p' "$0" >&2
+    sed -n '2,7s/^# //p' "$0" >&2
     exit 2
 }
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=--quick ;;
+    --continue) go_on=--continue ;;
     --no-peers) with_peers= ;;
-    --out | --configurations | --rounds | --threads)
+    --out | --configurations | --engines | --precisions | --rounds | --seconds | --threads)
         [ $# -gt 1 ] || usage
         case $1 in
         --out) out=$2 ;;
-        --configurations) chosen=$2 ;;
+        --configurations | --engines | --precisions) chosen="$chosen $1=$2" ;;
         --rounds) rounds=$2 ;;
+        --seconds) seconds=$2 ;;
         --threads) threads=$2 ;;
         esac
         shift
@@ -42,23 +46,27 @@ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTA
 cmake --build "$build" --parallel "$(nproc)" >/dev/null
 programs=$build/bench
 
-# -- the peers, in an environment of their own: versions that are asked for, or the newest where pip has not got them --
+# -- the peers, in an environment of their own: versions that are asked for, or the newest where pip has not got them; without
+# one that cannot be installed the others run --
 
-install() { # install REQUIREMENT...
-    "$peers/bin/pip" install --quiet "$@"
+install() { # install PEER REQUIREMENT OTHER...: REQUIREMENT is PEER with a version
+    [ ! -e "$peers/$1.complete" ] || return 0
+    echo "Installing $1 into $peers" >&2
+    name=$1 required=$2
+    shift 2
+    "$peers/bin/pip" install --quiet "$required" "$@" || "$peers/bin/pip" install --quiet "${required%==*}" "$@" || return 0
+    touch "$peers/$name.complete"
 }
-if [ -n "$with_peers" ] && [ ! -e "$peers/complete" ]; then
-    echo "Installing PyTorch and JAX into $peers" >&2
-    python3 -m venv "$peers"
-    install torch==2.13.0 numpy || install torch numpy
-    install 'jax[cpu]==0.10.2' optax || install 'jax[cpu]' optax
-    touch "$peers/complete"
+if [ -n "$with_peers" ] && { [ -x "$peers/bin/pip" ] || python3 -m venv "$peers"; }; then
+    install torch torch==2.13.0 numpy
+    install jax 'jax[cpu]==0.10.2' optax
 fi
 
 # -- whole steps --
 
-python3 "$root/bench/sitting.py" --programs "$programs" --out "$out" --rounds "$rounds" --threads "$threads" $quick \
-    ${chosen:+--configurations "$chosen"} ${with_peers:+--peers "$peers/bin/python"}
+# shellcheck disable=SC2086 # what is chosen are several words
+python3 "$root/bench/sitting.py" --programs "$programs" --out "$out" --journal "$build/sitting.jsonl" $go_on $quick $chosen \
+    ${rounds:+--rounds "$rounds"} --seconds "$seconds" --threads "$threads" ${with_peers:+--peers "$peers/bin/python"}
 cat "$out/latest.md"
 if [ -n "$quick$chosen" ]; then
     exit
@@ -66,6 +74,9 @@ fi
 
 # -- what they are made of --
 
+echo "Measuring linear" >&2
+python3 "$root/bench/linear.py" --program "$programs/linear" --out "$out" --threads "$threads" \
+    ${with_peers:+--peers "$peers/bin/python"}
 for name in products attention elementwise; do
     echo "Measuring $name" >&2
     "$programs/$name" --threads "$threads" >"$out/$name.csv"

@@ -1,11 +1,12 @@
-"""One sitting: the probe, then every configuration in every engine, round by round, and what report.py makes of it.
+"""One sitting: the probe, then every configuration in every engine and precision, round by round, and what report.py makes
+of it.
 
     sitting.py --programs build/bench/bench --peers build/bench/peers/bin/python --out bench/results
 
-A run is a process of its own. It is repeated, at most REPEATS times, when other processes used more than 2 % of the
-processors meanwhile; the least disturbed one counts. Where an engine has several variants, those that are clearly slower
-in a round take no part in the next ones; the engine's figures are those of its fastest variant. What peers compile in
-the first round they find again in the others."""
+A run is a process of its own. It is repeated, at most twice, when other processes used more than 2 % of the processors
+meanwhile; the least disturbed one counts. Where a row of engines.py has several variants, those that fail or are clearly
+slower in a round take no part in the next ones. What peers compile in the first round they find again in the others.
+Every run is written into a journal at once: a sitting that was interrupted goes on with --continue."""
 
 import argparse
 import os
@@ -14,197 +15,184 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import namedtuple
 
 import report
 from configurations import read_configurations
+from engines import FRAMEWORKS, OWN, PRECISIONS, ROWS, framework, quick_rows, variants
+from runs import DISTURBED, REPEATS, Journal, Run, run
 
 QUICK = ["copyA", "copyB", "char12", "gpt2s"]
 SMALL = ["copyA", "copyB"]
-BFLOAT16 = ["char12", "gpt2s"]  # run with products in bfloat16 as well, under the name char12-bf16
-REPEATS, DISTURBED = 3, 0.02
-SLOWER = 1.05  # than the fastest variant of its engine: takes no part in further rounds
-LONGEST = 1800  # seconds that a run may take
-TICK = os.sysconf("SC_CLK_TCK")
+SLOWER = 1.05  # than the fastest variant of its row: takes no part in further rounds
 START = time.monotonic()
-
-# A glibc that gives no memory back spares PyTorch from faulting it in again at every step.
-KEEP_MEMORY = (
-    ("MALLOC_MMAP_THRESHOLD_", "4294967296"),
-    ("MALLOC_TRIM_THRESHOLD_", "17179869184"),
-    ("MALLOC_TOP_PAD_", "67108864"),
-)
-YNN = (("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=individual_dot"),)
-
-Variant = namedtuple("Variant", "engine name program environment")
-Run = namedtuple("Run", "values disturbance")
-
-
-def variants(options, name):
-    found = [Variant("tapehead", "", (options.programs / "train_step",), ())]
-    if not options.peers:
-        return found
-    torch, jax = ((options.peers, pathlib.Path(__file__).parent / f"{peer}_step.py") for peer in ("torch", "jax"))
-    found.append(Variant("torch-default", "default", torch, ()))
-    best = ["tuned", "medium", "compiled"]
-    if options.quick:  # compiling takes half a minute, and products decide in the large ones alone
-        best = best[:1] if name in SMALL else best[:2]
-    found += [Variant("torch-best", variant, torch, KEEP_MEMORY) for variant in best]
-    found.append(Variant("jax", "default", jax, ()))
-    if not options.quick and not name.endswith("-bf16"):
-        found.append(Variant("jax", "ynn", jax, YNN))
-    return found
-
-
-# -- one run --
-
-
-def busy_seconds():
-    """Of all processors since the machine started, what its host took away included; nobody is busy while idle."""
-    with open("/proc/stat") as stat:
-        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
-    return (user + nice + system + irq + softirq + steal) / TICK
-
-
-def processor_seconds():
-    """Of this process and of all its children that have ended."""
-    return sum(os.times()[:4])
-
-
-def run_once(command, environment):
-    """(values, disturbance) of a command that prints name=value, or (None, why it failed)."""
-    start, busy, own = time.monotonic(), busy_seconds(), processor_seconds()
-    command = [*map(str, command), "--started", f"{start:.6f}"]
-    try:
-        done = subprocess.run(
-            command, env={**os.environ, **dict(environment)}, capture_output=True, text=True, timeout=LONGEST
-        )
-    except subprocess.TimeoutExpired:
-        return None, f"took more than {LONGEST} s"
-    if done.returncode:
-        return None, (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
-    elapsed = time.monotonic() - start
-    others = busy_seconds() - busy - (processor_seconds() - own)
-    share = others / (elapsed * os.cpu_count())
-    # Two ticks of a short run are not yet a disturbance: so coarse is the kernel's count.
-    return report.read_values(done.stdout), share if others > 5 / TICK else 0.0
-
-
-def run(command, environment):
-    """The least disturbed of at most REPEATS runs as a Run, or the reason why there is none."""
-    best = None
-    for _ in range(REPEATS):
-        values, disturbance = run_once(command, environment)
-        if values is None:
-            return disturbance
-        if best is None or disturbance < best.disturbance:
-            best = Run(values, disturbance)
-        if best.disturbance <= DISTURBED:
-            break
-    return best
-
 
 # -- the sitting --
 
 
-def sit(options, chosen):
-    """Configuration -> engine -> the runs of its fastest variant, and sentences about what went otherwise than planned."""
-    runs = {name: {variant: [] for variant in variants(options, name)} for name in chosen}
-    remarks = []
-    for number in range(options.rounds):
+def sit(options, chosen, journal, remarks):
+    """Configuration -> row -> the runs of its fastest variant. Adds to remarks what went otherwise than planned."""
+    rows = {name: present_rows(options, name) for name in chosen}
+    absent = why_absent(options, {framework(row) for some in rows.values() for row in some})
+    remarks += absent.values()
+    runs = {
+        name: {v: [] for row in rows[name] if framework(row) not in absent for v in variants(row, options.quick)}
+        for name in chosen
+    }
+    failed = set()
+    for number in range(1, options.rounds + 1):
         for name in chosen:
-            for variant in promising(runs[name]):
-                outcome = run(command_of(options, name, variant), variant.environment)
+            for variant in promising(runs[name], options.quick):
+                if (name, variant) in failed:
+                    continue
+                key = (number, name, *variant.row, variant.name)
+                outcome = journal.run(key, lambda: run(command_of(options, name, variant), variant.environment))
+                title = " ".join(filter(None, [name, *variant.row, variant.name]))
                 if isinstance(outcome, str):
-                    del runs[name][variant]
-                    remarks.append(f"{name}: {variant.engine} {variant.name} failed: {outcome}")
+                    failed.add((name, variant))
+                    remarks.append(f"{title} failed in round {number}: {outcome}")
                     say(remarks[-1])
                     continue
                 runs[name][variant].append(outcome)
                 if outcome.disturbance > DISTURBED:
                     remarks.append(
-                        f"{name}, round {number + 1}: {variant.engine} disturbed in {REPEATS} runs, "
+                        f"{title}, round {number}: disturbed in {REPEATS} runs, "
                         f"other processes used {outcome.disturbance:.1%} of the processors in the quietest"
                     )
-                say(
-                    f"round {number + 1}: {name} {variant.engine} {variant.name} {outcome.values['min_ms']} ms, "
-                    f"others {outcome.disturbance:.1%}"
-                )
-    return {name: fastest_of_each_engine(runs[name]) for name in chosen}, remarks
+                say(f"round {number}: {title} {outcome.values['min_ms']} ms, others {outcome.disturbance:.1%}")
+    return {name: fastest_of_each_row(runs[name]) for name in chosen}
+
+
+def present_rows(options, name):
+    """What was chosen for this configuration."""
+    rows = quick_rows(name in SMALL) if options.quick else ROWS
+    return [row for row in rows if framework(row) in options.engines and row.precision in options.precisions]
+
+
+def why_absent(options, frameworks):
+    """Peer -> why it cannot run at all, for those that cannot."""
+    reasons = {}
+    for peer in (name for name in FRAMEWORKS[1:] if name in frameworks):
+        reason = why_not(options.peers, peer)
+        if reason:
+            reasons[peer] = f"{peer} is absent: {reason}"
+    return reasons
+
+
+def why_not(python, module):
+    """The reason why a module cannot be used; nothing where it can."""
+    try:
+        done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, text=True)
+    except OSError as error:
+        return f"{python}: {error.strerror}"
+    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 
 def least(runs):
     return min((run.values["min_ms"] for run in runs), default=0)
 
 
-def promising(runs):
-    """The variants that are not clearly slower than another one of their engine."""
+def promising(runs, quick):
+    """The variants that are not clearly slower than another one of their row, or in a quick sitting of their engine; nor
+    is a slow one given up whose runs were all disturbed."""
+
+    def rivals(variant):
+        return [v for v in runs if runs[v] and v.row.engine == variant.row.engine and (quick or v.row == variant.row)]
+
+    def slow(variant):
+        return any(least(runs[variant]) > SLOWER * least(runs[rival]) for rival in rivals(variant))
+
     return [
         variant
         for variant in runs
-        if all(
-            least(runs[variant]) <= SLOWER * least(runs[other]) or not runs[other]
-            for other in runs
-            if other.engine == variant.engine
-        )
+        if variant.row in OWN or not slow(variant) or all(run.disturbance > DISTURBED for run in runs[variant])
     ]
 
 
-def fastest_of_each_engine(runs):
-    engines = {}
+def fastest_of_each_row(runs):
+    rows = {}
     for variant in sorted((variant for variant in runs if runs[variant]), key=lambda variant: least(runs[variant])):
         environment = " ".join(f"{name}={value}" for name, value in variant.environment)
-        engines.setdefault(
-            variant.engine,
-            [Run({**r.values, "variant": variant.name, "environment": environment}, r.disturbance) for r in runs[variant]],
+        rows.setdefault(
+            variant.row,
+            [
+                Run({**r.values, "variant": variant.name, "environment": environment}, r.disturbance)
+                for r in runs[variant]
+            ],
         )
-    return {name: engines[name] for name in report.ENGINES if name in engines}
+    return {row: rows[row] for row in ROWS if row in rows}
 
 
 def command_of(options, name, variant):
-    configuration = name.removesuffix("-bf16")
-    command = [*variant.program, configuration, "--threads", options.threads]
+    peer = framework(variant.row)
+    if peer == "tapehead":
+        command = [options.programs / "train_step"]
+    else:
+        command = [options.peers, pathlib.Path(__file__).parent / f"{peer}_step.py"]
+    command += [name, "--precision", variant.row.precision, "--threads", options.threads]
     command += ["--variant", variant.name] if variant.name else []
-    command += ["--bfloat16"] if name != configuration else []
-    if configuration == "copyA":  # is also how long a thousand steps take from start to end
+    if name == "copyA":  # is also how long a thousand steps take from start to end
         return command + ["--steps", 1000]
     if options.quick:
-        return command + (["--seconds", 0.5] if configuration in SMALL else ["--steps", 3])
-    return command + ["--seconds", 10]
+        return command + (["--seconds", 0.5] if name in SMALL else ["--steps", 3])
+    return command + ["--seconds", options.seconds]
 
 
 def say(sentence):
     print(f"{time.monotonic() - START:5.0f} s: {sentence}", file=sys.stderr, flush=True)
 
 
-def choose(options):
-    every = list(read_configurations()) + [f"{name}-bf16" for name in BFLOAT16]
-    chosen = options.configurations.split(",") if options.configurations else QUICK if options.quick else every
-    for name in chosen:
-        if name not in every:
-            sys.exit(f"sitting.py: there is no configuration {name}; there are {', '.join(every)}")
-    return chosen
+# -- what was asked for --
 
 
-def main():
+def names_among(every):
+    """For argparse: names separated by commas, each of them one of `every`."""
+
+    def parse(text):
+        names = text.split(",")
+        for name in names:
+            if name not in every:
+                raise argparse.ArgumentTypeError(f"there is no {name}; there are {', '.join(every)}")
+        return names
+
+    return parse
+
+
+def parse_options():
+    every = list(read_configurations())
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help="directory of train_step and probe")
     parser.add_argument("--peers", type=pathlib.Path, help="a Python with PyTorch and JAX; none: Tapehead alone")
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--configurations", help="separated by commas")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--journal", type=pathlib.Path, help="where runs are written down; default: in --out")
+    parser.add_argument("--continue", dest="go_on", action="store_true", help="with what the journal has")
+    parser.add_argument("--configurations", type=names_among(every), help="separated by commas, as the next two")
+    parser.add_argument("--engines", type=names_among(FRAMEWORKS), default=FRAMEWORKS)
+    parser.add_argument("--precisions", type=names_among(PRECISIONS), default=PRECISIONS, help="of any engine")
+    parser.add_argument("--rounds", type=int, help="default: 3; with --quick 2")
+    parser.add_argument("--seconds", type=float, default=10, help="of measuring in each run, three steps at least")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    chosen = choose(options)
+    options.rounds = options.rounds or (2 if options.quick else 3)
+    options.configurations = options.configurations or (QUICK if options.quick else every)
+    if not options.peers:
+        options.engines = [name for name in options.engines if name == "tapehead"]
+    return options
+
+
+def main():
+    options = parse_options()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])  # JAX takes its threads from it
     options.out.mkdir(parents=True, exist_ok=True)
+    settings = {name: getattr(options, name) for name in ("threads", "seconds", "quick")}
+    journal = Journal(options.journal or options.out / "sitting.jsonl", settings, options.go_on)
     probe = subprocess.run(
         [options.programs / "probe", "--threads", str(options.threads)], capture_output=True, text=True, check=True
     )
+    remarks = []
     with tempfile.TemporaryDirectory() as caches:
         os.environ |= {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/torch", "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax"}
-        results, remarks = sit(options, chosen)
+        results = sit(options, options.configurations, journal, remarks)
     report.write(options.out, options.threads, report.read_values(probe.stdout), results, remarks)
 
 

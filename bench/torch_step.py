@@ -1,8 +1,9 @@
 """Times whole training steps of a GPT-2 in PyTorch, the same model, data and measuring as train_step.c.
 
-Variants: default is what a user writes: nn.Linear, scaled_dot_product_attention, AdamW, eager. The others are the best
-that is known: tuned is the fused AdamW (and a malloc that keeps its memory, which sitting.py sets in the environment),
-medium lets oneDNN take the products besides, compiled is medium through torch.compile."""
+Variants: default is what a user writes: nn.Linear, scaled_dot_product_attention, AdamW, eager. tuned has the fused
+AdamW (and a malloc that keeps its memory, which the sitting sets in the environment), compiled is tuned through
+torch.compile. Precisions: float32; medium lets oneDNN multiply float32 operands as bfloat16 numbers, which it does
+where the processor has AMX; autocast has operands and results of products in bfloat16."""
 
 import torch
 import torch.nn.functional as F
@@ -10,12 +11,13 @@ from torch import nn
 
 import peer
 
-options, configuration = peer.parse_options("PyTorch", ["default", "tuned", "medium", "compiled"])
+options, configuration = peer.parse_options(
+    "PyTorch", ["default", "tuned", "compiled"], ["float32", "medium", "autocast"]
+)
 _, layers, width, heads, vocabulary, batch, length, mlp = configuration
 torch.set_num_threads(options.threads)
 torch.manual_seed(1)
-if options.variant in ("medium", "compiled"):
-    torch.set_float32_matmul_precision("medium")
+torch.set_float32_matmul_precision("medium" if options.precision == "medium" else "highest")
 
 
 class Block(nn.Module):
@@ -59,7 +61,7 @@ data = [torch.randint(vocabulary, (2, batch, length)) for _ in range(4)]
 
 def step(i):
     tokens, targets = data[i % 4]
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "autocast"):
         loss = run(tokens, targets)
     adam.zero_grad(set_to_none=True)
     loss.backward()
@@ -67,8 +69,4 @@ def step(i):
     return loss.detach().item
 
 
-mkl = "MKL" if torch.backends.mkl.is_available() else "no MKL"
-build = (
-    f"torch {torch.__version__} ({mkl}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads)"
-)
-peer.measure(step, options, configuration, build)
+peer.measure(step, options, configuration, peer.torch_build(torch))

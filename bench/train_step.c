@@ -11,14 +11,15 @@
 
 #include "measure.h"
 #include "options.h"
+#include "precision.h"
 
 static const char program[] = "train_step";
 enum { BATCHES = 4, MOST_STEPS = 1000 };
 
 static int64_t layers = 2, width = 64, heads = 4, vocabulary = 16, length = 32, batch = 32, threads, steps;
 static double dropout, seconds = 10, started;
-static bool no_mlp, no_fusion, bfloat16;
-static const char *profile;
+static bool no_mlp, no_fusion;
+static const char *precision = "float32", *profile;
 
 static const program_option options[] = {
     {"layers", "of the model", .whole = &layers, .low = 1, .high = 1000},
@@ -29,7 +30,7 @@ static const program_option options[] = {
     {"batch", "sequences in a step", .whole = &batch, .low = 1, .high = 1e6},
     {"no-mlp", "attention alone in every layer", .flag = &no_mlp},
     {"dropout", "on embedding, branches and attention weights", .real = &dropout, .low = 0, .high = 0.99},
-    {"bfloat16", "products of operands rounded to bfloat16", .flag = &bfloat16},
+    {"precision", "of products: float32, bfloat16x3 or bfloat16", .text = &precision},
     {"no-fusion", "every fused operation as its composition", .flag = &no_fusion},
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
     {"steps", "in all; 0: as many as --seconds gives", .whole = &steps, .low = 0, .high = 1e6},
@@ -83,7 +84,7 @@ static training training_new(bool shapes_only)
 {
     const th_context_options context = {.seed = 1,
                                         .threads = (int)threads,
-                                        .precision = bfloat16 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32,
+                                        .precision = precision_named(program, precision),
                                         .shapes_only = shapes_only};
     training t = {.ctx = th_context_new(&context)};
     if (t.ctx == NULL)

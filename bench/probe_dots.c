@@ -1,11 +1,11 @@
-/* The peak of bfloat16 dot products. Vector extensions have no bfloat16: this file alone uses intrinsics. */
+/* The peak of bfloat16 dot products (AVX512_BF16). Vector extensions have no bfloat16: this file alone uses intrinsics. */
 #include <immintrin.h>
 
 #include "probe_isa.h"
 
 enum { LANES = 16, CHAINS = 12 };
 
-double fma_chains_bfloat16(int64_t rounds, float *sink)
+double fma_chains_dots(int64_t rounds, float *sink)
 {
     const __m512 half = _mm512_set1_ps(0.5F);
     const __m512bh factor = _mm512_cvtne2ps_pbh(half, half);
