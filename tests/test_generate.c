@@ -155,12 +155,14 @@ static tokens written_out(th_module *model, bool from_prompts, int64_t length)
 
 START_TEST(greedy_is_the_largest_logit_of_whole_sequences)
 {
+    const int kind = _i / 2 % 3;
     th_set_fusion(ctx, _i % 2 == 0);
-    th_module *model = enlivened(_i / 2 == 0   ? th_language_model_new(ctx, &gpt)
-                                 : _i / 2 == 1 ? th_language_model_new(ctx, &grouped)
-                                               : th_transformer_new(ctx, &encoder_decoder));
-    const th_generate_options options = _i / 2 < 2 ? prompted() : sourced();
-    const tokens expected = written_out(model, _i / 2 < 2, LENGTH), got = generated_by(model, &options);
+    ck_assert_int_eq(th_set_precision(ctx, (th_precision)(_i / 6)), TH_OK);
+    th_module *model = enlivened(kind == 0   ? th_language_model_new(ctx, &gpt)
+                                 : kind == 1 ? th_language_model_new(ctx, &grouped)
+                                             : th_transformer_new(ctx, &encoder_decoder));
+    const th_generate_options options = kind < 2 ? prompted() : sourced();
+    const tokens expected = written_out(model, kind < 2, LENGTH), got = generated_by(model, &options);
     assert_same(&got, &expected);
     ck_assert(th_is_training(ctx) && th_is_recording(ctx));
 }
@@ -497,7 +499,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("generate", setup, close_context);
-    tcase_add_loop_test(tests, greedy_is_the_largest_logit_of_whole_sequences, 0, 6);
+    tcase_add_loop_test(tests, greedy_is_the_largest_logit_of_whole_sequences, 0, 6 * 3);
     tcase_add_test(tests, a_sequence_depends_on_nothing_else_in_its_batch);
     tcase_add_test(tests, training_goes_on_as_if_nothing_had_been_generated);
     tcase_add_test(tests, tokens_stream_out_and_may_stop);

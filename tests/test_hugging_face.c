@@ -108,6 +108,20 @@ START_TEST(test_as_transformers_in_float32)
 }
 END_TEST
 
+START_TEST(test_as_transformers_in_bfloat16x3)
+{
+    ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_BFLOAT16X3), TH_OK);
+    compare_fixture(folders[_i], 1e-4, 1e-4);
+}
+END_TEST
+
+START_TEST(test_as_transformers_in_bfloat16)
+{
+    ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_BFLOAT16), TH_OK);
+    compare_fixture(folders[_i], 2e-2, 5e-2);
+}
+END_TEST
+
 START_TEST(test_as_transformers_in_float64)
 {
     ck_assert_int_eq(th_set_default_dtype(ctx, TH_FLOAT64), TH_OK);
@@ -655,6 +669,8 @@ int main(void)
 {
     TCase *tests = new_suite("hugging_face", setup, teardown);
     tcase_add_loop_test(tests, test_as_transformers_in_float32, 0, 4);
+    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16x3, 0, 4);
+    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16, 0, 4);
     tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, 4);
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
