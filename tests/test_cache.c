@@ -15,7 +15,7 @@ static void setup(void)
     th_set_training(ctx, false);
 }
 
-enum { B = 3, T = 9, V = 13, CAPACITY = 11 };
+enum { B = 3, T = 9, V = 13, CAPACITY = 40 };
 
 static const th_language_model_options models[] = {
     {.vocabulary = V, .length = 12, .width = 24, .heads = 3, .layers = 2, .dropout = 0.5},
@@ -47,7 +47,7 @@ static const th_language_model_options models[] = {
      .positions = TH_POSITIONS_NONE,
      .block = {.recompute = true, .scores = {.alibi = true, .soft_cap = 3}}},
 };
-enum { MODELS = sizeof models / sizeof *models };
+enum { MODELS = sizeof models / sizeof *models, PRECISIONS = TH_PRECISION_BFLOAT16 + 1 };
 
 static th_tensor *tokens_new(int64_t rows, int64_t length)
 {
@@ -97,6 +97,7 @@ START_TEST(pieces_have_the_bits_of_the_whole)
 {
     static const int64_t cuts[][T + 1] = {{1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1}, {5, 4}, {2, 3, 1, 3}, {9}};
     th_set_fusion(ctx, _i % 2 == 0);
+    ck_assert_int_eq(th_set_precision(ctx, (th_precision)(_i / (2 * MODELS))), TH_OK);
     th_module *model = th_language_model_new(ctx, &models[_i / 2 % MODELS]);
     th_tensor *tokens = tokens_new(B, T);
     static float whole[B * T * V], piece[B * T * V];
@@ -223,7 +224,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("cache", setup, close_context);
-    tcase_add_loop_test(tests, pieces_have_the_bits_of_the_whole, 0, 2 * MODELS);
+    tcase_add_loop_test(tests, pieces_have_the_bits_of_the_whole, 0, PRECISIONS * 2 * MODELS);
     tcase_add_loop_test(tests, each_sequence_goes_on_from_its_own_end, 0, MODELS);
     tcase_add_test(tests, memory_is_projected_once);
     tcase_add_test(tests, misuse_of_a_cache_is_an_error);

@@ -20,22 +20,26 @@ typedef struct program {
     optimizer_rule rule;
     int micro_batches;
     bool no_mlp;
+    th_precision precision;
 } program;
 
 static const program programs[] = {
-    {"copyA", 64, 4, 1, 16, 32, 16, 0, false, TH_FLOAT32, ADAM_W, 1, true},
-    {"copyB", 64, 4, 2, 16, 64, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false},
-    {"composed", 64, 4, 2, 16, 16, 32, 0, true, TH_FLOAT32, ADAM_W, 1, false},
-    {"dropout", 64, 4, 2, 16, 16, 32, 0.1, false, TH_FLOAT32, ADAM_W, 1, false},
-    {"dropout, composed", 64, 2, 2, 16, 16, 32, 0.1, true, TH_FLOAT32, SGD_MOMENTUM, 1, false},
-    {"float64", 64, 4, 2, 100, 8, 32, 0, false, TH_FLOAT64, ADAM_W, 1, false},
-    {"float64, composed, dropout", 64, 4, 1, 100, 8, 32, 0.2, true, TH_FLOAT64, SGD, 2, false},
-    {"plain SGD", 64, 4, 3, 300, 8, 32, 0, false, TH_FLOAT32, SGD, 1, false},
-    {"AMSGrad, micro-batches", 64, 4, 2, 300, 8, 32, 0, false, TH_FLOAT32, AMSGRAD, 3, false},
-    {"width 128, 3 layers", 128, 4, 3, 100, 16, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false},
-    {"width 96, 6 layers", 96, 3, 6, 100, 4, 64, 0.1, false, TH_FLOAT32, ADAM_W, 1, false},
-    {"width 256, 6 layers", 256, 8, 6, 100, 1, 16, 0, false, TH_FLOAT32, ADAM_W, 1, false},
-    {"odd sizes", 60, 5, 2, 77, 7, 33, 0.1, false, TH_FLOAT32, AMSGRAD, 2, false},
+    {"copyA", 64, 4, 1, 16, 32, 16, 0, false, TH_FLOAT32, ADAM_W, 1, true, TH_PRECISION_FLOAT32},
+    {"copyB", 64, 4, 2, 16, 64, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"composed", 64, 4, 2, 16, 16, 32, 0, true, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"dropout", 64, 4, 2, 16, 16, 32, 0.1, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"dropout, composed", 64, 2, 2, 16, 16, 32, 0.1, true, TH_FLOAT32, SGD_MOMENTUM, 1, false, TH_PRECISION_FLOAT32},
+    {"float64", 64, 4, 2, 100, 8, 32, 0, false, TH_FLOAT64, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"float64, composed, dropout", 64, 4, 1, 100, 8, 32, 0.2, true, TH_FLOAT64, SGD, 2, false, TH_PRECISION_FLOAT32},
+    {"plain SGD", 64, 4, 3, 300, 8, 32, 0, false, TH_FLOAT32, SGD, 1, false, TH_PRECISION_FLOAT32},
+    {"AMSGrad, micro-batches", 64, 4, 2, 300, 8, 32, 0, false, TH_FLOAT32, AMSGRAD, 3, false, TH_PRECISION_FLOAT32},
+    {"width 128, 3 layers", 128, 4, 3, 100, 16, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"width 96, 6 layers", 96, 3, 6, 100, 4, 64, 0.1, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"width 256, 6 layers", 256, 8, 6, 100, 1, 16, 0, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_FLOAT32},
+    {"odd sizes", 60, 5, 2, 77, 7, 33, 0.1, false, TH_FLOAT32, AMSGRAD, 2, false, TH_PRECISION_FLOAT32},
+    {"bfloat16x3", 60, 5, 2, 77, 7, 70, 0.1, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_BFLOAT16X3},
+    {"bfloat16", 64, 4, 2, 16, 16, 32, 0, false, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_BFLOAT16},
+    {"bfloat16, composed", 64, 4, 2, 16, 16, 32, 0, true, TH_FLOAT32, ADAM_W, 1, false, TH_PRECISION_BFLOAT16},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
@@ -91,7 +95,8 @@ START_TEST(the_forecast_is_exact_and_enough)
 {
     const program *p = &programs[_i];
     test_memory none = {0}, all = {0};
-    th_context_options options = {.seed = 3, .threads = _i == 0 ? 2 : 1, .default_dtype = p->dtype};
+    th_context_options options = {
+        .seed = 3, .threads = _i == 0 ? 2 : 1, .default_dtype = p->dtype, .precision = p->precision};
     options.shapes_only = true;
     options.allocator = allocator_of(&none);
     const th_memory_usage forecast = memory_after(p, &options, 2);

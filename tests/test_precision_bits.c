@@ -534,7 +534,7 @@ END_TEST
 
 /* -- where no terms are made -- */
 
-/* A product marked exact, and few steps of bfloat16x3, are float32's. */
+/* Few steps of bfloat16x3 are those of float32, unless terms are asked for. */
 START_TEST(test_untouched)
 {
     enum { SIZE = 33 };
@@ -557,9 +557,9 @@ START_TEST(test_untouched)
         const bool few = terms_of(_i) > 1 && k < TH_TERM_GROUP;
         ck_assert_int_eq(memcmp(c[0], c[1], sizeof c[0]) == 0, few);
         p.c = c[2];
-        p.exact = true;
+        p.any_length = true;
         run(&machine, &p, 1);
-        ck_assert_mem_eq(c[0], c[2], sizeof c[0]);
+        ck_assert_int_ne(memcmp(c[0], c[2], sizeof c[0]), 0);
     }
 }
 END_TEST

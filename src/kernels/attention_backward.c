@@ -44,19 +44,19 @@ typedef struct backward_work {
 size_t th_attention_take_backward(const attention_problem *p, void *workspace, backward_memory *m)
 {
     attention_space space = {.base = workspace};
-    const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, QUERY_BLOCK);
-    m->stride = th_attention_stride(keys);
-    m->q = th_attention_take_copy(p, &space, rows, p->a->width);
-    m->o = th_attention_take_copy(p, &space, rows, p->a->value_width);
-    m->o_gradient = th_attention_take_copy(p, &space, rows, p->a->value_width);
-    m->k = th_attention_take_copy(p, &space, keys, p->a->width);
-    m->k_panels = th_attention_take_panels(p, &space, keys, p->a->width);
-    m->v_panels = th_attention_take_panels(p, &space, keys, p->a->value_width);
-    m->k_gradient = th_attention_take_copy(p, &space, keys, p->a->width);
-    m->v_gradient = th_attention_take_copy(p, &space, keys, p->a->value_width);
-    m->q_gradient = th_attention_take_copy(p, &space, rows, p->a->width);
-    m->weights = th_attention_take(&space, rows, m->stride, p->size);
-    m->gradient = th_attention_take(&space, rows, m->stride, p->size);
+    const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
+    m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT | AS_RIGHT);
+    m->o = th_attention_take_copy(p, &space, rows, p->a->value_width, 0);
+    m->o_gradient = th_attention_take_copy(p, &space, rows, p->a->value_width, AS_LEFT | AS_RIGHT);
+    m->k = th_attention_take_copy(p, &space, keys, p->a->width, AS_RIGHT);
+    m->k_lines = th_attention_take_keys(p, &space, keys, p->a->width);
+    m->v_lines = th_attention_take_keys(p, &space, keys, p->a->value_width);
+    m->k_gradient = th_attention_take_copy(p, &space, keys, p->a->width, 0);
+    m->v_gradient = th_attention_take_copy(p, &space, keys, p->a->value_width, 0);
+    m->q_gradient = th_attention_take_copy(p, &space, rows, p->a->width, 0);
+    m->weights = th_attention_take_buffer(p, &space, rows, keys, true);
+    m->gradient = m->weights; /* with the same room to pack it in */
+    m->gradient.data = th_attention_take(&space, rows, m->gradient.stride, p->size);
     m->log_sum_exp = th_attention_take(&space, rows, 1, p->size);
     m->delta = th_attention_take(&space, rows, 1, p->size);
     return space.used;
@@ -112,7 +112,7 @@ void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, 
     const int64_t query = tile->query, count = tile->rows;
     th_attention_load(p, &m->q, 0, &a->q, head, query, count);
     th_attention_load(p, &m->o_gradient, 0, &a->o_gradient, head, query, count);
-    th_attention_scores(p, tile, &m->q, &m->k_panels, m->weights, m->stride);
+    th_attention_scores(p, tile, &m->q, &m->k_lines, &m->weights);
     p->kernels->product_copy(count, 1, th_attention_at(lse, head, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
                              0);
     if (wants_logits) {
@@ -123,18 +123,18 @@ void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, 
             count, a->value_width, in_place ? th_attention_at(&a->o, head, query, 0, p->size) : m->o.data,
             in_place ? a->o.row : m->o.stride, m->o_gradient.data, m->o_gradient.stride,
             th_attention_at(lse_gradient, head, query, 0, p->size), lse_gradient->row, m->delta);
-        th_attention_scores(p, tile, &m->o_gradient, &m->v_panels, m->gradient, m->stride);
+        th_attention_scores(p, tile, &m->o_gradient, &m->v_lines, &m->gradient);
     }
-    const th_attention_rows rows = th_attention_tile_rows(p, head, tile, m->weights, m->stride);
-    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, of_scores, wants_logits ? m->gradient : NULL);
+    const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->weights);
+    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, of_scores, wants_logits ? m->gradient.data : NULL);
 }
 
 void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
                             int64_t count)
 {
     th_attention_load(p, &m->k, 0, &p->a->k, head, start, count);
-    th_attention_pack(p, &m->k_panels, &p->a->k, head, start, 0, count);
-    th_attention_pack(p, &m->v_panels, &p->a->v, head, start, 0, count);
+    th_attention_pack(p, &m->k_lines, p->a->width, &p->a->k, head, start, 0, count);
+    th_attention_pack(p, &m->v_lines, p->a->value_width, &p->a->v, head, start, 0, count);
 }
 
 /* -- dq, dk, dv -- */
@@ -169,15 +169,15 @@ static void backward_tile(const attention_problem *p, backward_memory *m, const 
     const th_attention *a = p->a;
     th_attention_tile_gradient(p, m, head, tile, true, a->q_gradient.data || a->k_gradient.data);
     if (to->data) {
-        th_attention_rows_product(p, tile, m->gradient, m->weights, m->stride, &m->k, m->q_gradient.data,
-                                  m->q_gradient.stride, false);
+        th_attention_rows_product(p, tile, &m->gradient, &m->weights, &m->k, m->q_gradient.data, m->q_gradient.stride,
+                                  false);
         p->kernels->attention_store(tile->rows, a->width, m->q_gradient.data, m->q_gradient.stride,
                                     to->data + tile->query * to->row * p->size, to->row, to->column, to->add);
     }
     if (a->v_gradient.data)
-        th_attention_columns_product(p, tile, m->weights, m->weights, m->stride, &m->o_gradient, &m->v_gradient);
+        th_attention_columns_product(p, tile, &m->weights, &m->weights, &m->o_gradient, &m->v_gradient);
     if (a->k_gradient.data)
-        th_attention_columns_product(p, tile, m->gradient, m->weights, m->stride, &m->q, &m->k_gradient);
+        th_attention_columns_product(p, tile, &m->gradient, &m->weights, &m->q, &m->k_gradient);
 }
 
 /* Writes or adds the sums of a block of keys. */
@@ -201,9 +201,9 @@ static void backward_keys(const backward_work *work, backward_memory *m, const a
     const int64_t end = owner->number + work->group;
     for (attention_head head = *owner; head.number < end; th_attention_next_head(a, &head)) {
         const q_destination to = destination_of(work, &head, key_block);
-        for (int64_t query = 0; query < a->queries; query += QUERY_BLOCK) {
+        for (int64_t query = 0; query < a->queries; query += p->query_block) {
             attention_tile tile;
-            const int64_t rows = th_smaller(a->queries - query, QUERY_BLOCK);
+            const int64_t rows = th_smaller(a->queries - query, p->query_block);
             if (th_attention_make_tile(p, &head, query, rows, start, count, &tile)) {
                 if (!loaded)
                     th_attention_load_keys(p, m, owner, start, count);
@@ -255,9 +255,9 @@ static void combine_task(void *shared, int64_t index, int worker)
     const backward_work *work = shared;
     const attention_problem *p = &work->problem;
     const th_attention *a = p->a;
-    const int64_t query_blocks = th_parts(a->queries, QUERY_BLOCK), query = index % query_blocks * QUERY_BLOCK;
+    const int64_t query_blocks = th_parts(a->queries, p->query_block), query = index % query_blocks * p->query_block;
     const attention_head head = th_attention_head_at(a, index / query_blocks);
-    const int64_t rows = th_smaller(a->queries - query, QUERY_BLOCK);
+    const int64_t rows = th_smaller(a->queries - query, p->query_block);
     for (int64_t i = 1; i < work->together && work->first + i < work->key_blocks; i++) {
         attention_tile tile;
         const int64_t start = (work->first + i) * KEY_BLOCK;
@@ -294,7 +294,8 @@ static void run_gradients(backward_work *work, int threads)
     for (work->first = 0; work->first < work->key_blocks; work->first += work->together) {
         th_parallel(threads, outer * work->together, key_block_task, work);
         if (a->q_gradient.data)
-            th_parallel(threads, work->problem.heads * th_parts(a->queries, QUERY_BLOCK), combine_task, work);
+            th_parallel(threads, work->problem.heads * th_parts(a->queries, work->problem.query_block), combine_task,
+                        work);
     }
 }
 

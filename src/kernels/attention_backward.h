@@ -9,14 +9,13 @@ enum { KEY_BLOCK = 256 };
 
 /* A worker's, for one tile. */
 typedef struct backward_memory {
-    attention_copy q, o, o_gradient; /* (QUERY_BLOCK, D), (QUERY_BLOCK, Dv) twice */
-    attention_copy k;                /* (KEY_BLOCK, D) */
-    attention_panels k_panels, v_panels;
+    attention_copy q, o, o_gradient;       /* (query_block, D), (query_block, Dv) twice */
+    attention_copy k;                      /* (KEY_BLOCK, D) */
+    attention_operand k_lines, v_lines;    /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
     attention_copy k_gradient, v_gradient; /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
-    attention_copy q_gradient;             /* (QUERY_BLOCK, D) */
-    char *weights, *gradient;              /* (QUERY_BLOCK, KEY_BLOCK): scores and then P ∘ M; G and then dz */
-    int64_t stride;
-    char *log_sum_exp, *delta; /* (QUERY_BLOCK) */
+    attention_copy q_gradient;             /* (query_block, D) */
+    attention_buffer weights, gradient;    /* (query_block, KEY_BLOCK): scores and then P ∘ M; G and then dz */
+    char *log_sum_exp, *delta;             /* (query_block) */
 } backward_memory;
 
 /* Lays it out from `workspace` on; returns its bytes. */

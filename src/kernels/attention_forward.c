@@ -12,20 +12,19 @@
 #include "kernels/parallel.h"
 
 enum {
-    KEY_BLOCK = 1024,              /* between two changes of the running maximum */
-    CHUNK = 10 * QUERY_BLOCK,      /* queries of a task at most where there are several blocks of keys */
-    LEAST_CHUNK = 2 * QUERY_BLOCK, /* at least, even if that makes few tasks: packing keys has to pay */
+    KEY_BLOCK = 1024, /* between two changes of the running maximum */
+    CHUNK = 10,       /* blocks of queries of a task at most where there are several blocks of keys */
+    LEAST_CHUNK = 2,  /* at least, even if that makes few tasks: packing keys has to pay */
     TASKS_PER_THREAD = 4
 };
 
 typedef struct forward_memory {
-    attention_copy q;   /* (QUERY_BLOCK, D) */
-    attention_panels k; /* (D, KEY_BLOCK) */
-    attention_copy v;   /* (KEY_BLOCK, Dv) */
-    char *scores;       /* (QUERY_BLOCK, KEY_BLOCK) */
-    int64_t stride;
-    attention_copy output; /* (kept, Dv) */
-    char *maximum, *sum;   /* (kept) */
+    attention_copy q;        /* (query_block, D) */
+    attention_operand k;     /* (KEY_BLOCK, D) */
+    attention_copy v;        /* (KEY_BLOCK, Dv) */
+    attention_buffer scores; /* (query_block, KEY_BLOCK) */
+    attention_copy output;   /* (kept, Dv) */
+    char *maximum, *sum;     /* (kept) */
 } forward_memory;
 
 typedef struct forward_work {
@@ -42,13 +41,12 @@ static size_t take_memory(const forward_work *work, void *workspace, forward_mem
 {
     const attention_problem *p = &work->problem;
     attention_space space = {.base = workspace};
-    const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, QUERY_BLOCK);
-    m->stride = th_attention_stride(keys);
-    m->q = th_attention_take_copy(p, &space, rows, p->a->width);
-    m->k = th_attention_take_panels(p, &space, keys, p->a->width);
-    m->v = th_attention_take_copy(p, &space, keys, p->a->value_width);
-    m->scores = th_attention_take(&space, rows, m->stride, p->size);
-    m->output = th_attention_take_copy(p, &space, work->kept, p->a->value_width);
+    const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
+    m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT);
+    m->k = th_attention_take_keys(p, &space, keys, p->a->width);
+    m->v = th_attention_take_copy(p, &space, keys, p->a->value_width, AS_RIGHT);
+    m->scores = th_attention_take_buffer(p, &space, rows, keys, false);
+    m->output = th_attention_take_copy(p, &space, work->kept, p->a->value_width, 0);
     m->maximum = th_attention_take(&space, work->kept, 1, p->size);
     m->sum = th_attention_take(&space, work->kept, 1, p->size);
     return space.used;
@@ -58,14 +56,13 @@ static size_t take_memory(const forward_work *work, void *workspace, forward_mem
  * depends on it. */
 static int64_t choose_chunk(const attention_problem *p, int threads, int64_t most)
 {
-    const int64_t query_blocks = th_parts(p->a->queries, QUERY_BLOCK);
-    int64_t chunk = th_smaller(query_blocks * QUERY_BLOCK, most);
+    const int64_t query_blocks = th_parts(p->a->queries, p->query_block);
+    int64_t chunk = th_smaller(query_blocks, most);
     if (threads > 1 && p->heads > 0 && p->heads < (int64_t)threads * TASKS_PER_THREAD) {
         const int64_t tasks = th_parts((int64_t)threads * TASKS_PER_THREAD, p->heads);
-        const int64_t wanted = th_parts(query_blocks, tasks) * QUERY_BLOCK;
-        chunk = th_smaller(chunk, th_larger(wanted, LEAST_CHUNK));
+        chunk = th_smaller(chunk, th_larger(th_parts(query_blocks, tasks), LEAST_CHUNK));
     }
-    return chunk;
+    return chunk * p->query_block;
 }
 
 static forward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
@@ -77,7 +74,7 @@ static forward_work make_work(const th_machine *machine, th_dtype dtype, const t
     if (work.chunks == 1)
         work.together = th_attention_heads_of_task(
             work.problem.heads, (double)a->queries * (double)a->keys * (double)(a->width + a->value_width), threads);
-    work.kept = work.one_key_block ? th_smaller(a->queries, QUERY_BLOCK) : work.chunk;
+    work.kept = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk;
     forward_memory m;
     work.worker_bytes = take_memory(&work, NULL, &m);
     return work;
@@ -97,11 +94,11 @@ static void forward_tile(const attention_problem *p, forward_memory *m, const at
 {
     char *output = m->output.data + row * m->output.stride * p->size;
     th_attention_load(p, &m->q, 0, &p->a->q, head, tile->query, tile->rows);
-    th_attention_scores(p, tile, &m->q, &m->k, m->scores, m->stride);
-    const th_attention_rows rows = th_attention_tile_rows(p, head, tile, m->scores, m->stride);
+    th_attention_scores(p, tile, &m->q, &m->k, &m->scores);
+    const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->scores);
     p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width,
                                   output, m->output.stride);
-    th_attention_rows_product(p, tile, m->scores, m->scores, m->stride, &m->v, output, m->output.stride, !fresh);
+    th_attention_rows_product(p, tile, &m->scores, &m->scores, &m->v, output, m->output.stride, !fresh);
 }
 
 /* started: it has seen some keys. */
@@ -125,8 +122,8 @@ static void load_keys(const attention_problem *p, forward_memory *m, const atten
     int64_t least, most;
     if (!th_attention_seen(p, head, query, past - query, start, count, &least, &most))
         return;
-    least = least / LANES * LANES;
-    th_attention_pack(p, &m->k, &p->a->k, head, start, least, most);
+    least = least / p->key_step * p->key_step;
+    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, least, most);
     th_attention_load(p, &m->v, least, &p->a->v, head, start + least, most - least);
 }
 
@@ -135,17 +132,17 @@ static void forward_chunk(const forward_work *work, forward_memory *m, const att
                           int64_t past)
 {
     const attention_problem *p = &work->problem;
-    bool started[CHUNK / QUERY_BLOCK] = {false};
+    bool started[CHUNK] = {false};
     int64_t start = 0;
     do { /* once even if there are no keys: finish_queries writes what comes out then */
         const int64_t count = th_smaller(p->a->keys - start, KEY_BLOCK);
         load_keys(p, m, head, query, past, start, count);
-        for (int64_t t = query; t < past; t += QUERY_BLOCK) {
+        for (int64_t t = query; t < past; t += p->query_block) {
             const int64_t row = work->one_key_block ? 0 : t - query;
-            bool *has_started = &started[row / QUERY_BLOCK];
+            bool *has_started = &started[row / p->query_block];
             attention_tile tile;
             const bool seen =
-                th_attention_make_tile(p, head, t, th_smaller(past - t, QUERY_BLOCK), start, count, &tile);
+                th_attention_make_tile(p, head, t, th_smaller(past - t, p->query_block), start, count, &tile);
             if (start == 0)
                 *has_started = false;
             if (seen)

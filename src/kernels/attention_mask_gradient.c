@@ -7,7 +7,7 @@
 #include "kernels/attention_backward.h"
 #include "kernels/parallel.h"
 
-enum { MASK_CHUNK = 240 }; /* queries of a task */
+enum { MASK_CHUNK = 5 }; /* blocks of queries of a task */
 
 typedef struct mask_work {
     attention_problem problem;
@@ -30,19 +30,19 @@ static void add_head(const mask_work *work, backward_memory *m, const attention_
     for (int64_t start = key; start < key_end; start += KEY_BLOCK) {
         const int64_t count = th_smaller(key_end - start, KEY_BLOCK);
         bool loaded = false;
-        for (int64_t t = query; t < query_end; t += QUERY_BLOCK) {
+        for (int64_t t = query; t < query_end; t += p->query_block) {
             attention_tile tile;
-            if (!th_attention_make_tile(p, head, t, th_smaller(query_end - t, QUERY_BLOCK), start, count, &tile))
+            if (!th_attention_make_tile(p, head, t, th_smaller(query_end - t, p->query_block), start, count, &tile))
                 continue;
             if (!loaded)
                 th_attention_load_keys(p, m, head, start, count);
             loaded = true;
             th_attention_tile_gradient(p, m, head, &tile, false, true);
             if (work->of_slopes)
-                p->kernels->attention_slope_gradient(tile.rows, tile.begin, tile.end, tile.place, m->gradient,
-                                                     m->stride, sum);
+                p->kernels->attention_slope_gradient(tile.rows, tile.begin, tile.end, tile.place, m->gradient.data,
+                                                     m->gradient.stride, sum);
             else
-                p->kernels->attention_accumulate(tile.rows, tile.keys, m->gradient, m->stride,
+                p->kernels->attention_accumulate(tile.rows, tile.keys, m->gradient.data, m->gradient.stride,
                                                  th_attention_at(to, head, t, start, p->size), to->row, to->column);
         }
     }
@@ -72,9 +72,10 @@ static void mask_task(void *shared, int64_t index, int worker)
     backward_memory m;
     th_attention_take_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
     const int64_t key = index % work->key_chunks * KEY_BLOCK, rest = index / work->key_chunks;
-    const int64_t query = rest % work->query_chunks * MASK_CHUNK, owned = rest / work->query_chunks;
+    const int64_t chunk = MASK_CHUNK * p->query_block, query = rest % work->query_chunks * chunk,
+                  owned = rest / work->query_chunks;
     const int64_t key_end = work->key_chunks == 1 ? a->keys : th_smaller(key + KEY_BLOCK, a->keys);
-    const int64_t query_end = work->query_chunks == 1 ? a->queries : th_smaller(query + MASK_CHUNK, a->queries);
+    const int64_t query_end = work->query_chunks == 1 ? a->queries : th_smaller(query + chunk, a->queries);
     const attention_head first = head_of(work, owned, 0);
     double sum = 0;
     if (!work->add)
@@ -100,7 +101,7 @@ static void run(const attention_problem *p, const th_attention_array *to, bool a
                       .of_slopes = of_slopes,
                       .owned_heads = 1,
                       .summed_heads = 1,
-                      .query_chunks = to->row ? th_parts(a->queries, MASK_CHUNK) : 1,
+                      .query_chunks = to->row ? th_parts(a->queries, MASK_CHUNK * p->query_block) : 1,
                       .key_chunks = to->column ? th_parts(a->keys, KEY_BLOCK) : 1};
     for (int d = 0; d < a->dims; d++) {
         const bool sums = to->leading[d] == 0 && a->size[d] != 1;

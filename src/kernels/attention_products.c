@@ -4,80 +4,104 @@
 #include "kernels/attention_tile.h"
 #include "kernels/product.h"
 
-enum { SUM_KEYS = 128 }; /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache */
-
-/* The rows *begin .. *end - 1 are those of the groups that see columns among from .. to - 1. */
-static bool rows_of(const attention_tile *tile, int64_t from, int64_t to, int64_t *begin, int64_t *end)
+/* Where a product reads its operands: from a line of the left one and a line of the right one on, and from a step of
+ * each. */
+static void take_operands(const attention_problem *p, th_product_block *product, const attention_operand *left,
+                          int64_t line, int64_t step, const attention_operand *right, int64_t right_line,
+                          int64_t right_step)
 {
-    *begin = tile->rows;
-    *end = 0;
-    for (int g = 0; g < tile->groups; g++) {
-        if (tile->group_begin[g] >= to || tile->group_end[g] <= from)
-            continue;
-        *begin = th_smaller(*begin, g * tile->group_rows);
-        *end = th_smaller(tile->rows, (g + 1) * tile->group_rows);
-    }
-    return *begin < *end;
+    product->a = th_attention_operand_at(p, left, line, step);
+    product->a_panel = left->panel;
+    product->a_row = left->line;
+    product->a_col = left->step;
+    product->b = th_attention_operand_at(p, right, right_line, right_step);
+    product->b_panel = right->panel;
+    product->b_row = right->step;
 }
+
+/* -- scores -- */
 
 /* Scores of the columns from .. to - 1 for rows row .. row + rows - 1 of the tile, from the start of a panel on. */
 static void multiply_scores(const attention_problem *p, int64_t row, int64_t rows, int64_t from, int64_t to,
-                            const attention_copy *a, const attention_panels *keys, char *scores, int64_t stride)
+                            const attention_copy *a, const attention_operand *keys, const attention_buffer *scores)
 {
-    const int64_t panel = from / p->panel_keys, whole = th_smaller(p->panel_keys, LANES);
+    const int64_t whole = th_smaller(keys->lines, LANES);
     th_product_block product = {.m = rows,
                                 .n = th_parts(to - from, whole) * whole,
-                                .a_panel = p->panel_rows * a->stride,
-                                .a_row = a->stride,
-                                .a_col = 1,
-                                .b_panel = keys->stride,
-                                .b_row = p->panel_keys,
-                                .c = scores + (row * stride + from) * p->size,
-                                .c_row = stride,
-                                .init_row = stride};
+                                .c = scores->data + (row * scores->stride + from) * p->size,
+                                .c_row = scores->stride,
+                                .init_row = scores->stride};
     int64_t k = 0;
     do {
-        product.k = th_smaller(keys->width - k, TH_PRODUCT_BLOCK);
-        product.a = a->data + (row * a->stride + k) * p->size;
-        product.b = keys->data + (panel * keys->stride + k * p->panel_keys) * p->size;
+        product.k = th_smaller(a->width - k, TH_PRODUCT_BLOCK);
+        take_operands(p, &product, &a->left, row, k, keys, from, k);
         product.init = k > 0 ? product.c : NULL;
-        p->kernels->product_block(&product);
+        p->multiply.block(&product);
         k += TH_PRODUCT_BLOCK;
-    } while (k < keys->width);
+    } while (k < a->width);
 }
 
 /* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond
  * that. */
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
-                         const attention_panels *keys, void *scores, int64_t stride)
+                         const attention_operand *keys, const attention_buffer *scores)
 {
-    const int64_t begin = tile->begin / p->panel_keys * p->panel_keys;
+    const int64_t begin = tile->begin / keys->lines * keys->lines;
     int64_t shared = tile->end;
     for (int g = 0; g < tile->groups; g++)
         shared = th_smaller(shared, tile->group_end[g]);
-    shared = shared / p->panel_keys * p->panel_keys;
+    shared = shared / keys->lines * keys->lines;
     if (begin < shared)
-        multiply_scores(p, 0, tile->rows, begin, shared, a, keys, scores, stride);
+        multiply_scores(p, 0, tile->rows, begin, shared, a, keys, scores);
     for (int g = 0; g < tile->groups; g++) {
         const int64_t row = g * tile->group_rows, rows = th_smaller(tile->rows - row, tile->group_rows);
-        const int64_t from = th_larger(tile->group_begin[g] / p->panel_keys * p->panel_keys, shared);
+        const int64_t from = th_larger(tile->group_begin[g] / keys->lines * keys->lines, shared);
         if (from < tile->group_end[g])
-            multiply_scores(p, row, rows, from, tile->group_end[g], a, keys, scores, stride);
+            multiply_scores(p, row, rows, from, tile->group_end[g], a, keys, scores);
     }
 }
 
-/* One of the other products; B lies in rows. */
-static void multiply(const attention_problem *p, th_product_block *product, bool add, bool finite, const void *weights)
+/* -- the other two forms -- */
+
+/* to (lines, width) += left (lines, steps) right (steps, width) */
+typedef struct tile_product {
+    const attention_buffer *a, *weights; /* what `left` is of, and what tells hidden pairs */
+    int64_t from, line, step;            /* element of both that is line 0 and step 0; elements from one to the next */
+    attention_operand left;
+    const attention_copy *right;
+    int64_t first; /* row of `right` that step 0 is */
+    char *to;
+    int64_t to_stride;
+} tile_product;
+
+/* For some of the lines, over some of the steps. */
+static void multiply(const attention_problem *p, const tile_product *t, int64_t line, int64_t lines, int64_t step,
+                     int64_t steps, bool add)
 {
-    product->a_panel = p->panel_rows * product->a_row;
-    product->b_panel = p->panel_keys;
-    product->init = add ? product->c : NULL;
-    product->init_row = product->c_row;
-    product->n = th_parts(product->n, LANES) * LANES;
-    if (finite)
-        p->kernels->product_block(product);
+    const attention_copy *b = t->right;
+    th_product_block product = {.m = lines,
+                                .n = th_parts(b->width, LANES) * LANES,
+                                .k = steps,
+                                .c = t->to + line * t->to_stride * p->size,
+                                .c_row = t->to_stride,
+                                .init_row = t->to_stride};
+    product.init = add ? product.c : NULL;
+    if (b->finite || p->terms) {
+        take_operands(p, &product, &t->left, line, step, &b->right, 0, t->first + step);
+        p->multiply.block(&product);
+    }
+    if (b->finite)
+        return;
+    const int64_t at = (t->from + line * t->line + step * t->step) * p->size;
+    product.a = t->a->data + at;
+    product.a_row = t->line;
+    product.a_col = t->step;
+    product.b = b->data + (t->first + step) * b->stride * p->size;
+    product.b_row = b->stride;
+    if (p->terms)
+        p->kernels->attention_add_non_finite(&product, t->weights->data + at);
     else
-        p->kernels->attention_visible_product(product, weights);
+        p->kernels->attention_visible_product(&product, t->weights->data + at);
 }
 
 /* Whether every group sees something of the columns from .. to - 1, and all that follow its first one. */
@@ -90,53 +114,83 @@ static bool all_groups_see(const attention_tile *tile, int64_t from, int64_t to)
 }
 
 /* Whether every row of the tile is in one product, and none in two. */
-static bool is_cut_by_rows_only(const attention_tile *tile)
+static bool is_cut_by_rows_only(const attention_problem *p, const attention_tile *tile)
 {
     for (int g = 0; g < tile->groups; g++)
         if (tile->group_begin[g] >= tile->group_end[g])
             return false;
-    return tile->begin / SUM_KEYS == (tile->end - 1) / SUM_KEYS;
+    return tile->begin / p->sum_keys == (tile->end - 1) / p->sum_keys;
 }
 
-void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const void *a,
-                               const void *weights, int64_t stride, const attention_copy *b, void *to,
-                               int64_t to_stride, bool add)
+void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
+                               const attention_buffer *weights, const attention_copy *b, void *to, int64_t to_stride,
+                               bool add)
 {
-    if (!add && !is_cut_by_rows_only(tile)) {
+    if (!add && !is_cut_by_rows_only(p, tile)) {
         memset(to, 0, (size_t)(tile->rows * to_stride * p->size));
         add = true;
     }
-    for (int64_t from = tile->begin / SUM_KEYS * SUM_KEYS; from < tile->end; from += SUM_KEYS) {
-        const int64_t past = from + SUM_KEYS;
+    const tile_product t = {.a = a,
+                            .weights = weights,
+                            .from = tile->begin,
+                            .line = a->stride,
+                            .step = 1,
+                            .left =
+                                th_attention_left(p, a, tile->begin, a->stride, 1, tile->rows, tile->end - tile->begin),
+                            .right = b,
+                            .first = tile->begin,
+                            .to = to,
+                            .to_stride = to_stride};
+    for (int64_t from = tile->begin / p->sum_keys * p->sum_keys; from < tile->end; from += p->sum_keys) {
+        const int64_t past = from + p->sum_keys;
         const bool together = all_groups_see(tile, from, past);
         for (int g = 0; g < (together ? 1 : tile->groups); g++) {
             const int64_t row = g * tile->group_rows;
-            const int64_t key = th_larger(together ? tile->begin : tile->group_begin[g], from);
+            const int64_t seen = th_larger(together ? tile->begin : tile->group_begin[g], from);
+            const int64_t key = seen / p->multiply.group * p->multiply.group;
             const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
-            if (key >= key_end)
-                continue;
-            const int64_t at = (row * stride + key) * p->size;
-            th_product_block product = {.m = together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows),
-                                        .n = b->width,
-                                        .k = key_end - key,
-                                        .a = (const char *)a + at,
-                                        .a_row = stride,
-                                        .a_col = 1,
-                                        .b = b->data + key * b->stride * p->size,
-                                        .b_row = b->stride,
-                                        .c = (char *)to + row * to_stride * p->size,
-                                        .c_row = to_stride};
-            multiply(p, &product, add, b->finite, (const char *)weights + at);
+            if (key < key_end)
+                multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows),
+                         key - tile->begin, key_end - key, add);
         }
     }
 }
 
-void th_attention_columns_product(const attention_problem *p, const attention_tile *tile, const void *a,
-                                  const void *weights, int64_t stride, const attention_copy *b,
-                                  const attention_copy *to)
+/* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, with whole groups of them. */
+static bool rows_of(const attention_problem *p, const attention_tile *tile, int64_t from, int64_t to, int64_t *begin,
+                    int64_t *end)
 {
-    const int64_t cut = tile->group_rows;
-    const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
+    const int64_t group = p->terms ? p->multiply.group : tile->group_rows;
+    *begin = tile->rows;
+    *end = 0;
+    for (int64_t row = 0; row < tile->rows; row++) {
+        const th_key_range keys = tile->keys[row];
+        if (keys.first >= to || keys.past <= from)
+            continue;
+        *begin = th_smaller(*begin, row / group * group);
+        *end = th_smaller(tile->rows, (row / group + 1) * group);
+    }
+    return *begin < *end;
+}
+
+void th_attention_columns_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
+                                  const attention_buffer *weights, const attention_copy *b, const attention_copy *to)
+{
+    const tile_product t = {
+        .a = a,
+        .weights = weights,
+        .from = tile->begin,
+        .line = 1,
+        .step = a->stride,
+        .left = th_attention_left(p, a, tile->begin, 1, a->stride, tile->most - tile->begin, tile->rows),
+        .right = b,
+        .to = to->data + tile->begin * to->stride * p->size,
+        .to_stride = to->stride};
+    /* keys that are cut together at a diagonal: whole panels from the tile's begin on, where they are packed */
+    const int64_t cut = p->terms ? th_parts(TH_TERM_GROUP, p->multiply.rows) * p->multiply.rows : tile->group_rows;
+    const int64_t origin = p->terms ? tile->begin : 0;
+    const int64_t all_first = origin + th_parts(th_larger(tile->all_first - origin, 0), cut) * cut;
+    const int64_t all_past = origin + (tile->all_past - origin) / cut * cut;
     for (int64_t column = tile->begin, stop; column < tile->most; column = stop) {
         int64_t row = 0, row_end = tile->rows;
         if (tile->groups == 1) {
@@ -144,21 +198,10 @@ void th_attention_columns_product(const attention_problem *p, const attention_ti
         } else if (column >= all_first && column < all_past) {
             stop = all_past;
         } else {
-            stop = th_smaller((column / cut + 1) * cut, tile->most);
-            if (!rows_of(tile, column, stop, &row, &row_end))
+            stop = th_smaller(origin + ((column - origin) / cut + 1) * cut, tile->most);
+            if (!rows_of(p, tile, column, stop, &row, &row_end))
                 continue;
         }
-        const int64_t at = (row * stride + column) * p->size;
-        th_product_block product = {.m = stop - column,
-                                    .n = to->width,
-                                    .k = row_end - row,
-                                    .a = (const char *)a + at,
-                                    .a_row = 1,
-                                    .a_col = stride,
-                                    .b = b->data + row * b->stride * p->size,
-                                    .b_row = b->stride,
-                                    .c = to->data + column * to->stride * p->size,
-                                    .c_row = to->stride};
-        multiply(p, &product, true, b->finite, (const char *)weights + at);
+        multiply(p, &t, column - tile->begin, stop - column, row, row_end - row, true);
     }
 }

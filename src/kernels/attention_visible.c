@@ -1,6 +1,22 @@
 /* What a tile sees of its keys, by visible.h's rule (attention_tile.h). */
 #include "kernels/attention_tile.h"
 
+enum {
+    GROUP = 12,       /* rows that are cut together at a diagonal: one or two tiles of the micro-kernel; */
+    SMALL = 32,       /* of up to so many queries */
+    SMALL_GROUP = 16, /* are, as another product costs more than it leaves out */
+    TERM_GROUP_ROWS = TH_TERM_GROUP /* of terms at most so many, as this is what keys are cut at: whole panels */
+};
+
+/* How many rows of a tile are cut together. */
+static int64_t rows_of_group(const attention_problem *p, int64_t rows)
+{
+    const int64_t panel = p->multiply.rows;
+    if (p->terms)
+        return panel < TERM_GROUP_ROWS ? TERM_GROUP_ROWS / panel * panel : panel;
+    return th_parts(rows, th_parts(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP));
+}
+
 /* Consecutive queries of a head against the keys start .. start + count - 1. */
 typedef struct queries {
     th_key_range edges;
@@ -85,8 +101,8 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
     tile->query = query;
     tile->rows = rows;
     tile->start = start;
-    tile->groups = (int)th_parts(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP);
-    tile->group_rows = th_parts(rows, tile->groups);
+    tile->group_rows = rows_of_group(p, rows);
+    tile->groups = (int)th_parts(rows, tile->group_rows);
     tile->least = count;
     tile->most = 0;
     tile->all_first = 0;
@@ -111,13 +127,13 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
         return false;
     for (int64_t r = 0; p->a->alibi.data && r < rows; r++)
         tile->place[r] = place_of(&q, r);
-    tile->begin = tile->least / LANES * LANES;
+    tile->begin = tile->least / p->key_step * p->key_step;
     tile->end = th_parts(tile->most, LANES) * LANES;
     return true;
 }
 
 th_attention_rows th_attention_tile_rows(const attention_problem *p, const attention_head *head,
-                                         const attention_tile *tile, void *scores, int64_t stride)
+                                         const attention_tile *tile, const attention_buffer *scores)
 {
     const th_attention *a = p->a;
     return (th_attention_rows){
@@ -138,7 +154,7 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
         .dropout = a->drops ? &a->dropout : NULL,
         .dropout_row = head->number * a->queries + tile->query,
         .dropout_column = tile->start,
-        .scores = scores,
-        .stride = stride,
+        .scores = scores->data,
+        .stride = scores->stride,
     };
 }

@@ -14,8 +14,9 @@ enum { TH_FEW_ROWS = 24 };
 
 struct th_product_block;
 
-/* One way to multiply: what packs the operands into panels, and what multiplies them. In a panel k is filled up to
- * whole groups of steps, each of which takes group_elements (of the size of an element) for every row or column. */
+/* One way to multiply: what packs the operands into panels, and what multiplies them. In a panel k is filled up with
+ * zeros to whole groups of steps, which follow each other: each takes group_elements (of the size of an element) for
+ * every row or column. So a product may begin at any panel and at any group. */
 typedef struct th_product_kernels {
     int rows, columns; /* of a panel of A, and of B */
     int group, group_elements;
@@ -24,10 +25,16 @@ typedef struct th_product_kernels {
     void (*block)(const struct th_product_block *block);
 } th_product_kernels;
 
+/* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */
+static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64_t steps)
+{
+    return (steps + kernels->group - 1) / kernels->group * kernels->group_elements;
+}
+
 /* Steps of k in a group of the kernels that multiply bfloat16 terms (product.h). */
 enum { TH_TERM_GROUP = 32 };
 
-/* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
+/* One block of C over at most TH_PRODUCT_BLOCK steps of k, or none: c = init + A B, or c = A B without init.
  *
  * A is walked in panels of TILE_ROWS rows: element (i, k) of panel p is a[p * a_panel + i * a_row + k * a_col]. Packed
  * panels have a_row = 1 and a_col = TILE_ROWS; in place a_panel = TILE_ROWS * a_row. B is walked in panels of

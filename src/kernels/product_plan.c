@@ -88,8 +88,7 @@ static void plan_columns(th_product_plan *p, int64_t tasks)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
 }
 
-/* How products of this precision are multiplied. */
-static th_product_kernels choose_kernels(const th_machine *machine, th_dtype dtype, th_precision precision)
+th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dtype, th_precision precision)
 {
     if (precision != TH_PRECISION_FLOAT32)
         return machine->products[precision == TH_PRECISION_BFLOAT16X3];
@@ -136,7 +135,7 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
         .kernels = th_kernels_for(machine, dtype), .product = *product, .size = th_element_size(dtype)};
     const th_precision precision = th_product_precision(machine, dtype, product);
     p.terms = precision != TH_PRECISION_FLOAT32;
-    p.multiply = choose_kernels(machine, dtype, precision);
+    p.multiply = th_product_kernels_of(machine, dtype, precision);
     p.tile_columns = p.multiply.columns;
     p.own_columns = OWN_PANELS * p.tile_columns;
     p.c_buffer = product->c_col != 1;

@@ -26,7 +26,7 @@ typedef struct th_product_plan {
 /* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */
 static inline int64_t th_product_elements(const th_product_plan *p, int64_t steps)
 {
-    return th_parts(steps, p->multiply.group) * p->multiply.group_elements;
+    return th_panel_elements(&p->multiply, steps);
 }
 
 /* Blocks of rows of C. */
@@ -34,6 +34,9 @@ static inline int64_t th_product_row_blocks(const th_product_plan *p)
 {
     return th_parts(p->product.m, p->row_block);
 }
+
+/* How products of this precision are multiplied. */
+th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dtype, th_precision precision);
 
 th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads);
 

@@ -82,12 +82,11 @@ static th_array spread(const th_array *array, const th_array *shape)
     return full;
 }
 
-/* c = a b, never rounded to bfloat16: what is finite in a hidden place must stay so, and these are attention's
- * products, which are float32 where they are fused, too. */
+/* c = a b, in the precision of attention (product.h): where hidden pairs end no bit changes. */
 static th_product_call plan_product(const th_call *call, const th_array *a, const th_array *b, const th_array *c)
 {
     th_product_call product = th_product_call_of(a, b, c);
-    product.product.exact = true;
+    product.product.any_length = true;
     th_product_call_reserve(call, &product);
     return product;
 }

@@ -146,18 +146,24 @@ void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int6
     }
 }
 
+/* Whether a weight is one that hides (-0). */
+TH_INLINE bool is_hidden(const real *weight)
+{
+    const real hidden = (real)-0.0;
+    return memcmp(weight, &hidden, sizeof hidden) == 0;
+}
+
 /* product_block for the one case that B's rows are contiguous and whole lanes wide, without the terms whose weight is
- * hidden (-0), so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A.
+ * hidden, so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A.
  * Where all is finite this has the same bits as the product, up to the sign of zeros. */
 void TH_KERNEL(attention_visible_product)(const th_product_block *block, const void *weights)
 {
-    const real hidden = (real)-0.0;
     for (int64_t i = 0; i < block->m; i++)
         for (int64_t j = 0; j < block->n; j += TH_LANES) {
             lanes sum = lanes_broadcast(0);
             for (int64_t k = 0; k < block->k; k++) {
                 const int64_t at = i * block->a_row + k * block->a_col;
-                if (memcmp((const real *)weights + at, &hidden, sizeof hidden) == 0)
+                if (is_hidden((const real *)weights + at))
                     continue;
                 const lanes a = lanes_broadcast(((const real *)block->a)[at]);
                 sum = lanes_mul_add(a, lanes_load((const real *)block->b + k * block->b_row + j), sum);
@@ -165,6 +171,22 @@ void TH_KERNEL(attention_visible_product)(const th_product_block *block, const v
             if (block->init)
                 sum = lanes_add(lanes_load((const real *)block->init + i * block->init_row + j), sum);
             lanes_store((real *)block->c + i * block->c_row + j, sum);
+        }
+}
+
+/* Adds to C the terms of the product whose factor in B is not finite, but for those whose weight is hidden. */
+void TH_KERNEL(attention_add_non_finite)(const th_product_block *block, const void *weights)
+{
+    for (int64_t k = 0; k < block->k; k++)
+        for (int64_t j = 0; j < block->n; j++) {
+            const real factor = ((const real *)block->b)[k * block->b_row + j];
+            if (!non_finite(factor))
+                continue;
+            for (int64_t i = 0; i < block->m; i++) {
+                const int64_t at = i * block->a_row + k * block->a_col;
+                if (!is_hidden((const real *)weights + at))
+                    ((real *)block->c)[i * block->c_row + j] += ((const real *)block->a)[at] * factor;
+            }
         }
 }
 

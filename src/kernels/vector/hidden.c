@@ -13,12 +13,6 @@ MAP_LOOP(hide, 2, 0)
         y[i] = keep[i] ? x[i] : 0;
 }
 
-/* Whether x is NaN or infinite. */
-TH_INLINE bool non_finite(real x)
-{
-    return x - x != 0;
-}
-
 /* y = x where x is finite, else 0. *parameters is a bool *, set when there was one that is not. */
 void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parameters)
 {
@@ -53,9 +47,9 @@ void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, i
     }
 }
 
-/* idle[i] = row i of a (rows, a_columns) is 0 throughout, and row i of b (rows, b_columns) has a NaN, an infinity or a
- * number large enough to become one when it is rounded to bfloat16. *found is set when there is such a row. Rows of a
- * are rarely 0, and those that are not end with their first element. */
+/* idle[i] = row i of a (rows, a_columns) is 0 throughout, and row i of b (rows, b_columns) has a NaN or an infinity.
+ * *found is set when there is such a row. Rows of a are rarely 0, and those that are not end with their first
+ * element. */
 void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_t a_row, int64_t a_column,
                           int64_t b_columns, const void *b, int64_t b_row, int64_t b_column, bool *idle, bool *found)
 {
@@ -67,11 +61,9 @@ void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_
         idle[i] = false;
         if (j < a_columns)
             continue;
-        real sum = 0; /* of zeros, and of a NaN for every element that is not finite when doubled */
-        for (j = 0; j < b_columns; j++) {
-            const real doubled = 2 * y[j * b_column];
-            sum += doubled - doubled;
-        }
+        real sum = 0; /* of zeros, and of a NaN for every element that is not finite */
+        for (j = 0; j < b_columns; j++)
+            sum += y[j * b_column] - y[j * b_column];
         idle[i] = sum != 0;
         *found |= idle[i];
     }

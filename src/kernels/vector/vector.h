@@ -45,6 +45,12 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 /* The name of this instance's `name`: th_exp_f32_avx2 for TH_KERNEL(exp). */
 #define TH_KERNEL(name) TH_PASTE(th_##name, TH_INSTANCE)
 
+/* Whether x is NaN or infinite. */
+TH_INLINE bool non_finite(real x)
+{
+    return x - x != 0;
+}
+
 #define KERNEL(name, ...) void TH_KERNEL(name)(__VA_ARGS__);
 #include "kernels.def"
 #undef KERNEL

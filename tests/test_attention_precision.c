@@ -1,0 +1,113 @@
+/* The attention kernels with products of bfloat16 terms: the same checks as in float32, to the precision's tolerance, and
+ * the same bits on every path that this processor has. */
+#include "attention_checks.h"
+#include "instances.h"
+#include "suite.h"
+
+static const struct {
+    th_precision precision;
+    double tolerance;
+} precisions[] = {{TH_PRECISION_BFLOAT16X3, 3e-5}, {TH_PRECISION_BFLOAT16, 2e-2}};
+enum { PRECISIONS = sizeof precisions / sizeof *precisions };
+
+/* One for every way to multiply that this processor has, without the baseline, which has no fused multiply-add. */
+static int machines(int precision, th_machine *list)
+{
+    int count = 0;
+    for (int isa = BASELINE + 1; isa < PRODUCT_PATHS; isa++)
+        if (supported(isa)) {
+            list[count] = machine_of(isa, 1);
+            list[count++].precision = precisions[precision].precision;
+        }
+    return count;
+}
+
+START_TEST(values_and_gradients_are_as_defined)
+{
+    th_machine list[PRODUCT_PATHS];
+    for (int precision = 0; precision < PRECISIONS; precision++) {
+        const int count = machines(precision, list);
+        for (int m = 0; m < count; m++)
+            check_values(&cases[_i], &list[m], TH_FLOAT32, precisions[precision].tolerance);
+        th_machine baseline = machine_of(BASELINE, 1);
+        baseline.precision = precisions[precision].precision;
+        check_values(&cases[_i], &baseline, TH_FLOAT32, precisions[precision].tolerance);
+    }
+}
+END_TEST
+
+START_TEST(bits_depend_on_no_team_and_no_path)
+{
+    th_machine list[PRODUCT_PATHS];
+    for (int precision = 0; precision < PRECISIONS; precision++) {
+        const int count = machines(precision, list);
+        if (count > 0)
+            check_teams(&cases[_i], list, count, TH_FLOAT32);
+    }
+}
+END_TEST
+
+START_TEST(bits_depend_on_no_batch_and_no_other_query)
+{
+    th_machine list[PRODUCT_PATHS];
+    for (int precision = 0; precision < PRECISIONS; precision++) {
+        const int count = machines(precision, list);
+        for (int m = 0; m < count; m++) {
+            check_batch(&cases[_i], &list[m]);
+            check_queries_alone(&cases[_i], &list[m], TH_FLOAT32);
+        }
+    }
+}
+END_TEST
+
+START_TEST(hidden_numbers_change_no_bit)
+{
+    th_machine list[PRODUCT_PATHS];
+    for (int precision = 0; precision < PRECISIONS; precision++) {
+        const int count = machines(precision, list);
+        if (count > 0)
+            check_hidden(&cases[_i], list, count, false);
+    }
+}
+END_TEST
+
+START_TEST(promises)
+{
+    static void (*const checks[])(const th_machine *machine) = {check_visible_nan, check_queries_without_keys,
+                                                                check_kinds_of_mask, check_each_gradient_alone};
+    th_machine list[PRODUCT_PATHS];
+    for (int precision = 0; precision < PRECISIONS; precision++) {
+        const int count = machines(precision, list);
+        for (int m = 0; m < count; m++)
+            checks[_i](&list[m]);
+    }
+}
+END_TEST
+
+/* float64 knows no precision. */
+START_TEST(doubles_stay_as_they_are)
+{
+    th_machine list[PRODUCT_PATHS];
+    if (machines(1, list) == 0)
+        return;
+    problem *plain = make_problem(&cases[_i], TH_FLOAT64), *set = make_problem(&cases[_i], TH_FLOAT64);
+    run(set, &list[0], 1);
+    list[0].precision = TH_PRECISION_FLOAT32;
+    run(plain, &list[0], 1);
+    assert_same_bits(plain, set, "precision");
+    free_problem(plain);
+    free_problem(set);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("attention's precision", NULL, NULL);
+    tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
+    tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_path, 0, CASES);
+    tcase_add_loop_test(tests, bits_depend_on_no_batch_and_no_other_query, 0, CASES);
+    tcase_add_loop_test(tests, hidden_numbers_change_no_bit, 0, CASES);
+    tcase_add_loop_test(tests, promises, 0, 4);
+    tcase_add_loop_test(tests, doubles_stay_as_they_are, 0, 8);
+    return run_suites();
+}
