@@ -1,6 +1,8 @@
 #!/bin/sh
-# fused_multiply_add.sh LIBRARY: the compiler made fused multiply-adds of the micro-kernel's loop, in both element types and
-# every instruction set that has them, and no separate multiplication. (gcc's -std=c11 alone would switch them off.)
+# fused_multiply_add.sh LIBRARY: the compiler made fused multiply-adds of the micro-kernels' loops, in every instruction set
+# that has them, and no separate multiplication: of float32's and float64's, and of the full tile of bfloat16 terms (whose
+# functions have one name in all instruction sets: their registers tell them apart). (gcc's -std=c11 alone would switch
+# them off.)
 set -eu
 library=$1
 
@@ -10,21 +12,22 @@ x86_64) ;;
 esac
 
 status=0
-for instance in f32_avx2 f64_avx2 f32_avx512 f64_avx512; do
-    case $instance in
-    f32_*) type=ps ;;
-    f64_*) type=pd ;;
-    esac
-    case $instance in
-    *_avx2) register=ymm ;;
-    *_avx512) register=zmm ;;
-    esac
-    code=$(objdump -d --no-show-raw-insn "$library" | sed -n "/<th_tile_packed_$instance[^>]*>:/,/^$/p")
-    fused=$(echo "$code" | grep -c "vfmadd[0-9]*$type .*%$register" || true)
-    apart=$(echo "$code" | grep -c "vmul$type .*%$register" || true)
-    echo "th_tile_packed_$instance: $fused fused multiply-adds on %$register, $apart separate multiplications"
+
+# fused FUNCTION TYPE REGISTER
+fused() {
+    code=$(objdump -d --no-show-raw-insn "$library" | sed -n "/<$1[^>]*>:/,/^$/p")
+    fused=$(echo "$code" | grep -c "vfmadd[0-9]*$2 .*%$3" || true)
+    apart=$(echo "$code" | grep -c "vmul$2 .*%$3" || true)
+    echo "$1: $fused fused multiply-adds on %$3, $apart separate multiplications"
     if [ "$fused" -lt 12 ] || [ "$apart" -gt 0 ]; then
         status=1
     fi
-done
+}
+
+fused th_tile_packed_f32_avx2 ps ymm
+fused th_tile_packed_f64_avx2 pd ymm
+fused th_tile_packed_f32_avx512 ps zmm
+fused th_tile_packed_f64_avx512 pd zmm
+fused chains_6_2 ps ymm
+fused chains_12_2 ps zmm
 exit $status

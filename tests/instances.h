@@ -29,8 +29,8 @@ static const th_product_kernels *const term_products[PRODUCT_PATHS] = {
     th_product_tiles_f32_amx,
 #endif
 };
-static const char *const product_path_names[PRODUCT_PATHS] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
-                                                              "AVX-512 with BF16", "AVX-512 with BF16 beside AMX"};
+static const char *const product_path_names[] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
+                                                 "AVX-512 with BF16", "AMX"};
 
 /* Whether this processor has the instruction set; tiles, which few have, are interpreted. */
 static inline bool supported(int isa)

@@ -185,6 +185,7 @@ static product_case case_new(const recipe *r)
                              .c_col = c.column,
                              .add = r->add,
                              .bias = r->bias && !r->add ? numbers_new(IN_BIAS, r->n, r->numbers) : NULL,
+                             .any_length = true,
                              .batch_dims = r->batch[0] ? 2 : 0,
                              .batch = {first, second},
                              .a_batch = {second * a.span, a.span},
@@ -261,8 +262,6 @@ static recipe random_recipe(int way)
                 .bias = draw(2) == 0,
                 .residual = draw(3) == 0,
                 .numbers = random_numbers(way)};
-    while (terms_of(way) > 1 && r.k < TH_TERM_GROUP)
-        r.k = PICK(steps);
     return r;
 }
 
@@ -299,8 +298,7 @@ START_TEST(test_steps)
                                   .add = with == 1,
                                   .bias = with == 2,
                                   .numbers = random_numbers(_i)};
-                if (terms_of(_i) == 1 || r.k >= TH_TERM_GROUP)
-                    check_recipe(&r, &machine, terms_of(_i), 1, "steps");
+                check_recipe(&r, &machine, terms_of(_i), 1, "steps");
             }
 }
 END_TEST

@@ -44,11 +44,11 @@ TH_INLINE int64_t place_of_step(int terms, int width, int64_t step)
 /* One step of up to `filled` lines from `first` on. */
 TH_INLINE vec load_lines(const term_source *s, bool neighbours, int64_t first, int filled, int64_t step)
 {
-    const float *from = s->at + first * s->line + step * s->step;
     const int64_t given = s->lines - first < filled ? s->lines - first : filled;
     vec x = {0};
     if (step >= s->k || given <= 0)
         return x;
+    const float *from = s->at + first * s->line + step * s->step;
     if (neighbours)
         return given == TH_REGISTER_LANES ? vec_load(from) : vec_load_part(from, given, 0);
     for (int i = 0; i < TH_REGISTER_LANES; i++)
@@ -90,24 +90,26 @@ TH_INLINE void pack_square(int terms, int width, int filled, const term_source *
         put_terms(terms, width, filled, square[i], panel + place_of_step(terms, width, step + i));
 }
 
+/* Lines from `first` on, as many as a register and the panel hold. */
+TH_INLINE void pack_register(int terms, int width, int filled, const term_source *s, int64_t first, float *panel)
+{
+    int64_t step = 0;
+    for (; s->k - step >= TH_REGISTER_LANES; step += TH_REGISTER_LANES)
+        pack_square(terms, width, filled, s, first, step, TH_REGISTER_LANES, panel);
+    if (step < s->k) {
+        pack_square(terms, width, filled, s, first, step, s->k - step, panel);
+        step += TH_REGISTER_LANES;
+    }
+    for (; step % TH_TERM_GROUP != 0; step++)
+        put_terms(terms, width, filled, (vec){0}, panel + place_of_step(terms, width, step));
+}
+
 TH_INLINE void pack_lines(int terms, int width, const term_source *s, float *panels, int64_t stride)
 {
-    const int64_t whole = s->k / TH_REGISTER_LANES * TH_REGISTER_LANES;
     for (int64_t first = 0; first < s->lines; first += width, panels += stride)
-        UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
-            const int filled = PANEL_LANES(width, i);
-            int64_t step = 0;
-            if (first + i >= s->lines)
-                break;
-            for (; step < whole; step += TH_REGISTER_LANES)
-                pack_square(terms, width, filled, s, first + i, step, TH_REGISTER_LANES, panels + i);
-            if (step < s->k) {
-                pack_square(terms, width, filled, s, first + i, step, s->k - step, panels + i);
-                step += TH_REGISTER_LANES;
-            }
-            for (; step % TH_TERM_GROUP != 0; step++)
-                put_terms(terms, width, filled, (vec){0}, panels + i + place_of_step(terms, width, step));
-        }
+        UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES)
+            if (first + i < s->lines)
+                pack_register(terms, width, PANEL_LANES(width, i), s, first + i, panels + i);
 }
 
 TH_INLINE void pack_terms(int terms, int width, const term_source *s, float *panels, int64_t stride)
