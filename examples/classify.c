@@ -17,6 +17,7 @@
 
 #include "classify/sentences.h"
 #include "options.h"
+#include "precision.h"
 
 enum { TRAINED = 16 };   /* tokens of a sentence in training, at most */
 enum { NEIGHBOURS = 4 }; /* words before each that the first block sees */
@@ -24,7 +25,7 @@ enum { TESTS = 8, TEST_BATCH = 250, PICTURED = 33 };
 static int64_t seed = 1, steps = 800, batch = 64, width = 64, heads = 2, threads = 0;
 static double lr = 2e-3;
 static const char *const verbs[] = {"is", "are"};
-static const char *picture = "classify.svg";
+static const char *picture = "classify.svg", *precision = "float32";
 static bool quiet;
 static volatile sig_atomic_t interrupted;
 
@@ -174,6 +175,7 @@ static const program_option options[] = {
     {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
     {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"precision", PRECISION_HELP, .text = &precision},
     {"picture", "SVG file for what looks at what", .text = &picture},
     {"quiet", "one line of output only", .flag = &quiet},
     {0},
@@ -198,7 +200,9 @@ int main(int argc, char **argv)
     if (width % heads || width / heads % 2)
         refuse("classify", "the heads must divide the width into even parts", "");
     signal(SIGINT, interrupt);
-    th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
+    const th_context_options settings = {
+        .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("classify", precision)};
+    th_context *ctx = th_context_new(&settings);
     th_module *model = classifier_new(ctx);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
     const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 50, .total_steps = steps};
@@ -230,8 +234,9 @@ int main(int argc, char **argv)
         report("new sentences", SHORTEST, TRAINED, usual);
         report("longer ones", TRAINED + 1, LONGEST, longer);
     }
-    printf("classify: seed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
-           (long)seed, (long)step, usual.right, longer.right, usual.subject, last, (unsigned)th_module_crc32c(model));
+    printf("classify: %sseed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           spell_precision(settings.precision), (long)seed, (long)step, usual.right, longer.right, usual.subject, last,
+           (unsigned)th_module_crc32c(model));
     if (draw_picture(model)) /* last: what was measured is not lost with it */
         give_up("classify", th_error_message(ctx));
     th_context_free(ctx);

@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "precision.h"
 
 enum { MAX_LENGTH = 120 };
 static int64_t seed = 1, steps = 400, batch = 32, length = 16, vocab = 26, width = 64, heads = 4, threads = 0;
 static double lr = 5e-3, dropout = 0.1;
-static const char *out = ".";
+static const char *out = ".", *precision = "float32";
 static bool no_attention, quiet;
 static volatile sig_atomic_t interrupted;
 
@@ -107,6 +108,7 @@ static const program_option options[] = {
     {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
     {"dropout", "on the attention weights", .real = &dropout, .low = 0, .high = 0.99},
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"precision", PRECISION_HELP, .text = &precision},
     {"out", "directory for the pictures", .text = &out},
     {"no-attention", "to see that it is needed", .flag = &no_attention},
     {"quiet", "one line of output only", .flag = &quiet},
@@ -142,7 +144,9 @@ int main(int argc, char **argv)
     if (chdir(out) != 0)
         refuse("copy_task", "this directory cannot be entered: ", out);
     signal(SIGINT, interrupt);
-    th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
+    const th_context_options settings = {
+        .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("copy_task", precision)};
+    th_context *ctx = th_context_new(&settings);
     th_module *model = copy_model_new(ctx);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr});
     th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab);
@@ -189,8 +193,8 @@ int main(int argc, char **argv)
     if (!quiet)
         printf("1000 fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
                100 * symbols, 100 * sequences, spell(sample, in), spell(y, written));
-    printf("copy_task: seed=%ld steps=%ld symbol_accuracy=%.4f sequence_accuracy=%.4f ", (long)seed, (long)step,
-           symbols, sequences);
+    printf("copy_task: %sseed=%ld steps=%ld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
+           spell_precision(settings.precision), (long)seed, (long)step, symbols, sequences);
     printf("loss=%.6f parameters_crc32c=%08x\n", step ? losses[step - 1] : NAN, (unsigned)th_module_crc32c(model));
     th_context_free(ctx);
     if (fflush(stdout) || ferror(stdout))

@@ -254,9 +254,9 @@ static void print_end(trainer *t, double seconds)
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
         fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations were no better than one before\n",
                 (long long)t->worse);
-    printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
-           (long long)th_step(t->ctx), seconds, t->best, th_memory(t->ctx).peak, (long long)th_module_count(t->model),
-           (unsigned)th_module_crc32c(t->model));
+    printf(PROGRAM ": %ssteps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
+           spell_precision(th_precision_of(t->ctx)), (long long)th_step(t->ctx), seconds, t->best,
+           th_memory(t->ctx).peak, (long long)th_module_count(t->model), (unsigned)th_module_crc32c(t->model));
     expect(t, print_loss(t, in_run(t->run, "text.tokens"), chosen.training_tokens));
 }
 
@@ -301,7 +301,8 @@ static th_status rehearse(trainer *t)
 /* Prints what training takes, from a context that has shapes only and computes nothing. */
 static int forecast(const text_file *text)
 {
-    const th_context_options shapes = {.threads = (int)chosen.threads, .shapes_only = true};
+    const th_context_options shapes = {
+        .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
     choose_model(&t, text);
     make_model(&t);
@@ -346,9 +347,11 @@ static int train(int argc, char **argv)
     const text_file text = open_text(words[0]);
     if (only_memory)
         return forecast(&text);
+    const th_context_options options = {.seed = (uint64_t)chosen.seed,
+                                        .threads = (int)chosen.threads,
+                                        .precision = precision_called(PROGRAM, chosen.precision)};
     make_folder(words[1], force);
-    trainer t = {.run = words[1], .best = INFINITY};
-    t.ctx = th_context_new(&(th_context_options){.seed = (uint64_t)chosen.seed, .threads = (int)chosen.threads});
+    trainer t = {.run = words[1], .best = INFINITY, .ctx = th_context_new(&options)};
     choose_model(&t, &text);
     empty_folder(t.run);
     write_tokens(&t, &text);

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "options.h"
+#include "precision.h"
 #include "translate_dates/dates.h"
 
 enum { START_OF_TEXT = 2, END_OF_TEXT = 3, VOCABULARY = 128, S = DATE_SIZE - 1, T = ISO_SIZE /* ten and the end */ };
@@ -25,6 +26,7 @@ static int64_t seed = 1, steps = 2000, batch = 64, width = 64, heads = 2, thread
 static int64_t encoder_layers = 2, decoder_layers = 1;
 static double lr = 3e-3;
 static const char *sample = "Thursday, May 3rd 2001", *picture = "translate_dates.svg";
+static const char *precision = "float32";
 static bool quiet;
 static volatile sig_atomic_t interrupted;
 
@@ -198,6 +200,7 @@ static const program_option options[] = {
     {"decoder-layers", "blocks that write", .whole = &decoder_layers, .low = 1, .high = 32},
     {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"precision", PRECISION_HELP, .text = &precision},
     {"date", "to translate and to draw", .text = &sample},
     {"picture", "SVG file for the cross attention", .text = &picture},
     {"quiet", "one line of output only", .flag = &quiet},
@@ -232,7 +235,9 @@ int main(int argc, char **argv)
         refuse("translate_dates", "this is no date of 1 to 39 ASCII characters: ", sample);
     signal(SIGINT, interrupt);
     const double begin = seconds();
-    th_context *ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = (int)threads});
+    const th_context_options settings = {
+        .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("translate_dates", precision)};
+    th_context *ctx = th_context_new(&settings);
     const th_transformer_options size = {.source_vocabulary = VOCABULARY,
                                          .target_vocabulary = VOCABULARY,
                                          .length = S,
@@ -262,8 +267,8 @@ int main(int argc, char **argv)
     if (!quiet)
         printf("%d held-out dates: %.2f %% are exact, after %.0f seconds%s%s\n", TESTS * TEST_BATCH, 100 * right,
                seconds() - begin, wrote ? "; see " : "", wrote ? picture : "");
-    printf("translate_dates: seed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n", (long)seed, (long)step,
-           right, loss, (unsigned)th_module_crc32c(model));
+    printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           spell_precision(settings.precision), (long)seed, (long)step, right, loss, (unsigned)th_module_crc32c(model));
     if (wrote && draw_picture(model, &one)) /* last: what was measured is not lost with it */
         give_up("translate_dates", th_error_message(ctx));
     th_context_free(ctx);

@@ -29,7 +29,7 @@ openblas=$(crc 1 TAPEHEAD_GEMM=openblas "$@")
 for threads in 2 3 4; do
     expect "$openblas" "$(crc "$threads" TAPEHEAD_GEMM=openblas "$@")" "OpenBLAS, $threads threads"
 done
-for isa in avx2 avx512; do
+for isa in avx2 avx512 avx512_bf16 amx; do
     if env TAPEHEAD_ISA=$isa "$@" 1 >/dev/null 2>&1; then
         expect "$first" "$(crc 2 TAPEHEAD_ISA=$isa "$@")" "$isa"
     else

@@ -120,8 +120,10 @@ static void teardown(void)
 START_TEST(a_checkpoint_has_everything)
 {
     step();
+    ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_BFLOAT16X3), TH_OK);
     save();
     const uint32_t crc = th_module_crc32c(model);
+    ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_FLOAT32), TH_OK);
     step();
     position = 0;
     best = 0;
@@ -135,6 +137,7 @@ START_TEST(a_checkpoint_has_everything)
     ck_assert_double_eq(best, 0.5);
     ck_assert_double_eq(th_optimizer_learning_rate(adam), 0.1);
     ck_assert_int_eq(th_step(ctx), 1);
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_BFLOAT16X3);
     ck_assert_int_eq(th_module_count_trainable(model), th_module_count(model));
     ck_assert_str_eq(th_checkpoint_configuration(ctx, path), "{\"width\": 3}");
     th_safetensors *file = th_safetensors_open(ctx, path);
@@ -244,6 +247,8 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{\"version\":2}", "\"version\" is 2, outside 1 to 1"},
         {"{\"version\":1.0}", "\"version\" is something else, it should be an integer"},
         {"{\"version\":1}", "\"step\" is missing"},
+        {"{\"version\":1,\"precision\":\"float16\"}", "there is no precision \"float16\""},
+        {"{\"version\":1,\"precision\":2}", "\"precision\" is something else, it should be a string"},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":-1,\"calls\":[],\"calls_at_clear\":0}}", "outside 0"},
         {"{\"version\":1,\"random\":{\"seed\":\"1\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}", "the seed or"},
         {"{\"version\":1,\"random\":{\"seed\":\"0xg\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}", "the seed or"},
@@ -275,22 +280,41 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
 }
 END_TEST
 
+/* Writes something else of the same length into the state of the file, and the checksum that fits. */
+static void change_state(const char *from, const char *to)
+{
+    size_t count;
+    char *bytes = read_bytes(path, &count);
+    uint64_t header;
+    memcpy(&header, bytes, sizeof header);
+    char *place = strstr(bytes + 8, from);
+    ck_assert_ptr_nonnull(place);
+    ck_assert_uint_eq(strlen(from), strlen(to));
+    memcpy(place, to, strlen(to));
+    const uint32_t sum = th_crc32c(0, bytes, 8 + (size_t)header);
+    memcpy(bytes + count - sizeof sum, &sum, sizeof sum);
+    write_bytes(path, bytes, count);
+    free(bytes);
+}
+
+/* Files that are older than the choice do not say which precision products had. */
+START_TEST(without_a_precision_it_is_float32)
+{
+    step();
+    save();
+    change_state("\\\"precision\\\":\\\"float32\\\",", "                          ");
+    ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_BFLOAT16), TH_OK);
+    ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_FLOAT32);
+}
+END_TEST
+
 /* Moments that the state says nothing of would be lost without a word. */
 START_TEST(moments_without_steps_are_unexpected)
 {
     step();
     save();
-    size_t count;
-    char *bytes = read_bytes(path, &count);
-    uint64_t header;
-    memcpy(&header, bytes, sizeof header);
-    char *steps = strstr(bytes + 8, "\\\"steps\\\":1");
-    ck_assert_ptr_nonnull(steps);
-    steps[strlen("\\\"steps\\\":")] = '0';
-    const uint32_t sum = th_crc32c(0, bytes, 8 + (size_t)header);
-    memcpy(bytes + count - sizeof sum, &sum, sizeof sum);
-    write_bytes(path, bytes, count);
-    free(bytes);
+    change_state("\\\"steps\\\":1", "\\\"steps\\\":0");
     expect_status(load(), TH_ERROR_FILE,
                   "unexpected: exp_avg of first.weight, which has taken no step in the file; unexpected: exp_avg_sq of "
                   "first.weight, which has taken no step in the file (in all: 2 unexpected)");
@@ -702,6 +726,7 @@ int main(void)
     tcase_add_test(tests, numbers_come_back_as_they_were);
     tcase_add_test(tests, every_cut_and_every_flipped_bit_is_refused);
     tcase_add_test(tests, a_state_that_makes_no_sense_is_refused);
+    tcase_add_test(tests, without_a_precision_it_is_float32);
     tcase_add_test(tests, moments_without_steps_are_unexpected);
     tcase_add_test(tests, what_does_not_fit_is_not_read_to_its_end);
     tcase_add_test(tests, every_difference_is_named);

@@ -36,7 +36,8 @@ typedef struct leg {
     const struct optimizer *optimizer;
     th_dtype dtype;
     int threads;
-    uint64_t seed; /* what the process begins with: a checkpoint brings its own */
+    uint64_t seed;          /* what the process begins with, and */
+    th_precision precision; /* in which: a checkpoint brings its own */
     const char *from, *to;
     int steps;
 } leg;
@@ -49,7 +50,8 @@ static th_optimizer *optimizer_new(th_module *m, const struct optimizer *o)
 /* Trains from nothing or from a checkpoint and saves one. */
 static void train(const leg *l)
 {
-    ctx = th_context_new(&(th_context_options){.seed = l->seed, .threads = l->threads, .default_dtype = l->dtype});
+    ctx = th_context_new(&(th_context_options){
+        .seed = l->seed, .threads = l->threads, .default_dtype = l->dtype, .precision = l->precision});
     th_module *model = th_language_model_new(
         ctx, &(th_language_model_options){VOCABULARY, LENGTH, .width = 8, .heads = 2, .layers = 2, .dropout = 0.2});
     th_optimizer *o = optimizer_new(model, l->optimizer);
@@ -94,20 +96,30 @@ static void train_elsewhere(const leg *l)
     ck_assert_int_eq(status, 0);
 }
 
-START_TEST(a_run_goes_on_with_the_same_bits)
+static void expect_no_trace_of_breaks(const struct optimizer *o, th_dtype dtype, th_precision precision)
 {
-    const struct optimizer *o = &optimizers[_i % OPTIMIZERS];
-    const th_dtype dtype = _i < OPTIMIZERS ? TH_FLOAT32 : TH_FLOAT64;
     char whole[256], half[256], resumed[256];
     strcpy(whole, in_folder("whole"));
     strcpy(half, in_folder("half"));
     strcpy(resumed, in_folder("resumed"));
-    train_elsewhere(&(leg){o, dtype, 2, 7, NULL, whole, 2 * STEPS});
-    train_elsewhere(&(leg){o, dtype, 1, 7, NULL, half, STEPS - 1});
-    train_elsewhere(&(leg){o, dtype, 3, 99, half, half, 1});
-    train_elsewhere(&(leg){o, dtype, 4, 8, half, resumed, STEPS});
+    train_elsewhere(&(leg){o, dtype, 2, 7, precision, NULL, whole, 2 * STEPS});
+    train_elsewhere(&(leg){o, dtype, 1, 7, precision, NULL, half, STEPS - 1});
+    train_elsewhere(&(leg){o, dtype, 3, 99, TH_PRECISION_FLOAT32, half, half, 1});
+    train_elsewhere(&(leg){o, dtype, 4, 8, TH_PRECISION_BFLOAT16, half, resumed, STEPS});
     expect_same_files(whole, resumed);
     ck_assert_int_eq(count_files(), 3);
+}
+
+START_TEST(a_run_goes_on_with_the_same_bits)
+{
+    expect_no_trace_of_breaks(&optimizers[_i % OPTIMIZERS], _i < OPTIMIZERS ? TH_FLOAT32 : TH_FLOAT64,
+                              TH_PRECISION_FLOAT32);
+}
+END_TEST
+
+START_TEST(a_run_goes_on_in_its_precision)
+{
+    expect_no_trace_of_breaks(&optimizers[5], TH_FLOAT32, (th_precision)_i);
 }
 END_TEST
 
@@ -118,8 +130,8 @@ START_TEST(a_run_can_begin_again)
     strcpy(start, in_folder("start"));
     strcpy(once, in_folder("once"));
     strcpy(again, in_folder("again"));
-    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, NULL, start, 0});
-    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, start, once, 5});
+    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, TH_PRECISION_FLOAT32, NULL, start, 0});
+    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, TH_PRECISION_FLOAT32, start, once, 5});
     ctx = th_context_new(NULL);
     th_module *model = th_dense_new(ctx, 3, 3, NULL);
     th_optimizer *o = th_adam_new(model, &(th_adam_options){.learning_rate = 0.1});
@@ -150,6 +162,7 @@ int main(void)
 {
     TCase *tests = new_suite("resuming", make_folder, remove_folder);
     tcase_add_loop_test(tests, a_run_goes_on_with_the_same_bits, 0, 2 * OPTIMIZERS);
+    tcase_add_loop_test(tests, a_run_goes_on_in_its_precision, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_test(tests, a_run_can_begin_again);
     return run_suites();
 }

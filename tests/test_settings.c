@@ -39,6 +39,7 @@ START_TEST(test_other_settings_come_back)
     chosen.tokenizer_hash = UINT32_MAX;
     chosen.training_tokens = 1000000000000;
     chosen.lr = 0.1;
+    chosen.precision = "bfloat16x3";
     chosen.llama = true;
     chosen.prompt = "a \"é\"\n";
     chosen.freeze = NULL;
@@ -49,6 +50,21 @@ START_TEST(test_other_settings_come_back)
               chosen.training_tokens == 1000000000000 && chosen.lr == 0.1 && chosen.llama && chosen.freeze == NULL);
     ck_assert_str_eq(chosen.prompt, "a \"é\"\n");
     ck_assert_str_eq(chosen.tokenizer, "characters");
+    ck_assert_str_eq(chosen.precision, "bfloat16x3");
+    free(text);
+}
+END_TEST
+
+/* Runs that are older than the choice of a precision go on in float32. */
+START_TEST(test_older_settings_are_of_float32)
+{
+    char *text = settings_to_json();
+    char *precision = strstr(text, "\"precision\"");
+    ck_assert_ptr_nonnull(precision);
+    precision[1] = 'P';
+    chosen.precision = "bfloat16";
+    settings_from_json(text, "test");
+    ck_assert_str_eq(chosen.precision, "float32");
     free(text);
 }
 END_TEST
@@ -58,5 +74,6 @@ int main(void)
     TCase *tests = new_suite("settings", NULL, NULL);
     tcase_add_test(tests, test_every_member_of_the_model_comes_back);
     tcase_add_test(tests, test_other_settings_come_back);
+    tcase_add_test(tests, test_older_settings_are_of_float32);
     return run_suites();
 }

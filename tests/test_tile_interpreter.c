@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -209,8 +210,10 @@ START_TEST(test_addresses)
                      :
                      : "memory");
     check_loaded(origin + 8, 2048);
-    __asm__ volatile("tileloadd 16(%0), %%tmm3" : : "r"(from) : "memory"); /* no index: one row again and again */
-    check_loaded(origin + 16, 0);
+    if (tiles_interpreted()) { /* no index: one row again and again (but Bochs, an emulator, takes it for %rsp) */
+        __asm__ volatile("tileloadd 16(%0), %%tmm3" : : "r"(from) : "memory");
+        check_loaded(origin + 16, 0);
+    }
     _tile_loadd(3, origin, -192);
     check_loaded(origin, -192);
     /* From the stack: a copy below what the compiler may have put there. */
@@ -391,7 +394,7 @@ static void start_beyond(void)
     _tile_loadd(0, memory, ROW_BYTES);
 }
 
-/* c (2 x 3) += a (2 x 4 pairs) b (4 x 3), with one of the six numbers changed, or start_row. */
+/* c (2 x 3) += a (2 x 4 pairs) b (4 x 3), with one of the six numbers changed. */
 static void product_with(int at, uint8_t value)
 {
     configuration c = {.palette = 1, .rows = {2, 2, 4}, .bytes = {12, 16, 12}};
@@ -413,11 +416,6 @@ static void product_columns(void)
 static void product_steps(void)
 {
     product_with(18, 12);
-}
-
-static void product_started(void)
-{
-    product_with(1, 1);
 }
 
 static void product_absent(void)
@@ -487,7 +485,6 @@ static const struct {
     {product_rows, "2 x 3, 3 x 4 and 4 x 3 elements are no product"},
     {product_columns, "2 x 2, 2 x 4 and 4 x 3 elements are no product"},
     {product_steps, "2 x 3, 2 x 3 and 4 x 3 elements are no product"},
-    {product_started, "start_row"},
     {product_absent, "tile 2 is used, but has no rows"},
     {product_of_one, "must differ"},
     {product_of_itself, "must differ"},
@@ -540,8 +537,10 @@ static void *sum_in_tiles(void *number)
     configure(&full);
     _tile_loadd(6, ones, ROW_BYTES);
     _tile_loadd(7, values, ROW_BYTES);
-    for (int i = 0; i < ADDITIONS; i++)
+    for (int i = 0; i < ADDITIONS; i++) {
         _tile_dpbf16ps(4, 6, 7);
+        sched_yield();
+    }
     _tile_stored(4, y, ROW_BYTES);
     _tile_release();
     bool right = true;

@@ -289,7 +289,6 @@ static void dot_bfloat16(const instruction *i)
     tile *sums = valid_tile(c);
     const tile *left = valid_tile(a), *right = valid_tile(b);
     need(c != a && c != b && a != b, "the three tiles of a product must differ");
-    need(s->start_row == 0, "tiles are multiplied with a start_row that is not 0");
     if (s->rows[c] != s->rows[a] || s->bytes[c] != s->bytes[b] || columns_of(a) != s->rows[b])
         refuse("tiles %d, %d and %d of %d x %d, %d x %d and %d x %d elements are no product", c, a, b, s->rows[c],
                columns_of(c), s->rows[a], columns_of(a), s->rows[b], columns_of(b));
@@ -297,6 +296,7 @@ static void dot_bfloat16(const instruction *i)
     _mm_setcsr(_MM_MASK_MASK | _MM_ROUND_NEAREST | _MM_FLUSH_ZERO_ON | 0x40 /* denormals are zeros */);
     dot(sums, left, right, s->rows[c], columns_of(a));
     _mm_setcsr(mode);
+    state.configuration.start_row = 0;
 }
 
 static void execute(const instruction *i)

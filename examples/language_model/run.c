@@ -151,6 +151,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     settings_from_json(text, path);
     if (chosen.threads > 0)
         expect(t, th_set_threads(t->ctx, (int)chosen.threads));
+    expect(t, th_set_precision(t->ctx, precision_called(PROGRAM, chosen.precision)));
     t->tokenizer = th_tokenizer_load(t->ctx, run);
     if (t->tokenizer && hash_of_tokenizer(run) != chosen.tokenizer_hash) {
         fprintf(stderr, PROGRAM ": %s is not what the run was begun with\n", in_run(run, "tokenizer.json"));

@@ -15,6 +15,7 @@ settings chosen = {
     .heads = USUAL_HEADS,
     .width = USUAL_WIDTH,
     .steps = 2000,
+    .precision = "float32",
     .batch = 12,
     .accumulate = 1,
     .warmup = 100,
@@ -71,6 +72,7 @@ static const program_option options_of_a_run[] = {
     {"seed", "of all random numbers", .whole = &chosen.seed, .low = 0, .high = 1e15},
     {"threads", "0: one for each processor; the results are the same", .whole = &chosen.threads, .low = 0,
      .high = 1024},
+    {"precision", PRECISION_HELP, .text = &chosen.precision},
     {"log-every", "steps from one line of the log to the next", .whole = &chosen.log_every, .low = 1, .high = MOST,
      .group = "Reports"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
@@ -275,6 +277,8 @@ void settings_from_json(const char *text, const char *file)
         snprintf(problem, sizeof problem, "%.200s is no checkpoint of this program", file);
         give_up(PROGRAM, problem);
     }
+    if (json_object_get(all, "precision") == NULL) /* of a run that is older than the choice */
+        json_object_set_new(all, "precision", json_string("float32"));
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
             if (!from_json(o, json_object_get(all, o->name))) {

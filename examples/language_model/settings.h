@@ -5,7 +5,7 @@
 
 #include <tapehead/tapehead.h>
 
-#include "../options.h"
+#include "../precision.h"
 
 #define PROGRAM "language_model"
 
@@ -26,6 +26,7 @@ typedef struct settings {
     /* training */
     int64_t steps, batch, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
+    const char *precision;
     /* reports */
     int64_t log_every, eval_every, eval_batches, sample_tokens;
     double temperature;

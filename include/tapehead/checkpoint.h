@@ -11,8 +11,9 @@
  *         return report(ctx);
  *
  * Steps, save, load in a new process, steps: the same bits as steps without a break, dropout and the library's
- * shuffling included, at any number of threads. What a program decides by itself is its own to restore: the learning
- * rate that it sets each step, modes of the context (training, bfloat16 products), modules pinned to evaluation. */
+ * shuffling included, at any number of threads, in the precision that products had. What a program decides by itself is
+ * its own to restore: the learning rate that it sets each step, modes of the context (training, fusion), modules pinned
+ * to evaluation. */
 #ifndef TAPEHEAD_CHECKPOINT_H
 #define TAPEHEAD_CHECKPOINT_H
 
@@ -51,7 +52,8 @@ typedef struct th_checkpoint {
  * steps: TH_ERROR_STATE while gradients of an unfinished step wait in a parameter of the optimiser. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Restores parameters (values, and whether they are frozen), the optimiser (moments, steps, learning rate), the
- * context's seed, step and random streams, and the numbers. Everything is checked first, each checksum too: on an error
+ * context's seed, step, random streams and precision (float32 from a file that is older than the choice; another one may
+ * be set afterwards), and the numbers. Everything is checked first, each checksum too: on an error
  * nothing has changed. TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many
  * there are: tensors that are missing, unexpected, of another shape or type; another optimiser, other options; numbers
  * that are missing. Gradients are emptied. */

@@ -74,6 +74,11 @@ typedef struct th_gradient_report {
  * unless that may be rounding of numbers inside the function. The derivative by an infinite element is 0: no finite
  * step moves it.
  *
+ * In float64 the context's precision (th_set_precision) has no effect. With .float32 products have it: in bfloat16x3
+ * the same tolerances hold, and a few more of the smallest derivatives cannot be told; in bfloat16 the outputs do not
+ * follow steps that are smaller than the rounding of the operands, and of all but the simplest functions it cannot be
+ * told whether the gradient is right.
+ *
  * Returns TH_OK when the gradient is right; TH_ERROR_VALUE when it is wrong, when that cannot be told, and when nothing
  * was compared (nothing pending: the report says it); any other code, pending, when the function could not be run. */
 TH_API th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,

@@ -85,6 +85,12 @@ typedef struct th_checker {
     th_gradient_report *report;
 } th_checker;
 
+/* Whether products round their operands to bfloat16: a function in float32, in a context of that precision. */
+static inline bool th_checker_in_bfloat16(const th_checker *checker)
+{
+    return checker->options.float32 && checker->settings.precision == TH_PRECISION_BFLOAT16;
+}
+
 /* -- what the function reads (leaves.c) -- */
 /* Copies the inputs, clears the tape, notes what there is. False with the error pending; th_leaves_end in either case.
  */

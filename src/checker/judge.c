@@ -19,6 +19,8 @@ static const int usual_order[TH_STEPS] = {0,  -1, 1,  -2,  2,   -3,  3,   -4,  4
                                           -7, -8, -9, -10, -11, -12, -13, -14, -15, -16, -17, -18};
 static const int upward_order[UPWARD_STEPS] = {0, 1, 2, 3, 4};
 
+/* From 1 to the next bfloat16 number: 8 digits. */
+#define BFLOAT16_EPSILON 0x1p-7
 /* Rounding may be so many times its estimate. */
 #define SAFETY 8
 /* Quotients that differ by no more than this part of their distance from the analytic derivative say the same. */
@@ -57,9 +59,17 @@ static double visible_part(const th_checker *checker)
     return fmin(200 * relative, fmax(usual, relative));
 }
 
-static double rounding_unit(const th_checker *checker)
+/* Of the numbers that go in and come out. */
+static double last_place(const th_checker *checker)
 {
     return checker->options.float32 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+/* Of what the function computes. (What bfloat16x3 leaves out of a sum is no more than what float32 rounds away in it.)
+ */
+static double rounding_unit(const th_checker *checker)
+{
+    return th_checker_in_bfloat16(checker) ? BFLOAT16_EPSILON : last_place(checker);
 }
 
 static double magnitude(const th_line *line)
@@ -178,7 +188,7 @@ static bool try_step(th_judge *judge, const th_line *line, int k)
 {
     th_checker *checker = judge->checker;
     const double h = step_length(checker, line, k);
-    if (k < CENTRE && h < 256 * rounding_unit(checker) * fabs(line->direction || isinf(line->x) ? 0 : line->x))
+    if (k < CENTRE && h < 256 * last_place(checker) * fabs(line->direction || isinf(line->x) ? 0 : line->x))
         return true;
     const double below = -move(line, -h);
     bool good = th_checker_values(checker, judge->below);
@@ -429,7 +439,7 @@ static bool is_zero(const derivative *d, int best, double error)
         return true;
     if (fmax(analytic, numeric) > 2 * error)
         return false;
-    const double output = d->unit / rounding_unit(d->judge->checker);
+    const double output = d->unit / last_place(d->judge->checker);
     return (error <= (float32 ? NEGLIGIBLE_FLOAT32 : NEGLIGIBLE) * output && analytic <= ZERO_UNITS * d->unit) ||
            error <= d->visible * steepest(d, best);
 }
@@ -486,7 +496,7 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
     derivative d = {.judge = judge,
                     .scale = line->scale,
                     .largest = line->largest,
-                    .per_unit = rounding_unit(checker) / magnitude(line),
+                    .per_unit = last_place(checker) / magnitude(line),
                     .hidden = HIDDEN_UNITS * rounding_unit(checker) * fmax(magnitude(line), checker->output_scale),
                     .relative = relative_tolerance(checker),
                     .absolute =

@@ -169,6 +169,11 @@ static void say_doubt(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
     const th_judgement *j = &f->judgement;
+    if (th_checker_in_bfloat16(checker) && j->doubt != TH_DOUBT_NOT_A_NUMBER) {
+        th_checker_say(report, "  products round their operands to bfloat16, and with that whatever is moved: float64, "
+                               "the default, shows it\n");
+        return;
+    }
     switch (j->doubt) {
     case TH_DOUBT_NOT_A_NUMBER:
         th_checker_say(report, "  %s is infinite or not a number\n",

@@ -59,7 +59,7 @@ bool th_state_real(const json_t *json, double *value);
 /* Tells what of it does not fit the checkpoint (checkpoint_compare.c). */
 void th_state_compare(const json_t *state, const th_checkpoint *c, const th_parameter_list *list, th_differences *d);
 /* Takes over all that has been compared. */
-void th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list);
+th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list);
 
 /* TH_ERROR_ARGUMENT unless each of the checkpoint's numbers has a name and a pointer. */
 th_status th_check_numbers(const th_checkpoint *c, const char *operation);

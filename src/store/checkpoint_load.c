@@ -93,7 +93,7 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
     if (status == TH_OK && c->optimizer)
         status = read_moments(file, state, c->optimizer, list);
     if (status == TH_OK)
-        th_state_restore(state, c, list);
+        status = th_state_restore(state, c, list);
     return status;
 }
 

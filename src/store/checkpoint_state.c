@@ -1,6 +1,7 @@
 /* What of a checkpoint is no tensor, as JSON in the header:
  *
  *     {"version": 1,
+ *      "precision": "float32",
  *      "random": {"seed": "0x1", "step": 100, "calls": [0, 0, 0], "calls_at_clear": 0},
  *      "numbers": {"position": 25600, "best_loss": 1.5},
  *      "optimizer": {"rule": "adam_w", "learning_rate": 0.001, "options": {"beta1": 0.9, ...},
@@ -125,6 +126,7 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
     bool complete = true;
     json_t *state = json_object();
     put(state, "version", json_integer(VERSION), &complete);
+    put(state, "precision", json_string(th_precision_name(th_precision_of(list->ctx))), &complete);
     put(state, "random", random_json(list->ctx, &complete), &complete);
     put(state, "numbers", numbers_json(c, &complete), &complete);
     put(state, "optimizer", optimizer_json(c->optimizer, &complete), &complete);
@@ -155,6 +157,33 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
 }
 
 /* -- reading: all that is used later is checked here -- */
+
+/* The precision of products: float32 in files that are older than the choice. */
+static bool precision_in(const json_t *state, th_precision *precision)
+{
+    static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
+    const json_t *name = json_object_get(state, "precision");
+    *precision = TH_PRECISION_FLOAT32;
+    for (size_t i = 0; json_is_string(name) && i < sizeof all / sizeof *all; i++)
+        if (strcmp(json_string_value(name), th_precision_name(all[i])) == 0) {
+            *precision = all[i];
+            return true;
+        }
+    return name == NULL;
+}
+
+static bool read_precision(const th_json_source *s, const json_t *state)
+{
+    th_precision precision;
+    const char *name;
+    char quoted[TH_QUOTED];
+    if (precision_in(state, &precision))
+        return true;
+    if (th_json_string(s, state, "precision", &name))
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: there is no precision \"%s\"", s->name,
+                th_quote(name, quoted));
+    return false;
+}
 
 static bool read_random(const th_json_source *s, const json_t *random)
 {
@@ -219,7 +248,7 @@ json_t *th_state_read(const th_json_source *source, const char *text)
     }
     json_t *state = th_json_read(&s, text, strlen(text), &limits);
     int64_t version;
-    if (state && th_json_integer(&s, state, "version", VERSION, VERSION, &version) &&
+    if (state && th_json_integer(&s, state, "version", VERSION, VERSION, &version) && read_precision(&s, state) &&
         read_random(&s, json_object_get(state, "random")) && read_optimizer(&s, json_object_get(state, "optimizer")) &&
         read_parameters(&s, json_object_get(state, "parameters")))
         return state;
@@ -250,8 +279,10 @@ static void restore_random(const json_t *random, th_context *ctx)
     ctx->step_failed = false;
 }
 
-void th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list)
+th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list)
 {
+    th_precision precision;
+    (void)precision_in(state, &precision);
     restore_random(json_object_get(state, "random"), list->ctx);
     for (int i = 0; i < c->n_numbers; i++) {
         const json_t *number = json_object_get(json_object_get(state, "numbers"), c->numbers[i].name);
@@ -269,4 +300,5 @@ void th_state_restore(const json_t *state, const th_checkpoint *c, const th_para
     if (c->optimizer)
         c->optimizer->learning_rate =
             json_number_value(json_object_get(json_object_get(state, "optimizer"), "learning_rate"));
+    return th_set_precision(list->ctx, precision);
 }

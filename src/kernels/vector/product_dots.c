@@ -1,169 +1,15 @@
 /* Products of bfloat16 terms by the processor's dot products of pairs (AVX-512 with BF16, the only instance of this
- * file). One of them is two fused multiply-adds, the upper product first, with denormal numbers taken and given as 0: so
- * pairs of steps 4q (upper half) and 4q + 2 make two links of product.h's even chain, and 4q + 1 and 4q + 3 two of the
- * odd one. Operands are never read in place.
- *
- * Panels hold pairs, of the even and the odd chain in turn: A as [group of k][term][row][pair], from which a tile takes
- * one pair at a time; B as [group of k][term][pair][column]. What is not there is 0. */
+ * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal numbers
+ * taken and given as 0: two links of one of product.h's chains, where dot_panels.h has paired the steps so. Operands are
+ * never read in place. */
 #include <immintrin.h>
 
-#include "kernels/vector/bfloat16_registers.h"
-#include "kernels/vector/product.h"
+#include "kernels/vector/dot_panels.h"
 #include "kernels/vector/registers.h"
-#include "kernels/vector/transpose.h"
-
-typedef uint32_t pair; /* of bfloat16 numbers */
-typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
-
-enum {
-    GROUP_PAIRS = TH_TERM_GROUP / 2,
-    QUADS_OF_STEPS = TH_TERM_GROUP / 4, /* in a group; a pair of the even chain and one of the odd chain each */
-    A_GROUP = TILE_ROWS * GROUP_PAIRS,
-    B_GROUP = TILE_COLUMNS * GROUP_PAIRS
-};
-
-/* -- packing -- */
-
-/* A matrix as packing sees it: `lines` rows of A or columns of B, of k steps each. */
-typedef struct dot_source {
-    int64_t lines, k;
-    const float *at;
-    int64_t line, step; /* strides */
-} dot_source;
-
-/* A register for each of 16 lines, with the pairs of a group; or for each pair, with 16 lines. */
-typedef vec square[MOST_TERMS][TERM_LANES];
-
-enum { AHEAD = 2 };
-TH_INLINE __mmask16 lanes_given(int64_t count)
-{
-    return (__mmask16)(count >= TERM_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
-}
-
-/* 32 steps of a line to the pairs of the chains. */
-TH_INLINE __m512i in_chains(__m512i steps)
-{
-    const __m128i order = _mm_setr_epi8(4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11);
-    return _mm512_shuffle_epi8(steps, _mm512_broadcast_i32x4(order));
-}
-
-/* Lines first ... of one group, whose steps are neighbours in memory: a register for each line. */
-TH_INLINE void take_lines(int terms, const float *from, int64_t line, int64_t lines, int64_t steps, square to)
-{
-    const __mmask16 low = lanes_given(steps), high = lanes_given(steps - TERM_LANES);
-    UNROLLED_FOR (int i = 0; i < TERM_LANES; i++) {
-        const float *at = from + (i < lines ? i : lines - 1) * line;
-        __m512i term[MOST_TERMS];
-        split_in_order(terms, _mm512_maskz_loadu_ps(low, at), _mm512_maskz_loadu_ps(high, at + TERM_LANES), term);
-        UNROLLED_FOR (int t = 0; t < terms; t++)
-            to[t][i] = (vec)in_chains(term[t]);
-    }
-}
-
-/* Where lines are neighbours in memory: a register for each pair. */
-TH_INLINE void take_steps(int terms, const float *from, int64_t step, int64_t lines, int64_t steps, square to)
-{
-    const __mmask16 given = lanes_given(lines);
-    UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++) {
-        const int first = i / 2 * 4 + i % 2; /* step of the pair */
-        const __m512 high = _mm512_maskz_loadu_ps(first < steps ? given : 0, from + first * step);
-        const __m512 low = _mm512_maskz_loadu_ps(first + 2 < steps ? given : 0, from + (first + 2) * step);
-        __m512i term[MOST_TERMS];
-        split_in_pairs(terms, low, high, term);
-        UNROLLED_FOR (int t = 0; t < terms; t++)
-            to[t][i] = (vec)term[t];
-    }
-}
-
-/* Any strides. */
-static __attribute__((noinline)) void gather_lines(const float *from, int64_t line, int64_t step, int64_t lines,
-                                                   int64_t steps, float to[TERM_LANES][TH_TERM_GROUP])
-{
-    for (int64_t i = 0; i < lines; i++)
-        for (int64_t j = 0; j < steps; j++)
-            to[i][j] = from[i * line + j * step];
-}
-
-/* Asks for the memory of 16 lines of a group in advance. */
-TH_INLINE void ask_for(const dot_source *s, int64_t first, int64_t group)
-{
-    const char *from = (const char *)(s->at + first * s->line + group * s->step);
-    const int64_t stride = (int64_t)sizeof(float) * (s->step == 1 ? s->line : s->step);
-    if (s->step == 1)
-        UNROLLED_FOR (int i = 0; i < TERM_LANES; i++) {
-            __builtin_prefetch(from + i * stride);
-            __builtin_prefetch(from + i * stride + 64);
-        }
-    else
-        UNROLLED_FOR (int i = 0; i < TH_TERM_GROUP; i++)
-            __builtin_prefetch(from + i * stride);
-}
-
-/* 16 lines of a group, or as many as there are: a register for each line, or (by_pair) for each pair. */
-TH_INLINE void take(int terms, bool by_pair, const dot_source *s, int64_t first, int64_t group, square to)
-{
-    const int64_t lines = s->lines - first < TERM_LANES ? s->lines - first : TERM_LANES;
-    const int64_t steps = s->k - group < TH_TERM_GROUP ? s->k - group : TH_TERM_GROUP;
-    const float *from = s->at + first * s->line + group * s->step;
-    const bool neighbours = s->line == 1 && s->step != 1;
-    if (neighbours) {
-        take_steps(terms, from, s->step, lines, steps, to);
-    } else if (s->step == 1) {
-        take_lines(terms, from, s->line, lines, steps, to);
-    } else {
-        float gathered[TERM_LANES][TH_TERM_GROUP];
-        gather_lines(from, s->line, s->step, lines, steps, gathered);
-        take_lines(terms, gathered[0], TH_TERM_GROUP, lines, steps, to);
-    }
-    if (neighbours != by_pair)
-        UNROLLED_FOR (int t = 0; t < terms; t++)
-            transpose_registers(to[t]);
-}
-
-/* Panels `stride` pairs apart, of `width` lines: of A, or (by_pair) of B. One square after another in the order of
- * memory: along the lines where their steps are neighbours. */
-TH_INLINE void pack_dots(int terms, bool by_pair, const dot_source *s, pair *panels, int64_t stride)
-{
-    const int width = by_pair ? TILE_COLUMNS : TILE_ROWS;
-    const int64_t squares = (s->lines + TERM_LANES - 1) / TERM_LANES, groups = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP;
-    const bool along = s->step == 1;
-    const int64_t outer_count = along ? squares : groups, inner_count = along ? groups : squares;
-    for (int64_t outer = 0; outer < outer_count; outer++)
-        for (int64_t inner = 0; inner < inner_count; inner++) {
-            const int64_t first = (along ? outer : inner) * TERM_LANES, group = along ? inner : outer;
-            const int64_t next_inner = (inner + AHEAD) % inner_count, next_outer = outer + (inner + AHEAD) / inner_count;
-            ask_for(s, (along ? next_outer : next_inner) * TERM_LANES, (along ? next_inner : next_outer) * TH_TERM_GROUP);
-            square taken;
-            take(terms, by_pair, s, first, group * TH_TERM_GROUP, taken);
-            for (int t = 0; t < terms; t++) {
-                pair *to = panels + (group * terms + t) * width * GROUP_PAIRS;
-                if (by_pair)
-                    UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++)
-                        *(vec *)(to + first / width * stride + first % width + i * width) = taken[t][i];
-                else
-                    for (int64_t i = first; i < first + TERM_LANES && i < s->lines; i++)
-                        *(vec *)(to + i / width * stride + i % width * GROUP_PAIRS) = taken[t][i - first];
-            }
-        }
-}
-
-TH_INLINE void pack_a_dots(int terms, int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
-{
-    const dot_source s = {m, k, a, row, column};
-    pack_dots(terms, false, &s, panels, (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * terms * A_GROUP);
-}
-
-TH_INLINE void pack_b_dots(int terms, int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,
-                           int64_t stride)
-{
-    const dot_source s = {n, k, b, column, row};
-    pack_dots(terms, true, &s, panels, stride);
-}
-
-/* -- tiles -- */
 
 enum { DOT_ROWS = TILE_ROWS / 2, DOT_REGISTERS = 2 }; /* with two chains, 24 registers */
 
+typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
 typedef vec dot_sums[DOT_ROWS][DOT_REGISTERS] __attribute__((aligned(TH_VECTOR_BYTES)));
 
 typedef struct dot_tile {
@@ -184,7 +30,7 @@ TH_INLINE void add_dots(int rows, int registers, const pair *a, const pair *b, v
     UNROLLED_FOR (int i = 0; i < rows; i++)
         UNROLLED_FOR (int j = 0; j < registers; j++)
             chain[0][i][j] = chain[1][i][j] = (vec){0};
-    for (int quad = 0; quad < QUADS_OF_STEPS; quad++) {
+    for (int quad = 0; quad < GROUP_PAIRS / 2; quad++) {
         UNROLLED_FOR (int odd = 0; odd < 2; odd++) {
             pairs columns[DOT_REGISTERS];
             UNROLLED_FOR (int j = 0; j < registers; j++)
@@ -211,9 +57,9 @@ TH_INLINE void add_groups(int terms, int rows, int registers, const dot_tile *t,
     const pair *a = t->a, *b = t->b;
     for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
         for (int product = 0; product < 2 * terms - 1; product++)
-            add_dots(rows, registers, a + (product == 2) * A_GROUP, b + (product == 1) * B_GROUP, c);
-        a += terms * A_GROUP;
-        b += terms * B_GROUP;
+            add_dots(rows, registers, a + (product == 2) * GROUP_OF_A, b + (product == 1) * GROUP_OF_B, c);
+        a += terms * GROUP_OF_A;
+        b += terms * GROUP_OF_B;
     }
 }
 
@@ -248,8 +94,8 @@ static __attribute__((noinline)) void add_first_terms(const dot_tile *t, vec (*c
     for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
         for (int i = 0; i < DOT_ROWS; i++)
             add_dots(1, DOT_REGISTERS, a + i * GROUP_PAIRS, b, c + i);
-        a += MOST_TERMS * A_GROUP;
-        b += MOST_TERMS * B_GROUP;
+        a += MOST_TERMS * GROUP_OF_A;
+        b += MOST_TERMS * GROUP_OF_B;
     }
 }
 
@@ -305,7 +151,7 @@ static __attribute__((noinline)) void mend(const dot_tile *t, const dot_place *p
             c[i][j] = vec_select(c[i][j] != c[i][j], first[i][j], c[i][j]);
 }
 
-static __attribute__((noinline)) void multiply_dots(int terms, const th_product_block *block)
+TH_INLINE void multiply_dots(int terms, const th_product_block *block)
 {
     dot_sums c = {0};
     dot_tile t = {.k = block->k};
@@ -329,23 +175,43 @@ static __attribute__((noinline)) void multiply_dots(int terms, const th_product_
 
 /* -- as a driver sees it -- */
 
-enum { AS_TILES_ROUND = 0x9fc0 }; /* of MXCSR: exceptions masked, to nearest, denormals taken and given as 0 */
-
+/* What runs in another state of the processor's floating-point unit is a function of its own, so that no arithmetic
+ * moves out of it. */
 #define KERNELS(terms)                                                                                                 \
+    static __attribute__((noinline)) void pack_##terms(bool by_pair, const dot_source *s, void *panels,                \
+                                                       int64_t stride)                                                 \
+    {                                                                                                                  \
+        if (by_pair)                                                                                                   \
+            pack_dots(terms, true, s, panels, stride);                                                                 \
+        else                                                                                                           \
+            pack_dots(terms, false, s, panels, stride);                                                                \
+    }                                                                                                                  \
     static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
     {                                                                                                                  \
-        pack_a_dots(terms, m, k, a, row, column, panels);                                                              \
+        const dot_source s = {m, k, a, row, column};                                                                   \
+        const unsigned int before = _mm_getcsr();                                                                      \
+        _mm_setcsr(TERMS_CSR);                                                                                         \
+        pack_##terms(false, &s, panels, (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * (terms)*GROUP_OF_A);                 \
+        _mm_setcsr(before);                                                                                            \
     }                                                                                                                  \
     static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
                                int64_t stride)                                                                         \
     {                                                                                                                  \
-        pack_b_dots(terms, k, n, b, row, column, panels, stride);                                                      \
+        const dot_source s = {n, k, b, column, row};                                                                   \
+        const unsigned int before = _mm_getcsr();                                                                      \
+        _mm_setcsr(TERMS_CSR);                                                                                         \
+        pack_##terms(true, &s, panels, stride);                                                                        \
+        _mm_setcsr(before);                                                                                            \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void multiply_dots_##terms(const th_product_block *block)                         \
+    {                                                                                                                  \
+        multiply_dots(terms, block);                                                                                   \
     }                                                                                                                  \
     static void block_##terms(const th_product_block *block)                                                           \
     {                                                                                                                  \
         const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(AS_TILES_ROUND);                                                                                    \
-        multiply_dots(terms, block);                                                                                   \
+        _mm_setcsr(PRODUCTS_CSR);                                                                                      \
+        multiply_dots_##terms(block);                                                                                  \
         _mm_setcsr(before);                                                                                            \
     }                                                                                                                  \
     static void block_##terms(const th_product_block *block)

@@ -1,0 +1,93 @@
+#!/bin/sh
+# precision.sh TEXT [--seeds N] [--steps N] [--threads N] [--copies N]: what training comes to in each precision of products. From N
+# seeds (default 20) the copy task is to copy all fresh sequences. From N seeds (default 4) the model of examples/language_model.c is
+# trained on a text for N steps (default 1000), and its loss on all that was held out is to be within 0.002 of float32's in bfloat16x3
+# and within 0.02 in bfloat16.
+#
+# Trainings that differ in a single bit go apart, and end at losses that differ by chance. So there is a fourth training, in float32
+# with a learning rate that differs in its seventh digit: what it differs by is chance alone. Differences are means over the seeds,
+# with their standard errors; one fails whose mean is beyond its limit by more than two standard errors. A few minutes.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/bench
+text='' seeds=4 steps=1000 threads=$(nproc) copies=20
+
+usage() {
+    sed -n '2,5s/^# //p' "$0" >&2
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seeds | --steps | --threads | --copies)
+        [ $# -gt 1 ] || usage
+        case $1 in
+        --seeds) seeds=$2 ;;
+        --steps) steps=$2 ;;
+        --threads) threads=$2 ;;
+        --copies) copies=$2 ;;
+        esac
+        shift
+        ;;
+    -*) usage ;;
+    *) text=$1 ;;
+    esac
+    shift
+done
+[ -n "$text" ] || usage
+
+cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
+    -DTAPEHEAD_EXAMPLES=ON >/dev/null
+cmake --build "$build" --parallel "$(nproc)" --target copy_task language_model >/dev/null
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+status=0
+
+for precision in float32 bfloat16x3 bfloat16; do
+    "$root/tests/copy_task_learns.sh" "$build/examples/copy_task" 1 "$copies" --precision $precision \
+        --threads "$threads" >"$out/copies" || status=1
+    echo "copy task, $precision: $(grep -c ' sequence_accuracy=1.0000' "$out/copies") of $copies seeds copy everything"
+done
+
+train() { # train NAME [OPTION...]: appends "NAME seed loss" to losses
+    name=$1
+    shift
+    "$build/examples/language_model" train "$text" "$out/run" --force --quiet --seed "$seed" --steps "$steps" \
+        --threads "$threads" --eval-every "$steps" --eval-batches 1 --sample-tokens 0 "$@" >"$out/said"
+    line="$name $seed $(sed -n 's/.*: loss=\([0-9.]*\).*/\1/p' "$out/said")"
+    echo "language model, $line, $(sed -n 's/.* seconds=\([0-9.]*\).*/\1/p' "$out/said") s"
+    echo "$line" >>"$out/losses"
+}
+seed=1
+while [ "$seed" -le "$seeds" ]; do
+    train float32
+    train chance --lr 0.0030000003
+    train bfloat16x3 --precision bfloat16x3
+    train bfloat16 --precision bfloat16
+    seed=$((seed + 1))
+done
+
+awk -v seeds="$seeds" '
+function abs(x) { return x < 0 ? -x : x }
+{ loss[$1, $2] = $3; sum[$1] += $3; square[$1] += $3 * $3 }
+function row(name, limit,    seed, d, s, q, most, mean, error, verdict) {
+    for (seed = 1; seed <= seeds; seed++) {
+        d = loss[name, seed] - loss["float32", seed]
+        s += d; q += d * d
+        if (abs(d) > most) most = abs(d)
+    }
+    mean = s / seeds
+    error = seeds > 1 ? sqrt(abs(q / seeds - mean * mean) / (seeds - 1)) : 0
+    verdict = !limit ? "" : abs(mean) <= limit ? "within " limit : abs(mean) - 2 * error <= limit ? "not clearly beyond " limit : "BEYOND " limit
+    printf "%-12s %10.4f %+12.4f +- %.4f %14.4f   %s\n", name, sum[name] / seeds, mean, error, most, verdict
+    failed = failed || verdict ~ /BEYOND/
+}
+END {
+    mean = sum["float32"] / seeds
+    printf "%-12s %10s %22s %14s\n", "", "mean loss", "from float32", "largest"
+    printf "%-12s %10.4f   (standard deviation between seeds %.4f)\n", "float32", mean,
+        seeds > 1 ? sqrt(abs(square["float32"] / seeds - mean * mean) * seeds / (seeds - 1)) : 0
+    row("chance", 0); row("bfloat16x3", 0.002); row("bfloat16", 0.02)
+    exit failed
+}' "$out/losses" || status=1
+exit $status

@@ -1,0 +1,31 @@
+/* --precision of the examples: in which of th_precision's ways matrix products take their operands. */
+#ifndef EXAMPLES_PRECISION_H
+#define EXAMPLES_PRECISION_H
+
+#include <string.h>
+#include <tapehead/tapehead.h>
+
+#include "options.h"
+
+#define PRECISION_HELP "of matrix products: float32, bfloat16x3 or bfloat16"
+
+/* The precision that is called so. Ends the program for a word that is none. */
+static inline th_precision precision_called(const char *program, const char *word)
+{
+    static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(word, th_precision_name(all[i])) == 0)
+            return all[i];
+    refuse(program, "--precision takes float32, bfloat16x3 or bfloat16, not ", word);
+    return TH_PRECISION_FLOAT32; /* (not reached) */
+}
+
+/* For the line that a program ends with: "precision=bfloat16 ", or "" where it is the usual one. */
+static inline const char *spell_precision(th_precision precision)
+{
+    static char field[32];
+    snprintf(field, sizeof field, "precision=%s ", th_precision_name(precision));
+    return precision == TH_PRECISION_FLOAT32 ? "" : field;
+}
+
+#endif
