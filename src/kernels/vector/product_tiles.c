@@ -13,7 +13,7 @@
 
 #include "kernels/vector/product_tiles_pack.h"
 
-enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* of A, asked for in advance */ };
+enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* that are asked for in advance */ };
 
 /* -- the tiles -- */
 
@@ -33,6 +33,7 @@ typedef struct tile_configuration {
     uint8_t rows[16];
 } tile_configuration;
 
+/* In memory for good: gcc's intrinsic does not say that all of it is read. */
 static const tile_configuration whole_tiles = {
     .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
@@ -88,20 +89,23 @@ TH_INLINE void store_sums(bool low, bool right, const tile_rows *to)
         _tile_stored(C11, to->at + TILE_LINES * to->row + TILE_LINES, stride);
 }
 
-/* What is brought nearer beside a product, a quarter of the tiles of a panel at a time; NULL: nothing. */
+/* What is brought nearer beside 4 products, a quarter beside each: operands of one term over a group, of the groups to
+ * come into the level-1 cache, of the panel to come into the level-2 cache. NULL: nothing. */
 typedef struct tile_prefetch {
-    const char *a, *b; /* into the level-1 cache, into the level-2 cache */
+    const char *near[2], *far[2];
 } tile_prefetch;
 
 TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
 {
     enum { BYTES = PANEL_TERM_BYTES / 4 };
-    if (next->a)
-        UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
-            _mm_prefetch(next->a + quarter * BYTES + byte, _MM_HINT_T0);
-    if (next->b)
-        UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
-            _mm_prefetch(next->b + quarter * BYTES + byte, _MM_HINT_T1);
+    UNROLLED_FOR (int i = 0; i < 2; i++) {
+        if (next->near[i])
+            UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
+                _mm_prefetch(next->near[i] + quarter * BYTES + byte, _MM_HINT_T0);
+        if (next->far[i])
+            UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
+                _mm_prefetch(next->far[i] + quarter * BYTES + byte, _MM_HINT_T1);
+    }
 }
 
 /* c += a b for one term of each, over one group of steps. Operands are loaded as late as can be, so that loads run
@@ -133,16 +137,22 @@ TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, con
 /* c += the products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
 TH_INLINE void add_groups(int terms, bool both, bool low, bool right, const tile_panels *t)
 {
+    enum { NEXT = PANEL_TERM_BYTES }; /* from one term to the next */
     const int64_t group_bytes = terms * PANEL_TERM_BYTES, ahead = AHEAD_GROUPS * group_bytes;
     for (int64_t group = 0; group < t->groups; group++) {
         const char *a = t->a + group * group_bytes, *b = t->b + group * group_bytes;
         const char *next_b = t->next_b ? t->next_b + group * group_bytes : NULL;
-        add_products(low, right, true, a, b, &(tile_prefetch){a + ahead, next_b});
-        if (both) {
-            const tile_prefetch second = {a + ahead + PANEL_TERM_BYTES, next_b ? next_b + PANEL_TERM_BYTES : NULL};
-            add_products(low, right, false, a, b + PANEL_TERM_BYTES, &second);
-            add_products(low, right, true, a + PANEL_TERM_BYTES, b, &(tile_prefetch){NULL, NULL});
+        if (!both) {
+            const tile_prefetch next = {{a + ahead}, {next_b}};
+            add_products(low, right, true, a, b, &next);
+            continue;
         }
+        const tile_prefetch first = {{a + ahead, b + ahead}, {NULL}},
+                            second = {{a + ahead + NEXT, b + ahead + NEXT}, {NULL}};
+        const tile_prefetch panel = {{NULL}, {next_b, next_b ? next_b + NEXT : NULL}};
+        add_products(low, right, true, a, b, &first);
+        add_products(low, right, false, a, b + NEXT, &second);
+        add_products(low, right, true, a + NEXT, b, &panel);
     }
 }
 
