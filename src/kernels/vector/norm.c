@@ -8,39 +8,93 @@ TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
     return weight ? row_load(weight, i, n, 0) : lanes_broadcast(1);
 }
 
+/* Rows summed in turn, so that they do not wait for their own sums: as many as leave registers for all else. */
+enum { TOGETHER = TH_REGISTERS == 1 ? 3 : TH_REGISTERS == 2 ? 2 : 1 };
+
+/* result[r] = sum x[r] of each row; several rows at once are the sums of each alone. */
+TH_INLINE void sum_of_each(int count, const real *const x[TOGETHER], int64_t n, real result[TOGETHER])
+{
+    lanes sum[TOGETHER];
+    for (int r = 0; r < count; r++)
+        sum[r] = lanes_broadcast(0);
+    for (int64_t i = 0; i < n; i += TH_LANES)
+        for (int r = 0; r < count; r++)
+            sum[r] = lanes_add(sum[r], row_load(x[r], i, n, 0));
+    for (int r = 0; r < count; r++)
+        result[r] = lanes_sum(sum[r]);
+}
+
+/* Likewise of row_square_sum. */
+TH_INLINE void square_sum_of_each(int count, const real *const x[TOGETHER], int64_t n, const real mean[TOGETHER],
+                                  real factor, real result[TOGETHER])
+{
+    const lanes factors = lanes_broadcast(factor);
+    lanes sum[TOGETHER];
+    for (int r = 0; r < count; r++)
+        sum[r] = lanes_broadcast(0);
+    for (int64_t i = 0; i < n; i += TH_LANES)
+        for (int r = 0; r < count; r++) {
+            const lanes d = lanes_sub(row_load(x[r], i, n, mean[r]), lanes_broadcast(mean[r]));
+            sum[r] = lanes_mul_add(d, lanes_mul(d, factors), sum[r]);
+        }
+    for (int r = 0; r < count; r++)
+        result[r] = lanes_sum(sum[r]);
+}
+
+TH_INLINE void put_norm(bool centred, const real *x, int64_t n, real mean, real scale, const real *weight,
+                        const real *bias, real *y)
+{
+    const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        lanes value = row_load(x, i, n, 0);
+        if (centred)
+            value = lanes_sub(value, means);
+        value = lanes_mul(value, scales);
+        if (bias)
+            value = lanes_mul_add(value, weight_or_1(weight, i, n), row_load(bias, i, n, 0));
+        else if (weight)
+            value = lanes_mul(value, row_load(weight, i, n, 0));
+        row_store(y, i, n, value);
+    }
+}
+
+/* `count` rows from row `first` on. */
+TH_INLINE void norm_some(int count, bool centred, const th_rows_block *rows, const th_norm_parameters *parameters,
+                         int64_t first)
+{
+    const int64_t n = rows->length;
+    const real *x[TOGETHER];
+    real mean[TOGETHER] = {0}, variance[TOGETHER];
+    for (int r = 0; r < count; r++)
+        x[r] = row_at(rows, TH_ROW_X, first + r);
+    if (centred)
+        sum_of_each(count, x, n, mean);
+    for (int r = 0; r < count; r++)
+        mean[r] /= (real)n;
+    square_sum_of_each(count, x, n, mean, 1 / (real)n, variance);
+    for (int r = 0; r < count; r++) {
+        const real scale = 1 / vec_sqrt(vec_broadcast(variance[r] + (real)parameters->eps))[0];
+        if (rows->operand[TH_ROW_KEPT]) {
+            real *kept = row_at(rows, TH_ROW_KEPT, first + r);
+            kept[0] = centred ? mean[r] : scale;
+            if (centred)
+                kept[1] = scale;
+        }
+        if (rows->operand[TH_ROW_Y])
+            put_norm(centred, x[r], n, mean[r], scale, parameters->weight, parameters->bias,
+                     row_at(rows, TH_ROW_Y, first + r));
+    }
+}
+
 /* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
 TH_INLINE void norm_rows(bool centred, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
-    const real *weight = parameters.weight, *bias = parameters.bias;
-    const int64_t n = rows.length;
-    for (int64_t r = 0; r < rows.count; r++) {
-        const real *x = row_at(&rows, TH_ROW_X, r);
-        const real mean = centred ? row_sum(x, n) / (real)n : 0;
-        const real variance = row_square_sum(x, n, mean, 1 / (real)n);
-        const real scale = 1 / vec_sqrt(vec_broadcast(variance + (real)parameters.eps))[0];
-        if (rows.operand[TH_ROW_KEPT]) {
-            real *kept = row_at(&rows, TH_ROW_KEPT, r);
-            kept[0] = centred ? mean : scale;
-            if (centred)
-                kept[1] = scale;
-        }
-        if (!rows.operand[TH_ROW_Y])
-            continue;
-        real *y = row_at(&rows, TH_ROW_Y, r);
-        const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
-        for (int64_t i = 0; i < n; i += TH_LANES) {
-            lanes value = row_load(x, i, n, 0);
-            if (centred)
-                value = lanes_sub(value, means);
-            value = lanes_mul(value, scales);
-            if (bias)
-                value = lanes_mul_add(value, weight_or_1(weight, i, n), row_load(bias, i, n, 0));
-            else if (weight)
-                value = lanes_mul(value, row_load(weight, i, n, 0));
-            row_store(y, i, n, value);
-        }
-    }
+    int64_t r = 0;
+    for (; r + TOGETHER <= rows.count; r += TOGETHER)
+        norm_some(TOGETHER, centred, &rows, &parameters, r);
+    for (; r < rows.count; r++)
+        norm_some(1, centred, &rows, &parameters, r);
 }
 
 void TH_KERNEL(layer_norm)(const th_rows_block *rows)
