@@ -1,5 +1,5 @@
-"""Which of Tapehead's precisions is compared with whose: with its own float32, and with the fastest of the peers' rows of
-the same class. bfloat16x3 is of float32's class, because its error is; autocast and medium are of bfloat16's."""
+"""Which of Tapehead's precisions is compared with whose: with its own float32, and with the fastest of the peers' rows
+of the same class. bfloat16x3 is of float32's class, because its error is; autocast and medium are of bfloat16's."""
 
 from collections import namedtuple
 

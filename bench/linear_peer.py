@@ -1,7 +1,7 @@
 """Times torch.nn.functional.linear on float32 matrices by shape, and its error against float64, as linear.c does.
 
-Precisions: float32; medium lets oneDNN round operands to bfloat16; bfloat16 has operands and result in bfloat16 from the
-beginning; autocast casts float32 operands in every call."""
+Precisions: float32; medium lets oneDNN round operands to bfloat16; bfloat16 has operands and result in bfloat16 from
+the beginning; autocast casts float32 operands in every call."""
 
 import argparse
 import time

@@ -1,5 +1,5 @@
-"""What a sitting writes: latest.csv, latest.md with the machine beside the figures and the comparisons of comparisons.py,
-latest.svg.
+"""What a sitting writes: latest.csv, latest.md with the machine beside the figures and the comparisons of
+comparisons.py, latest.svg.
 
 report.py DIRECTORY     writes kernels.md there, from the CSV of products, attention and elementwise beside it"""
 
@@ -188,9 +188,10 @@ def markdown(threads, probe, results, remarks):
     header, compared = comparisons.table(results)
     if compared:
         yield ""
-        yield "Ratios of the least steps / of the medians; in brackets what they should be at most on a processor with AMX:"
+        yield "Ratios of the least steps / of the medians; in brackets their limits on a processor with AMX:"
         yield ""
         yield from markdown_table(header, compared)
+    if charted(results):
         yield ""
         yield "![time in times of Tapehead's float32](latest.svg)"
     if "copyA" in results:
@@ -228,8 +229,13 @@ def write_csv(path, results):
                 lines.writerow([name, engine, row.precision, values["variant"], *figures])
 
 
+def charted(results):
+    """Configurations of which something can be drawn beside the own float32."""
+    return [name for name, found in results.items() if OWN_FLOAT32 in found and len(found) > 1]
+
+
 def write_chart(path, results):
-    groups = [name for name, found in results.items() if OWN_FLOAT32 in found and len(found) > 1]
+    groups = charted(results)
     bars = [row for row in ROWS if row != OWN_FLOAT32 and any(row in results[name] for name in groups)]
     values = {name: [comparisons.ratio(results[name], row, [OWN_FLOAT32], "min_ms") for row in bars] for name in groups}
     if groups:

@@ -1,5 +1,5 @@
-"""One sitting: the probe, then every configuration in every engine and precision, round by round, and what report.py makes
-of it.
+"""One sitting: the probe, then every configuration in every engine and precision, round by round, and what report.py
+makes of it.
 
     sitting.py --programs build/bench/bench --peers build/bench/peers/bin/python --out bench/results
 
