@@ -1,13 +1,30 @@
 # The vector kernels: every file of src/kernels/vector is compiled once for each element type and instruction set.
-# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Dot products of
-# bfloat16 numbers are compiled only for the one instruction set that has them, elementary functions of float64 only for
-# float64.
+# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Dot products and
+# tiles of bfloat16 numbers are compiled only for the one instruction set that has them, elementary functions of float64 only
+# for float64.
+
+include(CheckCSourceCompiles)
 
 set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16)
 set(TAPEHEAD_ISA_FLAGS_avx2 -DTH_VECTOR_BYTES=32 -mavx2 -mfma)
 set(TAPEHEAD_ISA_FLAGS_avx512 -DTH_VECTOR_BYTES=64 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mprefer-vector-width=512)
 set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
+set(TAPEHEAD_TILE_FLAGS -mamx-tile -mamx-bf16)
+set(TAPEHEAD_ISA_FLAGS_amx ${TAPEHEAD_ISA_FLAGS_avx512bf16} ${TAPEHEAD_TILE_FLAGS})
+
+# Tiles are left out where the compiler and its assembler do not know them.
+list(JOIN TAPEHEAD_TILE_FLAGS " " CMAKE_REQUIRED_FLAGS)
+check_c_source_compiles("
+#include <immintrin.h>
+int main(void)
+{
+    _tile_zero(0);
+    _tile_dpbf16ps(0, 1, 2);
+    _tile_release();
+    return 0;
+}" TAPEHEAD_TILES)
+unset(CMAKE_REQUIRED_FLAGS)
 
 # Compiles some of the kernels once, into the target tapehead_f<bits>_<isa>.
 function(tapehead_kernel_instance bits isa)
@@ -24,9 +41,10 @@ endfunction()
 # Sets `objects` to the object files of every instance.
 function(tapehead_vector_kernels objects)
     set(dot_products ${tapehead_SOURCE_DIR}/src/kernels/vector/product_dots.c)
+    set(tiles ${tapehead_SOURCE_DIR}/src/kernels/vector/product_tiles.c)
     set(elementary_f64 ${tapehead_SOURCE_DIR}/src/kernels/vector/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-    list(REMOVE_ITEM ARGN ${dot_products} ${elementary_f64})
+    list(REMOVE_ITEM ARGN ${dot_products} ${tiles} ${elementary_f64})
     foreach(isa baseline avx2 avx512)
         foreach(bits 32 64)
             tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<$<EQUAL:${bits},64>:${elementary_f64}>)
@@ -34,5 +52,10 @@ function(tapehead_vector_kernels objects)
         endforeach()
     endforeach()
     tapehead_kernel_instance(32 avx512bf16 ${dot_products})
-    set(${objects} ${instances} $<TARGET_OBJECTS:tapehead_f32_avx512bf16> PARENT_SCOPE)
+    list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_avx512bf16>)
+    if(TAPEHEAD_TILES)
+        tapehead_kernel_instance(32 amx ${tiles})
+        list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_amx>)
+    endif()
+    set(${objects} ${instances} PARENT_SCOPE)
 endfunction()

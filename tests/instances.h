@@ -10,37 +10,44 @@
 #include "kernels/kernels.h"
 #include "kernels/machine.h"
 #include "kernels/product_block.h"
+#include "tile_interpreter.h"
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
 extern const th_product_kernels th_product_chains_f32_baseline[2], th_product_chains_f32_avx2[2],
-    th_product_chains_f32_avx512[2], th_product_dots_f32_avx512bf16[2];
+    th_product_chains_f32_avx512[2], th_product_dots_f32_avx512bf16[2], th_product_tiles_f32_amx[2];
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 
 /* Beyond the instruction sets that have kernels of their own: what only multiplies bfloat16 terms, beside AVX-512. */
-enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, PRODUCT_PATHS };
+enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, AMX, PRODUCT_PATHS };
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
 
 static const th_product_kernels *const term_products[PRODUCT_PATHS] = {
-    th_product_chains_f32_baseline, th_product_chains_f32_avx2, th_product_chains_f32_avx512,
-    th_product_dots_f32_avx512bf16};
+    th_product_chains_f32_baseline, th_product_chains_f32_avx2,
+    th_product_chains_f32_avx512,   th_product_dots_f32_avx512bf16,
+#ifdef TAPEHEAD_TILES
+    th_product_tiles_f32_amx,
+#endif
+};
 static const char *const product_path_names[PRODUCT_PATHS] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
-                                                              "AVX-512 with BF16"};
+                                                              "AVX-512 with BF16", "AMX"};
 
-/* Whether this processor has the instruction set. */
+/* Whether this processor has the instruction set; tiles, which few have, are interpreted. */
 static inline bool supported(int isa)
 {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    const bool has[PRODUCT_PATHS] = {true, avx2, avx512, avx512 && __builtin_cpu_supports("avx512bf16")};
-    return has[isa];
+    const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+    const bool has[PRODUCT_PATHS] = {true, avx2, avx512, bf16, bf16 && term_products[AMX]};
+    return has[isa] && (isa != AMX || tiles_start());
 }
 
 /* The machine that runs it. */
 static inline th_machine machine_of(int isa, int threads)
 {
-    static const th_isa names[PRODUCT_PATHS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512, TH_ISA_AVX512_BF16};
+    static const th_isa names[PRODUCT_PATHS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512, TH_ISA_AVX512_BF16,
+                                                TH_ISA_AMX};
     const int kernels = isa < ISAS ? isa : AVX512;
     return (th_machine){.isa = names[isa],
                         .gemm = isa == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,

@@ -22,7 +22,7 @@ enum { PATHS = PRODUCT_PATHS };
 /* The machine that takes this path; false, with a word, where this processor does not have it. */
 static bool machine_on(int path, th_machine *machine)
 {
-    static const char *const names[PATHS] = {"baseline", "avx2", "avx512", "AVX-512 with BF16"};
+    static const char *const names[PATHS] = {"baseline", "avx2", "avx512", "AVX-512 with BF16", "AMX"};
     *machine = machine_of(path, 1);
     machine->precision = TH_PRECISION_BFLOAT16;
     if (!supported(path))

@@ -100,7 +100,10 @@ TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
 TH_API int th_team_size(const th_context *ctx);
 /* "tapehead 0.1.0 compiler=gcc 12.2.0 isa=avx512 gemm=native threads=2", then " openblas=0.3.21 (Zen)" where it
  * multiplies, and where the precision is not float32 " precision=bfloat16x3 products=amx" (or avx512_bf16, or fma):
- * written into the context, valid until it is freed. */
+ * written into the context, valid until it is freed. isa is that of vectors; products is what multiplies bfloat16
+ * terms: matrix units (amx), for which the operating system is asked once a process, when a context first has such a
+ * precision, dot products, or fused multiply-adds. TAPEHEAD_ISA=amx, avx512_bf16, avx512, avx2 or baseline in the
+ * environment chooses otherwise; what is not there is then the context's first error. */
 TH_API const char *th_build_info(th_context *ctx);
 TH_API const char *th_version(void); /* "0.1.0" */
 

@@ -1,4 +1,5 @@
-/* What computes: read from the processor and the environment, once per context. */
+/* What computes: read from the processor and the environment, once per context; whether there are tiles, when products
+ * in bfloat16 terms are first wanted. */
 #include "kernels/machine.h"
 
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "kernels/openblas.h"
 #include "kernels/processors.h"
 #include "kernels/product_block.h"
+#include "kernels/tiles.h"
 
 #define INSTANCES(isa)                                                                                                 \
     extern const th_kernels th_kernels_f32_##isa, th_kernels_f64_##isa;                                                \
@@ -41,6 +43,7 @@ static const struct {
                             th_product_dots_f32_avx512bf16,
                             "avx512_bf16",
                             "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
+    [TH_ISA_AMX] = {"amx", {&th_kernels_f32_avx512, &th_kernels_f64_avx512}, NULL, "amx", NULL}, /* th_tiles_detect */
 };
 enum { INSTANCES = sizeof instances / sizeof *instances };
 
@@ -69,14 +72,26 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The best there is. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
+/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
  * of four fused multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
 static int best_isa(void)
 {
-    int isa = INSTANCES - 1;
+    int isa = TH_ISA_AVX512_BF16;
     while (!has_instance(isa) || (isa == TH_ISA_AVX512_BF16 && __builtin_cpu_is("intel")))
         isa--;
     return isa;
+}
+
+/* Bfloat16 terms are multiplied by tiles from now on. Returns a sentence where there are none. */
+static const char *use_tiles(th_machine *machine)
+{
+    const th_product_kernels *products;
+    const char *sentence = th_tiles_detect(&products);
+    if (!sentence) {
+        machine->isa = TH_ISA_AMX;
+        machine->products = products;
+    }
+    return sentence;
 }
 
 static const char *detect_isa(th_machine *machine)
@@ -87,12 +102,13 @@ static const char *detect_isa(th_machine *machine)
         isa--;
     if (isa < 0)
         return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
-    if (!has_instance(isa))
+    if (isa != TH_ISA_AMX && !has_instance(isa))
         return instances[isa].missing;
     machine->isa = (th_isa)isa;
+    machine->any_products = !wanted;
     memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
     machine->products = instances[isa].products;
-    return NULL;
+    return isa == TH_ISA_AMX ? use_tiles(machine) : NULL;
 }
 
 static const char *detect_gemm(th_machine *machine)
@@ -124,6 +140,8 @@ bool th_machine_set_precision(th_machine *machine, th_precision precision)
     if (precision != TH_PRECISION_FLOAT32 && precision != TH_PRECISION_BFLOAT16X3 && precision != TH_PRECISION_BFLOAT16)
         return false;
     machine->precision = precision;
+    if (precision != TH_PRECISION_FLOAT32 && machine->any_products && machine->isa >= TH_ISA_AVX512)
+        use_tiles(machine);
     return true;
 }
 
@@ -143,8 +161,9 @@ const char *th_precision_name(th_precision precision)
 int th_machine_describe(const th_machine *machine, char *text, size_t size)
 {
     const bool reduced = machine->precision != TH_PRECISION_FLOAT32;
+    const int vectors = machine->isa < TH_ISA_AVX512 ? (int)machine->isa : TH_ISA_AVX512;
     const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
-    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", instances[machine->isa].name,
+    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", instances[vectors].name,
                     openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",
                     openblas ? openblas->version : "", openblas ? " (" : "", openblas ? openblas->core : "",
                     openblas ? ")" : "", reduced ? " precision=" : "",

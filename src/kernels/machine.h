@@ -1,5 +1,6 @@
 /* What computes: the instruction set, the product backend and the number of threads.
- * Read once from the processor and the environment (TAPEHEAD_ISA, TAPEHEAD_GEMM); plain data afterwards. */
+ * Read once from the processor and the environment (TAPEHEAD_ISA, TAPEHEAD_GEMM); plain data afterwards, which only a
+ * change of the precision changes. */
 #ifndef TH_KERNELS_MACHINE_H
 #define TH_KERNELS_MACHINE_H
 
@@ -15,11 +16,12 @@ struct th_kernels;
 struct th_product_kernels; /* product_block.h */
 
 typedef struct th_machine {
-    th_isa isa; /* bfloat16 products are computed by the last two; everything else is AVX-512 there */
+    th_isa isa; /* the last two only multiply bfloat16 terms; everything else is AVX-512 there */
     th_gemm gemm;
     int threads;                               /* the team a context uses unless it asks for another (processors.h) */
     const struct th_kernels *kernels[2];       /* [0] float32, [1] float64, of this instruction set */
     const struct th_product_kernels *products; /* of bfloat16 terms: [0] one, [1] two of each operand */
+    bool any_products;                         /* TAPEHEAD_ISA did not choose them: tiles, if there are, when needed */
     th_precision precision;                    /* of products of float32 numbers */
 } th_machine;
 
@@ -28,11 +30,13 @@ typedef struct th_machine {
  * "OpenBLAS not found"). */
 const char *th_machine_detect(th_machine *machine);
 
-/* Returns false for a value that is no precision. */
+/* Returns false for a value that is no precision. The first one that is not float32 makes products those of tiles, where
+ * TAPEHEAD_ISA did not choose and the process may use them. */
 bool th_machine_set_precision(th_machine *machine, th_precision precision);
 
 /* "isa=avx512 gemm=native threads=2" into text; then, where they are used, " openblas=0.3.21 (Zen)" and
- * " precision=bfloat16x3 products=fma" (or avx512_bf16, or amx). Returns what snprintf returns. */
+ * " precision=bfloat16x3 products=fma" (or avx512_bf16, or amx). isa is that of the vectors: baseline, avx2 or avx512.
+ * Returns what snprintf returns. */
 int th_machine_describe(const th_machine *machine, char *text, size_t size);
 
 static inline const struct th_kernels *th_kernels_for(const th_machine *machine, th_dtype dtype)

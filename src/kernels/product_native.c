@@ -74,7 +74,8 @@ static void pack_b_task(const product_pass *pass, int64_t index)
 
 static int64_t b_tasks(const product_pass *pass)
 {
-    return th_parts(pass->columns, pass->plan->own_columns) * th_parts(pass->steps, TH_PRODUCT_BLOCK);
+    const int64_t blocks = th_parts(pass->steps, TH_PRODUCT_BLOCK);
+    return pass->plan->b_shared ? th_parts(pass->columns, pass->plan->own_columns) * blocks : 0;
 }
 
 static int64_t a_tasks(const product_pass *pass)
@@ -253,7 +254,7 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
         pass.column_blocks = th_parts(pass.columns, p.column_block);
         for (pass.step = 0; pass.step < product->k; pass.step += p.pass_steps) {
             pass.steps = th_smaller(product->k - pass.step, p.pass_steps);
-            if (p.b_shared)
+            if (p.a_shared || p.b_shared)
                 th_parallel(team, a_tasks(&pass) + b_tasks(&pass), pack_task, &pass);
             th_parallel(team, th_product_row_blocks(&p) * pass.column_blocks, block_task, &pass);
         }

@@ -12,6 +12,7 @@
 
 enum {
     ROW_BLOCK = 96, /* most rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
+    ROW_PANELS = 8, /* or so many panels: what has larger ones multiplies faster, and comes with a 2 MB L2 cache */
     SHORT_ROW_BLOCK = 24,
     ROW_UNIT = 12,              /* whole tiles in every instruction set */
     SHARED_BYTES = 6 << 20,     /* of what the team packs for a pass: stays in an L3 cache */
@@ -47,7 +48,7 @@ static bool b_is_small(const th_product_plan *p)
 /* Blocks of rows of about the same size; short ones where there would be too few for the team, and B is near. */
 static void plan_rows(th_product_plan *p, int64_t tasks)
 {
-    const int64_t long_blocks = th_parts(p->product.m, ROW_BLOCK);
+    const int64_t long_blocks = th_parts(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
     const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_parts(p->product.m, SHORT_ROW_BLOCK)) : 1;
     p->row_block =
         round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->terms ? p->multiply.rows : ROW_UNIT);
@@ -110,7 +111,8 @@ static bool packing_a_pays(const th_product_plan *p)
                                    : true;
 }
 
-/* A packed by the team, together with B, where more tasks than one would pack the same of it. */
+/* A packed by the team, together with what it packs of B, where more tasks than one would pack the same of it. Where it
+ * packs nothing of B that takes a wait of the team for all of A, which only terms, slower to pack, are worth. */
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
@@ -118,7 +120,8 @@ static void plan_a(th_product_plan *p)
     p->a_bytes =
         p->pack_a ? th_aligned((size_t)(p->row_block * th_product_elements(p, steps) * p->size) + PANEL_PAD_BYTES) : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
-    p->a_shared = p->pack_a && p->b_shared && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
+    p->a_shared =
+        p->pack_a && (p->b_shared || p->terms) && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
     p->a_shared_bytes = 0;
     if (p->a_shared) {
         p->pass_steps = th_smaller(p->pass_steps, SHARED_BYTES / a_block * TH_PRODUCT_BLOCK);
