@@ -31,14 +31,14 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
                                 .c = scores->data + (row * scores->stride + from) * p->size,
                                 .c_row = scores->stride,
                                 .init_row = scores->stride};
-    int64_t k = 0;
-    do {
+    if (a->width == 0)
+        p->kernels->product_copy(product.m, product.n, th_zero(p->size), 0, 0, product.c, product.c_row, 1);
+    for (int64_t k = 0; k < a->width; k += TH_PRODUCT_BLOCK) {
         product.k = th_smaller(a->width - k, TH_PRODUCT_BLOCK);
         take_operands(p, &product, &a->left, row, k, keys, from, k);
         product.init = k > 0 ? product.c : NULL;
         p->multiply.block(&product);
-        k += TH_PRODUCT_BLOCK;
-    } while (k < a->width);
+    }
 }
 
 /* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond
