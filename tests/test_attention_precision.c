@@ -10,11 +10,12 @@ static const struct {
 } precisions[] = {{TH_PRECISION_BFLOAT16X3, 3e-5}, {TH_PRECISION_BFLOAT16, 2e-2}};
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
-/* One for every way to multiply that this processor has, without the baseline, which has no fused multiply-add. */
+/* One for every way to multiply that this processor has, without the baseline, which has no fused multiply-add, and
+ * without tiles, which most processors have interpreted. */
 static int machines(int precision, th_machine *list)
 {
     int count = 0;
-    for (int isa = BASELINE + 1; isa < PRODUCT_PATHS; isa++)
+    for (int isa = BASELINE + 1; isa < AMX; isa++)
         if (supported(isa)) {
             list[count] = machine_of(isa, 1);
             list[count++].precision = precisions[precision].precision;
@@ -84,6 +85,30 @@ START_TEST(promises)
 }
 END_TEST
 
+/* Tiles, for a few small problems: their interpreter takes its time. */
+START_TEST(tiles_have_the_same_bits)
+{
+    static const char *const small[] = {
+        "one key", "odd", "causal", "grouped heads with everything", "packed, added", "slopes, no order", "no width"};
+    th_machine list[PRODUCT_PATHS];
+    for (int precision = 0; precision < PRECISIONS && supported(AMX); precision++) {
+        const int count = machines(precision, list);
+        th_machine tiles = machine_of(AMX, 1);
+        tiles.precision = precisions[precision].precision;
+        for (int i = 0; i < CASES; i++) {
+            if (strcmp(cases[i].name, small[_i]) != 0)
+                continue;
+            problem *usual = make_problem(&cases[i], TH_FLOAT32), *p = make_problem(&cases[i], TH_FLOAT32);
+            run(usual, &list[count - 1], 1);
+            run(p, &tiles, 1);
+            assert_same_bits(usual, p, "tiles");
+            free_problem(usual);
+            free_problem(p);
+        }
+    }
+}
+END_TEST
+
 /* float64 knows no precision. */
 START_TEST(doubles_stay_as_they_are)
 {
@@ -108,6 +133,7 @@ int main(void)
     tcase_add_loop_test(tests, bits_depend_on_no_batch_and_no_other_query, 0, CASES);
     tcase_add_loop_test(tests, hidden_numbers_change_no_bit, 0, CASES);
     tcase_add_loop_test(tests, promises, 0, 4);
+    tcase_add_loop_test(tests, tiles_have_the_same_bits, 0, 7);
     tcase_add_loop_test(tests, doubles_stay_as_they_are, 0, 8);
     return run_suites();
 }

@@ -137,9 +137,9 @@ attention_buffer th_attention_take_buffer(const attention_problem *p, attention_
     const int64_t stride = th_attention_stride(keys);
     attention_buffer buffer = {.data = th_attention_take(space, rows, stride, p->size), .stride = stride};
     if (p->terms) {
-        const int64_t whole = th_parts(keys, LANES) * LANES, as_rows = left_elements(p, rows, whole);
+        const int64_t as_rows = left_elements(p, rows, th_smaller(stride, p->sum_keys));
         buffer.panels = th_attention_take(
-            space, 1, transposed ? th_larger(as_rows, left_elements(p, whole, rows)) : as_rows, p->size);
+            space, 1, transposed ? th_larger(as_rows, left_elements(p, keys, rows)) : as_rows, p->size);
     }
     return buffer;
 }

@@ -4,17 +4,20 @@
 #include "kernels/attention_tile.h"
 #include "kernels/product.h"
 
-/* Where a product reads its operands: from a line of the left one and a line of the right one on, and from a step of
- * each. */
-static void take_operands(const attention_problem *p, th_product_block *product, const attention_operand *left,
-                          int64_t line, int64_t step, const attention_operand *right, int64_t right_line,
-                          int64_t right_step)
+/* Where a product reads its operands: from a line of each on, and from a step of each. */
+static void take_left(const attention_problem *p, th_product_block *product, const attention_operand *left,
+                      int64_t line, int64_t step)
 {
     product->a = th_attention_operand_at(p, left, line, step);
     product->a_panel = left->panel;
     product->a_row = left->line;
     product->a_col = left->step;
-    product->b = th_attention_operand_at(p, right, right_line, right_step);
+}
+
+static void take_right(const attention_problem *p, th_product_block *product, const attention_operand *right,
+                       int64_t line, int64_t step)
+{
+    product->b = th_attention_operand_at(p, right, line, step);
     product->b_panel = right->panel;
     product->b_row = right->step;
 }
@@ -31,14 +34,15 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
                                 .c = scores->data + (row * scores->stride + from) * p->size,
                                 .c_row = scores->stride,
                                 .init_row = scores->stride};
-    int64_t k = 0;
-    do {
+    if (a->width == 0)
+        p->kernels->product_copy(product.m, product.n, th_zero(p->size), 0, 0, product.c, product.c_row, 1);
+    for (int64_t k = 0; k < a->width; k += TH_PRODUCT_BLOCK) {
         product.k = th_smaller(a->width - k, TH_PRODUCT_BLOCK);
-        take_operands(p, &product, &a->left, row, k, keys, from, k);
+        take_left(p, &product, &a->left, row, k);
+        take_right(p, &product, keys, from, k);
         product.init = k > 0 ? product.c : NULL;
         p->multiply.block(&product);
-        k += TH_PRODUCT_BLOCK;
-    } while (k < a->width);
+    }
 }
 
 /* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond
@@ -65,11 +69,9 @@ void th_attention_scores(const attention_problem *p, const attention_tile *tile,
 
 /* to (lines, width) += left (lines, steps) right (steps, width) */
 typedef struct tile_product {
-    const attention_buffer *a, *weights; /* what `left` is of, and what tells hidden pairs */
-    int64_t from, line, step;            /* element of both that is line 0 and step 0; elements from one to the next */
-    attention_operand left;
+    const attention_buffer *left, *weights; /* weights: what tells hidden pairs */
+    int64_t line, step;                     /* elements of both from one to the next */
     const attention_copy *right;
-    int64_t first; /* row of `right` that step 0 is */
     char *to;
     int64_t to_stride;
 } tile_product;
@@ -79,6 +81,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
                      int64_t steps, bool add)
 {
     const attention_copy *b = t->right;
+    const int64_t from = line * t->line + step * t->step;
     th_product_block product = {.m = lines,
                                 .n = th_parts(b->width, LANES) * LANES,
                                 .k = steps,
@@ -87,21 +90,22 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
                                 .init_row = t->to_stride};
     product.init = add ? product.c : NULL;
     if (b->finite || p->terms) {
-        take_operands(p, &product, &t->left, line, step, &b->right, 0, t->first + step);
+        const attention_operand left = th_attention_left(p, t->left, from, t->line, t->step, lines, steps);
+        take_left(p, &product, &left, 0, 0);
+        take_right(p, &product, &b->right, 0, step);
         p->multiply.block(&product);
     }
     if (b->finite)
         return;
-    const int64_t at = (t->from + line * t->line + step * t->step) * p->size;
-    product.a = t->a->data + at;
+    product.a = t->left->data + from * p->size;
     product.a_row = t->line;
     product.a_col = t->step;
-    product.b = b->data + (t->first + step) * b->stride * p->size;
+    product.b = b->data + step * b->stride * p->size;
     product.b_row = b->stride;
     if (p->terms)
-        p->kernels->attention_add_non_finite(&product, t->weights->data + at);
+        p->kernels->attention_add_non_finite(&product, t->weights->data + from * p->size);
     else
-        p->kernels->attention_visible_product(&product, t->weights->data + at);
+        p->kernels->attention_visible_product(&product, t->weights->data + from * p->size);
 }
 
 /* Whether every group sees something of the columns from .. to - 1, and all that follow its first one. */
@@ -130,17 +134,8 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
         memset(to, 0, (size_t)(tile->rows * to_stride * p->size));
         add = true;
     }
-    const tile_product t = {.a = a,
-                            .weights = weights,
-                            .from = tile->begin,
-                            .line = a->stride,
-                            .step = 1,
-                            .left =
-                                th_attention_left(p, a, tile->begin, a->stride, 1, tile->rows, tile->end - tile->begin),
-                            .right = b,
-                            .first = tile->begin,
-                            .to = to,
-                            .to_stride = to_stride};
+    const tile_product t = {
+        .left = a, .weights = weights, .line = a->stride, .step = 1, .right = b, .to = to, .to_stride = to_stride};
     for (int64_t from = tile->begin / p->sum_keys * p->sum_keys; from < tile->end; from += p->sum_keys) {
         const int64_t past = from + p->sum_keys;
         const bool together = all_groups_see(tile, from, past);
@@ -150,8 +145,8 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
             const int64_t key = seen / p->multiply.group * p->multiply.group;
             const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
             if (key < key_end)
-                multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows),
-                         key - tile->begin, key_end - key, add);
+                multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows), key,
+                         key_end - key, add);
         }
     }
 }
@@ -176,21 +171,15 @@ static bool rows_of(const attention_problem *p, const attention_tile *tile, int6
 void th_attention_columns_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
                                   const attention_buffer *weights, const attention_copy *b, const attention_copy *to)
 {
-    const tile_product t = {
-        .a = a,
-        .weights = weights,
-        .from = tile->begin,
-        .line = 1,
-        .step = a->stride,
-        .left = th_attention_left(p, a, tile->begin, 1, a->stride, tile->most - tile->begin, tile->rows),
-        .right = b,
-        .to = to->data + tile->begin * to->stride * p->size,
-        .to_stride = to->stride};
-    /* keys that are cut together at a diagonal: whole panels from the tile's begin on, where they are packed */
-    const int64_t cut = p->terms ? th_parts(TH_TERM_GROUP, p->multiply.rows) * p->multiply.rows : tile->group_rows;
-    const int64_t origin = p->terms ? tile->begin : 0;
-    const int64_t all_first = origin + th_parts(th_larger(tile->all_first - origin, 0), cut) * cut;
-    const int64_t all_past = origin + (tile->all_past - origin) / cut * cut;
+    const tile_product t = {.left = a,
+                            .weights = weights,
+                            .line = 1,
+                            .step = a->stride,
+                            .right = b,
+                            .to = to->data,
+                            .to_stride = to->stride};
+    const int64_t cut = p->terms ? TH_TERM_GROUP : tile->group_rows;
+    const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
     for (int64_t column = tile->begin, stop; column < tile->most; column = stop) {
         int64_t row = 0, row_end = tile->rows;
         if (tile->groups == 1) {
@@ -198,10 +187,10 @@ void th_attention_columns_product(const attention_problem *p, const attention_ti
         } else if (column >= all_first && column < all_past) {
             stop = all_past;
         } else {
-            stop = th_smaller(origin + ((column - origin) / cut + 1) * cut, tile->most);
+            stop = th_smaller((column / cut + 1) * cut, tile->most);
             if (!rows_of(p, tile, column, stop, &row, &row_end))
                 continue;
         }
-        multiply(p, &t, column - tile->begin, stop - column, row, row_end - row, true);
+        multiply(p, &t, column, stop - column, row, row_end - row, true);
     }
 }

@@ -34,7 +34,7 @@ static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64
 /* Steps of k in a group of the kernels that multiply bfloat16 terms (product.h). */
 enum { TH_TERM_GROUP = 32 };
 
-/* One block of C over at most TH_PRODUCT_BLOCK steps of k, or none: c = init + A B, or c = A B without init.
+/* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
  *
  * A is walked in panels of TILE_ROWS rows: element (i, k) of panel p is a[p * a_panel + i * a_row + k * a_col]. Packed
  * panels have a_row = 1 and a_col = TILE_ROWS; in place a_panel = TILE_ROWS * a_row. B is walked in panels of
