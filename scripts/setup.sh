@@ -1,18 +1,19 @@
 #!/bin/sh
-# setup.sh [demo|test|bench|interop]: installs what is missing.
+# setup.sh [demo|test|bench|interop|tiles]: installs what is missing.
 #   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson, PCRE2;
 #            OpenBLAS
 #   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
 #   bench    to run the benchmark: the demo's, and what the programs need that it compares with
 #   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
+#   tiles    to run tests on an emulated processor with AMX tiles: the demo's, and what its machine is made with
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
 
 tier=${1:-test}
 case $tier in
-demo | test | bench | interop) ;;
+demo | test | bench | interop | tiles) ;;
 *)
-    echo "usage: setup.sh [demo|test|bench|interop]" >&2
+    echo "usage: setup.sh [demo|test|bench|interop|tiles]" >&2
     exit 2
     ;;
 esac
@@ -92,6 +93,15 @@ has_clang_format() {
 has_valgrind() {
     valgrind --version
 }
+has_xz() {
+    xz --version
+}
+has_cpio() {
+    cpio --version
+}
+has_xorriso() {
+    xorriso -version
+}
 
 # Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
 missing() {
@@ -122,6 +132,12 @@ missing() {
     if [ "$tier" = bench ]; then
         need g++ has_cpp
         need python3-dev has_python_header
+    fi
+    if [ "$tier" = tiles ]; then
+        need g++ has_cpp
+        need xz-utils has_xz
+        need cpio has_cpio
+        need xorriso has_xorriso
     fi
     if [ "$tier" = test ]; then
         need g++ has_cpp
