@@ -16,7 +16,8 @@ typedef uint32_t pair; /* of bfloat16 numbers */
 enum {
     GROUP_PAIRS = TH_TERM_GROUP / 2,
     GROUP_OF_A = TILE_ROWS * GROUP_PAIRS, /* pairs of one term */
-    GROUP_OF_B = TILE_COLUMNS * GROUP_PAIRS
+    GROUP_OF_B = TILE_COLUMNS * GROUP_PAIRS,
+    AHEAD = 4 /* squares that are asked for in advance */
 };
 
 /* A matrix as packing sees it: `lines` rows of A or columns of B, of k steps each. */
@@ -100,20 +101,46 @@ TH_INLINE void take_square(int terms, bool by_pair, int most, const dot_source *
             transpose_registers(to[t]);
 }
 
-/* Panels `stride` pairs apart: of A, or (by_pair) of B. One square after another in the order of memory: along the lines
- * where their steps are neighbours. */
+typedef struct square_place {
+    int64_t first; /* line */
+    int64_t group; /* of steps */
+} square_place;
+
+/* The squares in the order of memory: along the lines where their steps are neighbours. */
+TH_INLINE square_place place_of_square(const dot_source *s, int most, int64_t i)
+{
+    const int64_t squares = (s->lines + most - 1) / most, groups = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP;
+    if (s->step == 1)
+        return (square_place){i / groups * most, i % groups};
+    return (square_place){i % squares * most, i / squares};
+}
+
+/* Asks for the memory of a square, which is on as many pages as it has lines (or steps, where lines are neighbours). */
+TH_INLINE void ask_for_square(const dot_source *s, int most, square_place place)
+{
+    const float *from = s->at + place.first * s->line + place.group * TH_TERM_GROUP * s->step;
+    if (s->step == 1)
+        UNROLLED_FOR (int i = 0; i < most; i++) {
+            __builtin_prefetch(from + i * s->line);
+            __builtin_prefetch(from + i * s->line + TERM_LANES);
+        }
+    else
+        UNROLLED_FOR (int i = 0; i < TH_TERM_GROUP; i++)
+            __builtin_prefetch(from + i * s->step);
+}
+
+/* Panels `stride` pairs apart: of A, or (by_pair) of B. */
 TH_INLINE void pack_dots(int terms, bool by_pair, const dot_source *s, pair *panels, int64_t stride)
 {
     const int width = by_pair ? TILE_COLUMNS : TILE_ROWS, most = by_pair ? TERM_LANES : TILE_ROWS;
-    const int64_t squares = (s->lines + most - 1) / most, groups = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP;
-    const int64_t inner = s->step == 1 ? groups : squares;
-    for (int64_t i = 0; i < squares * groups; i++) {
-        const int64_t first = (s->step == 1 ? i / inner : i % inner) * most;
-        const int64_t group = s->step == 1 ? i % inner : i / inner;
-        pair *to = panels + first / width * stride + group * terms * width * GROUP_PAIRS +
-                   first % width * (by_pair ? 1 : GROUP_PAIRS);
+    const int64_t count = (s->lines + most - 1) / most * ((s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP);
+    for (int64_t i = 0; i < count; i++) {
+        const square_place place = place_of_square(s, most, i);
         square taken;
-        take_square(terms, by_pair, most, s, first, group * TH_TERM_GROUP, taken);
+        ask_for_square(s, most, place_of_square(s, most, i + AHEAD < count ? i + AHEAD : i));
+        take_square(terms, by_pair, most, s, place.first, place.group * TH_TERM_GROUP, taken);
+        pair *to = panels + place.first / width * stride + place.group * terms * width * GROUP_PAIRS +
+                   place.first % width * (by_pair ? 1 : GROUP_PAIRS);
         for (int t = 0; t < terms; t++, to += width * GROUP_PAIRS)
             if (by_pair)
                 UNROLLED_FOR (int j = 0; j < GROUP_PAIRS; j++)

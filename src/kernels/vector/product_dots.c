@@ -7,7 +7,11 @@
 #include "kernels/vector/dot_panels.h"
 #include "kernels/vector/registers.h"
 
-enum { DOT_ROWS = TILE_ROWS / 2, DOT_REGISTERS = 2 }; /* with two chains, 24 registers */
+enum {
+    DOT_ROWS = TILE_ROWS / 2, /* with 2 registers of columns and two chains, 24 registers */
+    DOT_REGISTERS = 2,
+    B_AHEAD = 2 * GROUP_OF_B /* pairs of B that are asked for in advance: a panel does not stay in the L1 cache */
+};
 
 typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
 typedef vec dot_sums[DOT_ROWS][DOT_REGISTERS] __attribute__((aligned(TH_VECTOR_BYTES)));
@@ -35,6 +39,8 @@ TH_INLINE void add_dots(int rows, int registers, const pair *a, const pair *b, v
             pairs columns[DOT_REGISTERS];
             UNROLLED_FOR (int j = 0; j < registers; j++)
                 columns[j] = *(const pairs *)(b + odd * TILE_COLUMNS + j * TH_REGISTER_LANES);
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                __builtin_prefetch(b + B_AHEAD + odd * TILE_COLUMNS + j * TH_REGISTER_LANES);
             UNROLLED_FOR (int i = 0; i < rows; i++) {
                 const pairs broadcast = a[i * GROUP_PAIRS + odd] - (pairs){0};
                 UNROLLED_FOR (int j = 0; j < registers; j++)
@@ -64,11 +70,11 @@ TH_INLINE void add_groups(int terms, int rows, int registers, const dot_tile *t,
 }
 
 #define DOTS(rows)                                                                                                     \
-    static void dots_1_##rows(const dot_tile *t, vec (*c)[DOT_REGISTERS])                                              \
+    static void dots_1_##rows(const dot_tile *t, vec(*c)[DOT_REGISTERS])                                               \
     {                                                                                                                  \
         add_groups(1, rows, 2, t, c);                                                                                  \
     }                                                                                                                  \
-    static void dots_2_##rows(const dot_tile *t, vec (*c)[DOT_REGISTERS])                                              \
+    static void dots_2_##rows(const dot_tile *t, vec(*c)[DOT_REGISTERS])                                               \
     {                                                                                                                  \
         add_groups(2, rows, 2, t, c);                                                                                  \
     }                                                                                                                  \
@@ -178,8 +184,8 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
 /* What runs in another state of the processor's floating-point unit is a function of its own, so that no arithmetic
  * moves out of it. */
 #define KERNELS(terms)                                                                                                 \
-    static __attribute__((noinline)) void pack_##terms(bool by_pair, const dot_source *s, void *panels,                \
-                                                       int64_t stride)                                                 \
+    static                                                                                                             \
+        __attribute__((noinline)) void pack_##terms(bool by_pair, const dot_source *s, void *panels, int64_t stride)   \
     {                                                                                                                  \
         if (by_pair)                                                                                                   \
             pack_dots(terms, true, s, panels, stride);                                                                 \
