@@ -1,6 +1,6 @@
 /* Scaled dot-product attention by shape, forward and backward: full and causal, with dropout, padding, a window, a soft
- * cap, ALiBi in float32, causal in every precision. q, k and v are views of one projection (B, T, 3, H, D), as a layer has
- * them. Prints CSV; of_causal is the time of both directions over that of causal attention in float32. */
+ * cap, ALiBi in float32, causal in every precision. q, k and v are views of one projection (B, T, 3, H, D), as a layer
+ * has them. Prints CSV; of_causal is the time of both directions over that of causal attention in float32. */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"

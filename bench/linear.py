@@ -1,5 +1,6 @@
-"""Products of layers, x wᵀ of float32 matrices, in every precision on every path that this processor has, beside
-PyTorch's, round by round, on one thread and on all: linear.csv, and linear.md with GF/s, errors and what precisions cost.
+"""Products of layers, x wᵀ of float32 matrices, in every precision on every path that this processor has,
+beside PyTorch's, round by round, on one thread and on all: linear.csv, and linear.md with GF/s, errors and what
+precisions cost.
 
     linear.py --program build/bench/bench/linear --peers build/bench/peers/bin/python --out bench/results
     linear.py ... --shapes 997,1009,1013 --rounds 5
@@ -115,8 +116,8 @@ def write(options, found, builds, absent):
         "",
         "x wᵀ, x (m, k) and w (n, k) in float32, GF/s by m x n x k. path: what `TAPEHEAD_ISA` names; the vectors "
         f"({', '.join(VECTORS)}) emulate products of bfloat16. error: the largest of a shape, as a share of the sum of "
-        "|x w|, in the best shape and in the worst. of float32's time: the time in times of float32's with the same "
-        f"vectors, likewise; emulated bfloat16 should stay below {EMULATION_LIMIT:g}. PyTorch's *bfloat16* has operands "
+        "|x w|, in the best shape and in the worst. of float32's time: the time in times of float32's with the "
+        f"same vectors, likewise; emulated bfloat16 should stay below {EMULATION_LIMIT:g}. PyTorch's *bfloat16* has operands "
         "and result in bfloat16 from the beginning.",
         "",
         "; ".join(sorted({build.split(" precision=")[0].strip() for build in builds})) + ".",

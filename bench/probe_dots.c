@@ -1,4 +1,4 @@
-/* The peak of bfloat16 dot products (AVX512_BF16). Vector extensions have no bfloat16: this file alone uses intrinsics. */
+/* The peak of bfloat16 dot products (AVX512_BF16). Vector extensions have no bfloat16: here are intrinsics. */
 #include <immintrin.h>
 
 #include "probe_isa.h"

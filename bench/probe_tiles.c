@@ -1,5 +1,5 @@
-/* The peak of bfloat16 tile products (AMX): tdpbf16ps, 16 x 16 sums of 32 products each. Linux gives a process the tiles
- * when it asks for them; who calls the functions below has asked (permitted). */
+/* The peak of bfloat16 tile products (AMX): tdpbf16ps, 16 x 16 sums of 32 products each. Linux gives a process
+ * the tiles when it asks for them: tile_products_permitted does, before the others are called. */
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>

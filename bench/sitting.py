@@ -4,8 +4,8 @@ makes of it.
     sitting.py --programs build/bench/bench --peers build/bench/peers/bin/python --out bench/results
 
 A run is a process of its own. It is repeated, at most twice, when other processes used more than 2 % of the processors
-meanwhile; the least disturbed one counts. Where a row of engines.py has several variants, those that fail or are clearly
-slower in a round take no part in the next ones. What peers compile in the first round they find again in the others.
+meanwhile; the least disturbed one counts. Where a row of engines.py has several variants, those that fail or are
+clearly slower in a round take no part in the next ones. What peers compile in the first round they find again in the others.
 Every run is written into a journal at once: a sitting that was interrupted goes on with --continue."""
 
 import argparse
@@ -92,8 +92,8 @@ def least(runs):
 
 
 def promising(runs, quick):
-    """The variants that are not clearly slower than another one of their row, or in a quick sitting of their engine; nor
-    is a slow one given up whose runs were all disturbed."""
+    """The variants that are not clearly slower than another one of their row, or in a quick sitting of their engine;
+    nor is a slow one given up whose runs were all disturbed."""
 
     def rivals(variant):
         return [v for v in runs if runs[v] and v.row.engine == variant.row.engine and (quick or v.row == variant.row)]
