@@ -62,6 +62,13 @@ for file in config.json tokenizer.json model.safetensors; do
     [ -s "model/$file" ] || fail "no model/$file"
 done
 
+# A run keeps its precision, and is measured in it.
+expect 0 'precision=bfloat16 ' train text reduced --precision bfloat16 --steps 20
+loss_in_bfloat16=$(field loss)
+expect 0 "loss=$loss_in_bfloat16 " "$program" eval reduced --last
+expect 0 'precision=bfloat16 ' "$program" resume reduced --steps 21 --quiet
+expect 2 'takes float32, bfloat16x3 or bfloat16, not half' train text other --precision half
+
 # -- starting with a model of transformers, a part of it frozen --
 expect 0 'loss=' train text tuned --from model --freeze 'embedding.*,layers.0.*'
 awk -v a="$(field loss)" -v b="$loss" 'BEGIN { exit !(a < b) }' || fail "fine-tuning: $(field loss), before $loss"
