@@ -31,11 +31,14 @@ static th_status dense_cross_entropy_shape(th_call *call)
     return th_class_loss_outputs(call, x, call->attributes);
 }
 
-/* Whole blocks of dW's sum, so that chunks add up to the bits of one product. */
+/* Whole blocks of dW's sum, so that chunks add up to the bits of one product. At least two of them where products are
+ * fast enough to wait for memory: every chunk reads, and packs, all weights twice and reads and writes all of dW. */
 static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
-    const int64_t rows = (blocks > 1 ? blocks : 1) * TH_PRODUCT_BLOCK, all = th_array_numel(&call->input[TARGETS]);
+    const int64_t least = (th_precision_of)(call->ctx) == TH_PRECISION_FLOAT32 ? 1 : 2;
+    const int64_t rows = (blocks > least ? blocks : least) * TH_PRODUCT_BLOCK;
+    const int64_t all = th_array_numel(&call->input[TARGETS]);
     return rows < all ? rows : all;
 }
 
