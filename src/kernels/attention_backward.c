@@ -41,13 +41,20 @@ typedef struct backward_work {
     int64_t part_stride;
 } backward_work;
 
+/* Whether the delta can read rows of values where they are. */
+static bool in_place(const attention_problem *p, const th_attention_array *array)
+{
+    return array->data && array->column == 1 && p->a->value_width % LANES == 0;
+}
+
 size_t th_attention_take_backward(const attention_problem *p, void *workspace, backward_memory *m)
 {
     attention_space space = {.base = workspace};
     const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
     m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT | AS_RIGHT);
-    m->o = th_attention_take_copy(p, &space, rows, p->a->value_width, 0);
-    m->o_gradient = th_attention_take_copy(p, &space, rows, p->a->value_width, AS_LEFT | AS_RIGHT);
+    m->o = th_attention_take_copy(p, &space, rows, p->a->value_width, AS_ROWS);
+    m->o_gradient = th_attention_take_copy(p, &space, rows, p->a->value_width,
+                                           AS_LEFT | AS_RIGHT | (in_place(p, &p->a->o_gradient) ? 0 : AS_ROWS));
     m->k = th_attention_take_copy(p, &space, keys, p->a->width, AS_RIGHT);
     m->k_lines = th_attention_take_keys(p, &space, keys, p->a->width);
     m->v_lines = th_attention_take_keys(p, &space, keys, p->a->value_width);
@@ -104,11 +111,27 @@ size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype
 
 /* -- one tile -- */
 
+static void put_delta(const attention_problem *p, backward_memory *m, const attention_head *head,
+                      const attention_tile *tile)
+{
+    const th_attention *a = p->a;
+    const th_attention_array *lse_gradient = &a->log_sum_exp_gradient;
+    const bool o_in_place = in_place(p, &a->o), do_in_place = !m->o_gradient.has_rows;
+    if (!o_in_place)
+        th_attention_load(p, &m->o, 0, &a->o, head, tile->query, tile->rows);
+    p->kernels->attention_delta(
+        tile->rows, a->value_width, o_in_place ? th_attention_at(&a->o, head, tile->query, 0, p->size) : m->o.data,
+        o_in_place ? a->o.row : m->o.stride,
+        do_in_place ? th_attention_at(&a->o_gradient, head, tile->query, 0, p->size) : m->o_gradient.data,
+        do_in_place ? a->o_gradient.row : m->o_gradient.stride,
+        th_attention_at(lse_gradient, head, tile->query, 0, p->size), lse_gradient->row, m->delta);
+}
+
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
                                 const attention_tile *tile, bool of_scores, bool wants_logits)
 {
     const th_attention *a = p->a;
-    const th_attention_array *lse = &a->log_sum_exp, *lse_gradient = &a->log_sum_exp_gradient;
+    const th_attention_array *lse = &a->log_sum_exp;
     const int64_t query = tile->query, count = tile->rows;
     th_attention_load(p, &m->q, 0, &a->q, head, query, count);
     th_attention_load(p, &m->o_gradient, 0, &a->o_gradient, head, query, count);
@@ -116,13 +139,7 @@ void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, 
     p->kernels->product_copy(count, 1, th_attention_at(lse, head, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
                              0);
     if (wants_logits) {
-        const bool in_place = a->o.column == 1 && a->value_width % LANES == 0;
-        if (!in_place)
-            th_attention_load(p, &m->o, 0, &a->o, head, query, count);
-        p->kernels->attention_delta(
-            count, a->value_width, in_place ? th_attention_at(&a->o, head, query, 0, p->size) : m->o.data,
-            in_place ? a->o.row : m->o.stride, m->o_gradient.data, m->o_gradient.stride,
-            th_attention_at(lse_gradient, head, query, 0, p->size), lse_gradient->row, m->delta);
+        put_delta(p, m, head, tile);
         th_attention_scores(p, tile, &m->o_gradient, &m->v_lines, &m->gradient);
     }
     const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->weights);

@@ -49,17 +49,15 @@ static int64_t left_elements(const attention_problem *p, int64_t lines, int64_t 
 
 /* -- rows -- */
 
-/* Columns of a copy that products take: the lanes that it is filled up to. */
-static int64_t whole_width(const attention_copy *copy)
-{
-    return th_parts(copy->width, LANES) * LANES;
-}
-
 attention_copy th_attention_take_copy(const attention_problem *p, attention_space *space, int64_t rows, int64_t width,
                                       int uses)
 {
     const int64_t stride = th_attention_stride(width);
-    attention_copy copy = {.data = th_attention_take(space, rows, stride, p->size), .width = width, .stride = stride};
+    attention_copy copy = {.data = th_attention_take(space, rows, stride, p->size),
+                           .width = width,
+                           .stride = stride,
+                           .finite = true,
+                           .has_rows = !p->terms || (uses & AS_ROWS)};
     if (!p->terms) {
         copy.left = in_place(copy.data, p->multiply.rows, stride, 1);
         copy.right = in_place(copy.data, p->multiply.columns, 1, stride);
@@ -70,43 +68,75 @@ attention_copy th_attention_take_copy(const attention_problem *p, attention_spac
                            left_panel(p, width));
     if (uses & AS_RIGHT) {
         const int64_t panel = right_panel(p, rows);
-        copy.right = packed(th_attention_take(space, th_parts(whole_width(&copy), p->multiply.columns), panel, p->size),
+        copy.right = packed(th_attention_take(space, th_parts(width, p->multiply.columns), panel, p->size),
                             p->multiply.columns, panel);
     }
     return copy;
 }
 
-static void copy_rows(const attention_problem *p, attention_copy *copy, int64_t to, const void *from,
-                      const th_attention_array *array, int64_t rows)
+/* Rows of an array; all of them zero when it is not given. */
+typedef struct source {
+    const void *data;
+    int64_t row, column, rows;
+} source;
+
+static void copy_rows(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
 {
-    p->kernels->attention_load(rows, copy->width, from ? from : th_zero(p->size), from ? array->row : 0,
-                               from ? array->column : 0, copy->data + to * copy->stride * p->size, copy->stride,
-                               &copy->finite);
+    p->kernels->attention_load(from->rows, copy->width, from->data, from->row, from->column,
+                               copy->data + to * copy->stride * p->size, copy->stride, &copy->finite);
+}
+
+static void pack_right(const attention_problem *p, const attention_copy *copy, int64_t to, const source *from)
+{
+    p->multiply.pack_b(from->rows, copy->width, from->data, from->row, from->column,
+                       th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel);
+}
+
+/* Where something is not finite it is in the rows, for the pairs that see it; it has no place in a sum that hidden pairs
+ * are part of. */
+static void pack_finite_part(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
+{
+    bool found = false, *parameters = &found;
+    char *data = copy->data + to * copy->stride * p->size;
+    copy_rows(p, copy, to, from);
+    for (int64_t r = 0; r < from->rows; r++) {
+        void *row = data + r * copy->stride * p->size;
+        p->kernels->finite_part(copy->width, (void *[]){row, row}, &parameters);
+    }
+    pack_right(p, copy, to, &(source){data, copy->stride, 1, from->rows});
+    copy_rows(p, copy, to, from);
+}
+
+static void load_terms(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
+{
+    if (copy->has_rows)
+        copy_rows(p, copy, to, from);
+    if (copy->left.data)
+        p->multiply.pack_a(from->rows, copy->width, from->data, from->row, from->column,
+                           th_attention_operand_at(p, &copy->left, to, 0));
+    if (!copy->right.data)
+        return;
+    p->kernels->attention_is_finite(from->rows, copy->width, from->data, from->row, from->column, &copy->finite);
+    if (copy->finite)
+        pack_right(p, copy, to, from);
+    else
+        pack_finite_part(p, copy, to, from);
 }
 
 void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t to, const th_attention_array *array,
                        const attention_head *head, int64_t row, int64_t rows)
 {
-    const void *from = th_attention_at(array, head, row, 0, p->size);
-    copy_rows(p, copy, to, from, array, rows);
-    if (!p->terms || rows == 0 || copy->width == 0)
-        return;
-    char *data = copy->data + to * copy->stride * p->size;
-    if (copy->left.data)
-        p->multiply.pack_a(rows, copy->width, data, copy->stride, 1, th_attention_operand_at(p, &copy->left, to, 0));
-    if (!copy->right.data)
-        return;
-    if (!copy->finite) { /* what is not has no place in a sum that hidden pairs are part of */
-        bool found = false, *parameters = &found;
-        for (int64_t r = 0; r < rows; r++) {
-            void *x = data + r * copy->stride * p->size;
-            p->kernels->finite_part(copy->width, (void *[]){x, x}, &parameters);
-        }
+    source from = {.data = th_attention_at(array, head, row, 0, p->size), .rows = rows};
+    if (from.data) {
+        from.row = array->row;
+        from.column = array->column;
+    } else {
+        from.data = th_zero(p->size);
     }
-    p->multiply.pack_b(rows, whole_width(copy), data, copy->stride, 1, th_attention_operand_at(p, &copy->right, 0, to),
-                       copy->right.panel);
-    if (!copy->finite)
-        copy_rows(p, copy, to, from, array, rows);
+    if (!p->terms)
+        copy_rows(p, copy, to, &from);
+    else if (rows > 0 && copy->width > 0)
+        load_terms(p, copy, to, &from);
 }
 
 /* -- keys -- */

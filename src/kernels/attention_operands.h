@@ -37,14 +37,16 @@ static inline char *th_attention_operand_at(const attention_problem *p, const at
     return x->data + within * p->size;
 }
 
-/* What a copy is to products: AS_LEFT its rows are lines of a left operand, AS_RIGHT steps of a right one. */
-enum { AS_LEFT = 1, AS_RIGHT = 2 };
+/* What a copy is wanted for: AS_LEFT its rows are lines of a left operand of products, AS_RIGHT steps of a right one,
+ * AS_ROWS something else reads them. */
+enum { AS_LEFT = 1, AS_RIGHT = 2, AS_ROWS = 4 };
 
-/* Rows brought into the workspace: (rows, width), filled up to whole lanes with 0. */
+/* Rows brought into the workspace: (rows, width), filled up to whole lanes with 0. Where terms are what is wanted, they
+ * are made of the rows where these are, which are copied only if one of a right operand is not finite. */
 typedef struct attention_copy {
     char *data;
     int64_t width, stride; /* elements */
-    bool finite;
+    bool finite, has_rows;
     attention_operand left, right; /* what it was taken as */
 } attention_copy;
 

@@ -83,7 +83,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
     const attention_copy *b = t->right;
     const int64_t from = line * t->line + step * t->step;
     th_product_block product = {.m = lines,
-                                .n = th_parts(b->width, LANES) * LANES,
+                                .n = p->terms ? b->width : th_parts(b->width, LANES) * LANES,
                                 .k = steps,
                                 .c = t->to + line * t->to_stride * p->size,
                                 .c_row = t->to_stride,

@@ -62,6 +62,29 @@ void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, 
         *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, false);
 }
 
+TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column,
+                           bool whole)
+{
+    vec_int bad = {0}; /* as in load_rows */
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes x = gather(from + r * from_row, from_column, i, columns, whole);
+            for (int part = 0; part < TH_REGISTERS; part++)
+                bad |= (vec_int)(x.part[part] - x.part[part]);
+        }
+    return !vec_any(bad);
+}
+
+/* *finite: no element of from (rows, columns) is infinite or NaN. */
+void TH_KERNEL(attention_is_finite)(int64_t rows, int64_t columns, const void *from, int64_t from_row,
+                                    int64_t from_column, bool *finite)
+{
+    if (is_whole(columns, from_column))
+        *finite = finite_rows(rows, columns, from, from_row, from_column, true);
+    else
+        *finite = finite_rows(rows, columns, from, from_row, from_column, false);
+}
+
 TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, real *to, int64_t to_row,
                           int64_t to_column, bool add, bool whole)
 {
