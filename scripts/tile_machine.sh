@@ -191,7 +191,7 @@ for program in "$build"/tests/test_* "$build"/examples/*; do
         esac
     }
 done
-# The library of OpenMP's or the compiler's that a thread's end is looked up in at run time.
+# pthread_exit loads this one by itself.
 library=$("${CC:-cc}" -print-file-name=libgcc_s.so.1)
 [ ! -e "$library" ] || cp -L "$library" "$work/guest/lib64/"
 printf '%s\n' "$@" >"$work/guest/commands"
@@ -242,7 +242,7 @@ cpu: model=sapphire_rapids, count=1, ips=100000000, reset_on_triple_fault=0
 clock: sync=none
 memory: guest=1024, host=1024
 romimage: file=$(unpacked bochsbios)/usr/share/bochs/BIOS-bochs-latest
-vgaromimage: file=$(unpacked bochsbios)/usr/share/bochs/VGABIOS-lgpl-latest
+vgaromimage: file=$(unpacked vgabios)/usr/share/vgabios/vgabios.bin
 ata0-master: type=cdrom, path=$work/disc, status=inserted
 boot: cdrom
 com1: enabled=1, mode=file, dev=$work/serial
