@@ -77,7 +77,7 @@ function row(name, limit,    seed, d, s, q, most, mean, error, verdict) {
         if (abs(d) > most) most = abs(d)
     }
     mean = s / seeds
-    error = seeds > 1 ? sqrt(abs(q / seeds - mean * mean) / (seeds - 1)) : 0
+    error = seeds == 1 ? 0 : sqrt(abs(q / seeds - mean * mean) / (seeds - 1))
     verdict = !limit ? "" : abs(mean) <= limit ? "within " limit : abs(mean) - 2 * error <= limit ? "not clearly beyond " limit : "BEYOND " limit
     printf "%-12s %10.4f %+12.4f +- %.4f %14.4f   %s\n", name, sum[name] / seeds, mean, error, most, verdict
     failed = failed || verdict ~ /BEYOND/
@@ -85,8 +85,8 @@ function row(name, limit,    seed, d, s, q, most, mean, error, verdict) {
 END {
     mean = sum["float32"] / seeds
     printf "%-12s %10s %22s %14s\n", "", "mean loss", "from float32", "largest"
-    printf "%-12s %10.4f   (standard deviation between seeds %.4f)\n", "float32", mean,
-        seeds > 1 ? sqrt(abs(square["float32"] / seeds - mean * mean) * seeds / (seeds - 1)) : 0
+    deviation = seeds == 1 ? 0 : sqrt(abs(square["float32"] / seeds - mean * mean) * seeds / (seeds - 1))
+    printf "%-12s %10.4f   (standard deviation between seeds %.4f)\n", "float32", mean, deviation
     row("chance", 0); row("bfloat16x3", 0.002); row("bfloat16", 0.02)
     exit failed
 }' "$out/losses" || status=1
