@@ -386,11 +386,11 @@ END_TEST
 
 /* -- against the exact product -- */
 
-/* How far it may be off, of the sum of |a b|: of the terms, then of float32's sums. What two terms leave of a number, and
- * the product of second terms, are up to 2^-18 each: only in long sums do they average out. */
+/* How far it may be off, of the sum of |a b|: of the terms, then of float32's sums. What two terms leave of a number is
+ * up to 2^-17 of it, and the product of second terms 2^-16: only in long sums do they average out. */
 static double bound(int terms, int64_t k)
 {
-    return (terms == 1 ? 0x1p-7 : k < 64 ? 3 * 0x1p-18 : exp2(-20.5)) + (double)k * 0x1p-24;
+    return (terms == 1 ? 0x1p-7 : k < TH_SHORT_SUM ? 0x1p-15 : exp2(-20.5)) + (double)k * 0x1p-24;
 }
 
 START_TEST(test_error)
@@ -535,7 +535,7 @@ END_TEST
 /* Few steps of bfloat16x3 are float32's, unless the product means sums of any length. */
 START_TEST(test_untouched)
 {
-    enum { SIZE = 33 };
+    enum { SIZE = TH_SHORT_SUM };
     static float a[SIZE * SIZE], b[SIZE * SIZE], c[3][SIZE * SIZE];
     th_machine machine;
     if (path_of(_i) == BASELINE || !machine_on(_i, &machine))
@@ -547,12 +547,12 @@ START_TEST(test_untouched)
         a[i] = number(ORDINARY);
         b[i] = number(ORDINARY);
     }
-    for (int64_t k = TH_TERM_GROUP - 1; k <= TH_TERM_GROUP; k++) {
+    for (int64_t k = TH_SHORT_SUM - 1; k <= TH_SHORT_SUM; k++) {
         th_product p = row_major_product(SIZE, SIZE, k, a, b, c[0]);
         run(&plain, &p, 1);
         p.c = c[1];
         run(&machine, &p, 1);
-        const bool few = terms_of(_i) > 1 && k < TH_TERM_GROUP;
+        const bool few = terms_of(_i) > 1 && k < TH_SHORT_SUM;
         ck_assert_int_eq(memcmp(c[0], c[1], sizeof c[0]) == 0, few);
         p.c = c[2];
         p.any_length = true;

@@ -65,12 +65,15 @@ TH_API bool th_has_fusion(const th_context *ctx);
  *
  * An operand x is taken as x1 = bf(x), and in bfloat16x3 x2 = bf(x - x1) besides. bf rounds to the nearest bfloat16
  * number, ties to even; what would overflow is truncated instead, what is below the smallest normal number becomes 0 of
- * the same sign, infinity and NaN stay (and have x2 = 0). bfloat16 sums a1 b1: an error of up to 2^-7 of each term.
- * bfloat16x3 sums a1 b1 + a1 b2 + a2 b1: what it leaves out is at most 2^-15 of a term, and over 64 terms or more of
- * either sign about 2^-21 of the sum of their absolute values; sums of fewer than 32 terms are float32's, but in
- * attention. Where the processor has matrix units (Intel AMX) or fast dot products (AMD from Zen 4 on) both are faster
- * than float32; elsewhere they are emulated: th_build_info says which. The bits are the same in all three, at any number
- * of threads and in any batch.
+ * the same sign, infinity and NaN stay (and have x2 = 0). bfloat16 sums a1 b1, which is off by up to 2^-7 of each term.
+ * bfloat16x3 sums a1 b1 + a1 b2 + a2 b1, which is off by at most 2^-15 of a term; errors of random sign average out, so
+ * that a sum of k terms is off by about 2^-17.5 / sqrt(k) of the sum of their absolute values, and the worst of 10,000
+ * by four times that. Sums of fewer than 64 terms are float32's, but in attention.
+ *
+ * With matrix units (Intel AMX) both are faster than float32; with fast dot products (AMD from Zen 4 on) bfloat16 is, and
+ * bfloat16x3 takes half as long again as float32; elsewhere they are emulated, at about one and three times float32's
+ * time. th_build_info says which. The bits are the same everywhere (but without fused multiply-add), at any number of
+ * threads and in any batch.
  *
  * What was recorded keeps the precision it was recorded in: its backward, and what backward recomputes, whatever is set
  * by then. */

@@ -17,9 +17,10 @@
  * all of them rounded to nearest, with denormal numbers taken and given as 0. That is what tdpbf16ps computes (Intel,
  * Software Developer's Manual, volume 2), and all paths do: tiles, dot products, fused multiply-add. In bfloat16x3 an
  * element that is NaN after a block of TH_PRODUCT_BLOCK steps is computed again over that block from a1 b1 alone: infinity
- * times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k < TH_TERM_GROUP
- * are float32's, unless the product says otherwise: the sum of a2 b2, left out, needs many terms to be small. (In
- * attention a sum has as many terms as there are keys, and more of them, hidden ones, may not change a bit.) NaN's sign and payload may differ. */
+ * times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k < TH_SHORT_SUM
+ * are float32's, unless the product says otherwise: what is left out, a2 b2 and what two terms leave of a number, needs
+ * many terms to average out. (In attention a sum has as many terms as there are keys, and more of them, hidden ones, may
+ * not change a bit.) NaN's sign and payload may differ. */
 #ifndef TH_KERNELS_PRODUCT_H
 #define TH_KERNELS_PRODUCT_H
 
@@ -42,7 +43,7 @@ typedef struct th_product {
     void *c; /* (m, n) */
     int64_t c_row, c_col;
     bool add;         /* C += A B instead of C = A B */
-    bool any_length;  /* bfloat16x3 means sums of k < TH_TERM_GROUP, too */
+    bool any_length;  /* bfloat16x3 means sums of k < TH_SHORT_SUM, too */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
     bool biased;      /* there will be a bias when the product is run, although it has no memory yet */

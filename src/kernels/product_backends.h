@@ -24,8 +24,7 @@ void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th
 /* The precision of this product. If it is not float32 our own tiles multiply, whatever the machine's backend. */
 static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
-    const bool few =
-        machine->precision == TH_PRECISION_BFLOAT16X3 && product->k < TH_TERM_GROUP && !product->any_length;
+    const bool few = machine->precision == TH_PRECISION_BFLOAT16X3 && product->k < TH_SHORT_SUM && !product->any_length;
     return dtype != TH_FLOAT32 || few ? TH_PRECISION_FLOAT32 : machine->precision;
 }
 

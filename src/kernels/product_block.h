@@ -31,8 +31,9 @@ static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64
     return (steps + kernels->group - 1) / kernels->group * kernels->group_elements;
 }
 
-/* Steps of k in a group of the kernels that multiply bfloat16 terms (product.h). */
-enum { TH_TERM_GROUP = 32 };
+/* Steps of k in a group of the kernels that multiply bfloat16 terms, and those below which bfloat16x3 is float32
+ * (product.h). */
+enum { TH_TERM_GROUP = 32, TH_SHORT_SUM = 64 };
 
 /* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
  *
