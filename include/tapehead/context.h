@@ -59,18 +59,19 @@ TH_API bool th_is_recording(const th_context *ctx);
  * them, are one operation either way. */
 TH_API void th_set_fusion(th_context *ctx, bool fusion);
 TH_API bool th_has_fusion(const th_context *ctx);
-/* The precision of matrix products of float32 tensors from now on: in th_matmul, th_dense, th_dense_cross_entropy and
- * th_scaled_dot_product_attention, forward and backward, and all that is made of them. TH_ERROR_ARGUMENT for a value that
- * is no precision. TH_PRECISION_FLOAT32 in a new context; float64 is never affected.
+/* The precision of matrix products of float32 tensors from now on: in th_matmul, th_masked_matmul, th_dense,
+ * th_dense_cross_entropy and th_scaled_dot_product_attention, forward and backward, and all that is made of them. What
+ * is between attention's products stays float32. TH_ERROR_ARGUMENT for a value that is no precision.
+ * TH_PRECISION_FLOAT32 in a new context; float64 is never affected.
  *
  * An operand x is taken as x1 = bf(x), and in bfloat16x3 x2 = bf(x - x1) besides. bf rounds to the nearest bfloat16
  * number, ties to even; what would overflow is truncated instead, what is below the smallest normal number becomes 0 of
  * the same sign, infinity and NaN stay (and have x2 = 0). bfloat16 sums a1 b1: an error of up to 2^-7 of each term.
  * bfloat16x3 sums a1 b1 + a1 b2 + a2 b1: what it leaves out is at most 2^-15 of a term, and over 64 terms or more of
  * either sign about 2^-21 of the sum of their absolute values; sums of fewer than 32 terms are float32's, but in
- * attention. Where the processor has matrix units (Intel AMX) or fast dot products (AMD from Zen 4 on) both are faster
- * than float32; elsewhere they are emulated: th_build_info says which. The bits are the same in all three, at any number
- * of threads and in any batch.
+ * attention and th_masked_matmul, where more hidden ones may not change a bit. Where the processor has matrix units
+ * (Intel AMX) or fast dot products (AMD from Zen 4 on) both are faster than float32; elsewhere they are emulated:
+ * th_build_info says which. The bits are the same in all three, at any number of threads and in any batch.
  *
  * What was recorded keeps the precision it was recorded in: its backward, and what backward recomputes, whatever is set
  * by then. */
