@@ -21,9 +21,14 @@ int64_t th_attention_stride(int64_t columns)
 
 /* -- operands -- */
 
-static attention_operand in_place(char *data, int64_t lines, int64_t line, int64_t step)
+static void lie_in_place(attention_operand *x, char *data, int64_t lines, int64_t line, int64_t step)
 {
-    return (attention_operand){.data = data, .lines = lines, .panel = lines * line, .line = line, .step = step};
+    x->data = data;
+    x->packed = false;
+    x->lines = lines;
+    x->panel = lines * line;
+    x->line = line;
+    x->step = step;
 }
 
 static attention_operand packed(char *data, int64_t lines, int64_t panel)
@@ -59,8 +64,8 @@ attention_copy th_attention_take_copy(const attention_problem *p, attention_spac
                            .finite = true,
                            .has_rows = !p->terms || (uses & AS_ROWS)};
     if (!p->terms) {
-        copy.left = in_place(copy.data, p->multiply.rows, stride, 1);
-        copy.right = in_place(copy.data, p->multiply.columns, 1, stride);
+        lie_in_place(&copy.left, copy.data, p->multiply.rows, stride, 1);
+        lie_in_place(&copy.right, copy.data, p->multiply.columns, 1, stride);
         return copy;
     }
     if (uses & AS_LEFT)
@@ -174,12 +179,16 @@ attention_buffer th_attention_take_buffer(const attention_problem *p, attention_
     return buffer;
 }
 
-attention_operand th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from,
-                                    int64_t line, int64_t step, int64_t lines, int64_t steps)
+void th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
+                       int64_t step, th_product_block *product)
 {
-    char *data = buffer->data + from * p->size;
+    product->a = buffer->data + from * p->size;
+    product->a_panel = p->multiply.rows * line;
+    product->a_row = line;
+    product->a_col = step;
     if (!p->terms)
-        return in_place(data, p->multiply.rows, line, step);
-    p->multiply.pack_a(lines, steps, data, line, step, buffer->panels);
-    return packed(buffer->panels, p->multiply.rows, left_panel(p, steps));
+        return;
+    p->multiply.pack_a(product->m, product->k, product->a, line, step, buffer->panels);
+    product->a = buffer->panels;
+    product->a_panel = left_panel(p, product->k);
 }

@@ -32,9 +32,11 @@ typedef struct attention_operand {
 static inline char *th_attention_operand_at(const attention_problem *p, const attention_operand *x, int64_t line,
                                             int64_t step)
 {
-    const int64_t within = x->packed ? line / x->lines * x->panel + th_panel_elements(&p->multiply, step) * x->lines
-                                     : line * x->line + step * x->step;
-    return x->data + within * p->size;
+    if (!x->packed)
+        return x->data + (line * x->line + step * x->step) * p->size;
+    const int64_t panels = line == 0 ? 0 : line / x->lines * x->panel;
+    const int64_t groups = step == 0 ? 0 : th_panel_elements(&p->multiply, step) * x->lines;
+    return x->data + (panels + groups) * p->size;
 }
 
 /* What a copy is wanted for: AS_LEFT its rows are lines of a left operand of products, AS_RIGHT steps of a right one,
@@ -74,9 +76,9 @@ typedef struct attention_buffer {
 /* transposed: keys may be the lines, too. */
 attention_buffer th_attention_take_buffer(const attention_problem *p, attention_space *space, int64_t rows,
                                           int64_t keys, bool transposed);
-/* So many lines and steps of it, from element `from` on, that lie `line` and `step` elements apart. What was made of it
- * before is gone. */
-attention_operand th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from,
-                                    int64_t line, int64_t step, int64_t lines, int64_t steps);
+/* Lets a product (of m lines and k steps) read it as its left operand: from element `from` on, lines and steps that lie
+ * `line` and `step` elements apart. What was packed of it before is gone. */
+void th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
+                       int64_t step, th_product_block *product);
 
 #endif

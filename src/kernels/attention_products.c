@@ -90,8 +90,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
                                 .init_row = t->to_stride};
     product.init = add ? product.c : NULL;
     if (b->finite || p->terms) {
-        const attention_operand left = th_attention_left(p, t->left, from, t->line, t->step, lines, steps);
-        take_left(p, &product, &left, 0, 0);
+        th_attention_left(p, t->left, from, t->line, t->step, &product);
         take_right(p, &product, &b->right, 0, step);
         p->multiply.block(&product);
     }
@@ -142,7 +141,7 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
         for (int g = 0; g < (together ? 1 : tile->groups); g++) {
             const int64_t row = g * tile->group_rows;
             const int64_t seen = th_larger(together ? tile->begin : tile->group_begin[g], from);
-            const int64_t key = seen / p->multiply.group * p->multiply.group;
+            const int64_t key = p->terms ? seen / TH_TERM_GROUP * TH_TERM_GROUP : seen;
             const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
             if (key < key_end)
                 multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows), key,
