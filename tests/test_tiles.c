@@ -52,7 +52,7 @@ typedef enum start { FROM_ZERO, FROM_C, FROM_BIAS, STARTS } start;
 
 static th_product product_new(kind k, int64_t m, int64_t n, int64_t steps, layout a, layout b, layout c, start s)
 {
-    th_product p = {.m = m, .n = n, .k = steps, .add = s == FROM_C};
+    th_product p = {.m = m, .n = n, .k = steps, .add = s == FROM_C, .any_length = true};
     int64_t row, column;
     p.a = lay(IN_A, k, a, m, steps, &p.a_row, &p.a_col);
     p.b = lay(IN_B, k, b, steps, n, &p.b_row, &p.b_col);
@@ -112,8 +112,6 @@ enum { LARGEST = 70 };
 static void check_both(kind k, int64_t m, int64_t n, int64_t steps, layout a, layout b, layout c, start s)
 {
     for (int terms = 1; terms <= 2; terms++) {
-        if (terms == 2 && steps < TH_TERM_GROUP)
-            continue; /* float32's */
         const th_product p = product_new(k, m, n, steps, a, b, c, s);
         check(&p, terms);
     }

@@ -30,8 +30,8 @@ float tile_dot(float c, const uint16_t *a /* (steps) */, const uint16_t *b /* (s
 uint16_t model_term(float x, int term);
 
 /* C of a float32 product whose operands are split in 1 or 2 terms (bfloat16, bfloat16x3): batches, strides, add, bias and
- * residual are the product's. `exact` is not looked at, nor whether k is so small that the library would multiply in
- * float32: the caller knows.
+ * residual are the product's. Whether k is so small that the library would multiply in float32 is not looked at: the
+ * caller knows.
  *
  * c = what is added to, or bias, residual or bias + residual (an ordinary addition), or +0. For each 32 steps of k, the
  * last ones filled up with zeros: c = tile_dot(c, a1, b1), and with two terms after it (a1, b2), then (a2, b1). With two
