@@ -72,8 +72,9 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
- * of four fused multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
+/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not
+ * always the faster way: Intel's processors do one in the time of four fused multiply-adds, which are twice the work;
+ * AMD's, from Zen 4 on, in the time of one. */
 static int best_isa(void)
 {
     int isa = TH_ISA_AVX512_BF16;

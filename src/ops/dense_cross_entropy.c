@@ -2,7 +2,6 @@
  * logits exists at a time: some rows are multiplied, turned into its loss, and while it is there into its gradient
  * and into what it adds to those of x and weight, so that the logits are computed once. The formulas of the loss are in
  * class_loss.h, the rows that take no part in dW in weight_gradient.h. */
-#include "kernels/product_block.h"
 #include "ops/shared/class_loss.h"
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
@@ -79,7 +78,7 @@ static chunk plan_chunk(const th_call *call, int64_t rows)
     }
     if (call->input_gradient[WEIGHT].given) {
         k.dw = th_weight_gradient_of(&logits, &x, &call->input_gradient[WEIGHT]);
-        k.dw.product.product.any_length = th_array_numel(&call->input[TARGETS]) >= TH_SHORT_SUM;
+        k.dw.product.product.long_sum = th_array_numel(&call->input[TARGETS]) >= TH_SHORT_SUM;
         th_weight_gradient_reserve(call, &k.dw);
         th_plan_reuse(call, k.logits.workspace);
     }

@@ -1,8 +1,6 @@
 /* The gradient of a dense layer's weight: see weight_gradient.h. */
 #include "ops/shared/weight_gradient.h"
 
-#include "kernels/product_block.h"
-
 th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, const th_array *dw)
 {
     const th_array dyt = th_array_transposed(dy);
@@ -14,7 +12,7 @@ th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, 
 static th_product block_at(const th_product *term, int64_t first, size_t element)
 {
     th_product block = *term;
-    block.any_length = term->any_length || term->k >= TH_SHORT_SUM;
+    block.long_sum = term->long_sum || term->k >= TH_SHORT_SUM;
     block.k = term->k - first < TH_PRODUCT_BLOCK ? term->k - first : TH_PRODUCT_BLOCK;
     if (first > 0) {
         block.a = (const char *)term->a + first * term->a_col * (int64_t)element;

@@ -29,7 +29,8 @@ TH_INLINE uint32_t bits_of_float(float x)
     return bits;
 }
 
-/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR (term_kernels.h). */
+/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR
+ * (term_kernels.h). */
 TH_INLINE uint32_t second_term(uint32_t bits, uint32_t first)
 {
     const uint32_t rest = round_to_bfloat16(bits_of_float(float_of_bits(bits) - float_of_bits(first)));

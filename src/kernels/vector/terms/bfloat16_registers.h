@@ -32,7 +32,8 @@ static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m
     memcpy(term, split, sizeof split);
 }
 
-/* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be truncated. */
+/* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be
+ * truncated. */
 TH_INLINE __m512i convert(__m512 low, __m512 high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);

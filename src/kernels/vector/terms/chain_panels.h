@@ -1,6 +1,6 @@
-/* Packing operands into panels of bfloat16 terms for chains.c: as float32 numbers, one group of steps of k after
- * the other, [group][term][even steps, then odd ones][row of A, or column of B]. Steps that are not there are 0; so are,
- * or repeat another, lines that are not there: no product of theirs is ever stored. */
+/* Packing operands into panels of bfloat16 terms for chains.c: as float32 numbers, one group of steps of k after the
+ * other, [group][term][even steps, then odd ones][row of A, or column of B]. Steps that are not there are 0; so are, or
+ * repeat another, lines that are not there: no product of theirs is ever stored. */
 #ifndef TH_KERNELS_VECTOR_TERMS_CHAIN_PANELS_H
 #define TH_KERNELS_VECTOR_TERMS_CHAIN_PANELS_H
 
@@ -50,7 +50,8 @@ TH_INLINE vec load_lines(const term_operand *s, bool neighbours, int64_t first, 
     return x;
 }
 
-/* Step by step, in the order of memory where lines are neighbours there: a page per step, not one per step and panel. */
+/* Step by step, in the order of memory where lines are neighbours there: a page per step, not one per step and panel.
+ */
 TH_INLINE void pack_steps(int terms, int width, bool neighbours, const term_operand *s)
 {
     const int64_t steps = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * TH_TERM_GROUP;

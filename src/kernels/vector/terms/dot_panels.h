@@ -1,9 +1,9 @@
 /* Packing operands into panels of bfloat16 terms for dots.c: as pairs of steps of k, one group of steps after the
- * other. A quad of steps 4q ... makes two pairs, the first of links of the even chain, the second of the odd one: (4q in
- * the upper half, 4q + 2), (4q + 1, 4q + 3). Of A, from which a tile takes one pair at a time, a row's pairs of a group
- * lie together: [group][term][row][pair]; of B the columns': [group][term][pair][column]. Steps that are not there are 0;
- * so are columns that are not there, or they repeat another, and rows that are not there are anything: no product of
- * theirs is ever stored. */
+ * other. A quad of steps 4q ... makes two pairs, the first of links of the even chain, the second of the odd one: (4q
+ * in the upper half, 4q + 2), (4q + 1, 4q + 3). Of A, from which a tile takes one pair at a time, a row's pairs of a
+ * group lie together: [group][term][row][pair]; of B the columns': [group][term][pair][column]. Steps that are not
+ * there are 0; so are columns that are not there, or they repeat another, and rows that are not there are anything: no
+ * product of theirs is ever stored. */
 #ifndef TH_KERNELS_VECTOR_TERMS_DOT_PANELS_H
 #define TH_KERNELS_VECTOR_TERMS_DOT_PANELS_H
 

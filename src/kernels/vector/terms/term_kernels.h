@@ -15,8 +15,8 @@
 
 enum { MOST_TERMS = 2 };
 
-/* MXCSR: exceptions masked, rounding to nearest; then also denormals taken and given as 0. The second term depends on the
- * first of them, products on both. */
+/* MXCSR: exceptions masked, rounding to nearest; then also denormals taken and given as 0. The second term depends on
+ * the first of them, products on both. */
 enum { TERMS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
 /* An operand to be packed: `lines` rows of A or columns of B, of k steps each. */

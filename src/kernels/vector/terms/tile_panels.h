@@ -1,9 +1,9 @@
 /* Panels of operands in tiles of bfloat16 terms: made from matrices of float32 numbers with any strides.
  *
- * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines], and
- * then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a pair
- * of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are anything, and
- * tiles with no other are not written. */
+ * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines],
+ * and then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a
+ * pair of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are
+ * anything, and tiles with no other are not written. */
 #ifndef TH_KERNELS_VECTOR_TERMS_TILE_PANELS_H
 #define TH_KERNELS_VECTOR_TERMS_TILE_PANELS_H
 

@@ -1,14 +1,14 @@
 /* Products of bfloat16 terms by the processor's matrix units (Intel AMX): tdpbf16ps is the definition of their bits
- * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and it
- * is run only after th_tiles_detect (kernels/tiles.h) has said that this process may. tile_panels.h makes the
+ * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and
+ * it is run only after th_tiles_detect (kernels/tiles.h) has said that this process may. tile_panels.h makes the
  * panels.
  *
- * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns of
- * B. 2 x 2 tiles of C stay in registers: the 4 products of a group of steps take 64 cycles and 4 tiles of 1 KB, which is
- * what a level-2 cache can give at most. So of the two panels that meet one should lie in the level-1 cache (48 KB):
- * with one term a block of k is done in two halves, so that a panel of B over a half (16 KB) stays there while the
- * panels of A come by, from the level-2 cache. With two terms 12 products need 8 tiles (two of them loaded twice), two
- * thirds of what that cache gives: there a block is done at once. */
+ * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns
+ * of B. 2 x 2 tiles of C stay in registers: the 4 products of a group of steps take 64 cycles and 4 tiles of 1 KB,
+ * which is what a level-2 cache can give at most. So of the two panels that meet one should lie in the level-1 cache
+ * (48 KB): with one term a block of k is done in two halves, so that a panel of B over a half (16 KB) stays there while
+ * the panels of A come by, from the level-2 cache. With two terms 12 products need 8 tiles (two of them loaded twice),
+ * two thirds of what that cache gives: there a block is done at once. */
 #include "kernels/vector/terms/tile_panels.h"
 
 enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* that are asked for in advance */ };
