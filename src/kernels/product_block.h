@@ -19,6 +19,7 @@ struct th_product_block;
  * zeros to whole groups of steps, which follow each other: each takes group_elements (of the size of an element) for
  * every row or column. So a product may begin at any panel and at any group. */
 typedef struct th_product_kernels {
+    const char *name;  /* of those of bfloat16 terms: fma, avx512_bf16 or amx */
     int rows, columns; /* of a panel of A, and of B */
     int group, group_elements;
     void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);

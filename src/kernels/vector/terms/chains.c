@@ -193,6 +193,6 @@ extern const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS] = {
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
 };

@@ -186,6 +186,6 @@ extern const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS] = {
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1},
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2},
 };

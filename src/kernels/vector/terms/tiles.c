@@ -294,6 +294,6 @@ extern const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS] = {
-    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1},
-    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
 };
