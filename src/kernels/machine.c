@@ -72,8 +72,9 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
- * of four fused multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
+/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not
+ * always the faster way: Intel's processors do one in the time of four fused multiply-adds, which are twice the work;
+ * AMD's, from Zen 4 on, in the time of one. */
 static int best_isa(void)
 {
     int isa = TH_ISA_AVX512_BF16;
@@ -94,45 +95,58 @@ static const char *use_tiles(th_machine *machine)
     return sentence;
 }
 
+static void use_instance(th_machine *machine, int isa)
+{
+    machine->isa = (th_isa)isa;
+    memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
+    machine->products = instances[isa].products;
+}
+
+/* What cannot be had leaves the best: whoever clears the context's error computes with that. */
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_ISA");
-    int isa = wanted ? INSTANCES - 1 : best_isa();
-    while (wanted && isa >= 0 && strcmp(wanted, instances[isa].name) != 0)
+    machine->any_products = !wanted;
+    use_instance(machine, best_isa());
+    if (!wanted)
+        return NULL;
+    int isa = INSTANCES - 1;
+    while (isa >= 0 && strcmp(wanted, instances[isa].name) != 0)
         isa--;
     if (isa < 0)
         return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
-    if (isa != TH_ISA_AMX && !has_instance(isa))
+    if (isa == TH_ISA_AMX) /* (a processor with tiles has AVX-512: the best has its kernels) */
+        return use_tiles(machine);
+    if (!has_instance(isa))
         return instances[isa].missing;
-    machine->isa = (th_isa)isa;
-    machine->any_products = !wanted;
-    memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
-    machine->products = instances[isa].products;
-    return isa == TH_ISA_AMX ? use_tiles(machine) : NULL;
+    use_instance(machine, isa);
+    return NULL;
 }
 
 static const char *detect_gemm(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_GEMM");
     const bool native = wanted && strcmp(wanted, "native") == 0, openblas = wanted && strcmp(wanted, "openblas") == 0;
+    const bool baseline = machine->isa == TH_ISA_BASELINE;
+    machine->gemm = baseline || (openblas && th_openblas()) ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
     if (wanted && !native && !openblas && strcmp(wanted, "auto") != 0)
         return "TAPEHEAD_GEMM must be auto, native or openblas";
-    if (native && machine->isa == TH_ISA_BASELINE)
+    if (native && baseline)
         return "TAPEHEAD_GEMM is native, but without fused multiply-add (isa baseline) only OpenBLAS multiplies "
                "matrices";
-    machine->gemm = openblas || machine->isa == TH_ISA_BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
-    if (machine->gemm == TH_GEMM_OPENBLAS && !th_openblas())
-        return openblas ? "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)"
-                        : "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
-                          "multiply-add";
+    if (openblas && !th_openblas())
+        return "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)";
+    if (baseline && !th_openblas())
+        return "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
+               "multiply-add";
     return NULL;
 }
 
 const char *th_machine_detect(th_machine *machine)
 {
     *machine = (th_machine){.threads = th_processors_default_team()};
-    const char *sentence = detect_isa(machine);
-    return sentence ? sentence : detect_gemm(machine);
+    const char *isa = detect_isa(machine), *gemm = detect_gemm(machine);
+    return isa ? isa : gemm;
 }
 
 bool th_machine_set_precision(th_machine *machine, th_precision precision)

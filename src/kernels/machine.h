@@ -27,11 +27,11 @@ typedef struct th_machine {
 
 /* Fills *machine, with precision float32. Returns NULL, or a static sentence saying what the environment or the machine
  * lacks ("TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx", "this processor has no AVX-512",
- * "OpenBLAS not found"). */
+ * "OpenBLAS not found"); the machine is then what it would be without that wish. */
 const char *th_machine_detect(th_machine *machine);
 
-/* Returns false for a value that is no precision. The first one that is not float32 makes products those of tiles, where
- * TAPEHEAD_ISA did not choose and the process may use them. */
+/* Returns false for a value that is no precision. The first one that is not float32 makes products those of tiles,
+ * where TAPEHEAD_ISA did not choose and the process may use them. */
 bool th_machine_set_precision(th_machine *machine, th_precision precision);
 
 /* "isa=avx512 gemm=native threads=2" into text; then, where they are used, " openblas=0.3.21 (Zen)" and
