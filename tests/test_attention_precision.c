@@ -1,8 +1,9 @@
-/* The attention kernels with products of bfloat16 terms: the same checks as in float32, to the precision's tolerance, and
- * the same bits on every path that this processor has. */
+/* The attention kernels with products of bfloat16 terms: the same checks as in float32, to the precision's tolerance,
+ * and the same bits on every path that this processor has; then attention as single operations, which is as precise. */
 #include "attention_checks.h"
 #include "instances.h"
 #include "suite.h"
+#include "tapehead/tapehead.h"
 
 static const struct {
     th_precision precision;
@@ -125,6 +126,44 @@ START_TEST(doubles_stay_as_they_are)
 }
 END_TEST
 
+/* -- as single operations -- */
+
+enum { ITEMS = 2, HEADS = 2, QUERIES = 40, KEYS = 70, WIDTH = 24, RESULT = ITEMS * HEADS * QUERIES * WIDTH };
+
+/* The sum of o and of q's gradient, element by element. Keys that are not valid are NaN. */
+static void attend(th_precision precision, bool fusion, float *sum)
+{
+    th_context *ctx = th_context_new(&(th_context_options){.seed = 5, .precision = precision});
+    th_set_fusion(ctx, fusion);
+    th_tensor *q =
+        th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(ITEMS, HEADS, QUERIES, WIDTH), -1, 1), true);
+    th_tensor *k = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(ITEMS, HEADS, KEYS, WIDTH), -1, 1);
+    th_tensor *v = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(ITEMS, HEADS, KEYS, WIDTH), -1, 1);
+    th_tensor *lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(ITEMS), (int64_t[]){33, 69});
+    for (int i = 0; i < 2 * WIDTH; i++) {
+        float *last = th_data(i < WIDTH ? k : v);
+        last[KEYS * WIDTH - 1 - i % WIDTH] = NAN;
+    }
+    const th_mask mask = {.valid_lens = lengths};
+    th_tensor *o = th_scaled_dot_product_attention(q, k, v, &(th_attention_options){.mask = &mask, .dropout = 0.2});
+    ck_assert_msg(th_backward(th_sum(th_mul(o, o), TH_ALL_AXES, NULL)) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_int_eq(th_copy_out(th_add(th_contiguous(o), th_gradient(q)), sum, RESULT * sizeof *sum), TH_OK);
+    th_context_free(ctx);
+}
+
+START_TEST(single_operations_are_as_precise)
+{
+    static float exact[RESULT], sum[2][RESULT];
+    attend(TH_PRECISION_FLOAT32, true, exact);
+    for (int fusion = 0; fusion < 2; fusion++) {
+        attend(precisions[_i].precision, fusion, sum[fusion]);
+        ck_assert(memcmp(exact, sum[fusion], sizeof exact) != 0);
+        for (int i = 0; i < RESULT; i++)
+            ck_assert_double_eq_tol((double)sum[fusion][i], (double)exact[i], precisions[_i].tolerance);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("attention's precision", NULL, NULL);
@@ -135,5 +174,6 @@ int main(void)
     tcase_add_loop_test(tests, promises, 0, 4);
     tcase_add_loop_test(tests, tiles_have_the_same_bits, 0, 7);
     tcase_add_loop_test(tests, doubles_stay_as_they_are, 0, 8);
+    tcase_add_loop_test(tests, single_operations_are_as_precise, 0, PRECISIONS);
     return run_suites();
 }

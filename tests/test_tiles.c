@@ -1,6 +1,7 @@
-/* What is special about products on tiles: edges of every size against the model, C in whole tiles and in parts of them,
- * panels from any layout, elements that are computed again, tile configurations that end with the product; permission
- * that is refused. Where the processor has no tiles they are interpreted. (test_precision.c has what all paths share.) */
+/* What is special about products on tiles: edges of every size against the model, C in whole tiles and in parts of
+ * them, panels from any layout, elements that are computed again, tile configurations that end with the product;
+ * permission that is refused. Where the processor has no tiles they are interpreted. (test_precision_bits.c has what
+ * all paths share.) */
 #include <errno.h>
 #include <fenv.h>
 #include <float.h>
@@ -52,7 +53,7 @@ typedef enum start { FROM_ZERO, FROM_C, FROM_BIAS, STARTS } start;
 
 static th_product product_new(kind k, int64_t m, int64_t n, int64_t steps, layout a, layout b, layout c, start s)
 {
-    th_product p = {.m = m, .n = n, .k = steps, .add = s == FROM_C};
+    th_product p = {.m = m, .n = n, .k = steps, .add = s == FROM_C, .long_sum = true};
     int64_t row, column;
     p.a = lay(IN_A, k, a, m, steps, &p.a_row, &p.a_col);
     p.b = lay(IN_B, k, b, steps, n, &p.b_row, &p.b_col);
@@ -112,8 +113,6 @@ enum { LARGEST = 70 };
 static void check_both(kind k, int64_t m, int64_t n, int64_t steps, layout a, layout b, layout c, start s)
 {
     for (int terms = 1; terms <= 2; terms++) {
-        if (terms == 2 && steps < TH_TERM_GROUP)
-            continue; /* float32's */
         const th_product p = product_new(k, m, n, steps, a, b, c, s);
         check(&p, terms);
     }

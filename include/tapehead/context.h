@@ -59,16 +59,18 @@ TH_API bool th_is_recording(const th_context *ctx);
  * them, are one operation either way. */
 TH_API void th_set_fusion(th_context *ctx, bool fusion);
 TH_API bool th_has_fusion(const th_context *ctx);
-/* The precision of matrix products of float32 tensors from now on: in th_matmul, th_dense, th_dense_cross_entropy and
- * th_scaled_dot_product_attention, forward and backward, and all that is made of them. TH_ERROR_ARGUMENT for a value that
- * is no precision. TH_PRECISION_FLOAT32 in a new context; float64 is never affected.
+/* The precision of matrix products of float32 tensors from now on: in th_matmul, th_masked_matmul, th_dense,
+ * th_dense_cross_entropy and th_scaled_dot_product_attention, forward and backward, and all that is made of them. What
+ * is between attention's products stays float32. TH_ERROR_ARGUMENT for a value that is no precision.
+ * TH_PRECISION_FLOAT32 in a new context; float64 is never affected.
  *
  * An operand x is taken as x1 = bf(x), and in bfloat16x3 x2 = bf(x - x1) besides. bf rounds to the nearest bfloat16
  * number, ties to even; what would overflow is truncated instead, what is below the smallest normal number becomes 0 of
  * the same sign, infinity and NaN stay (and have x2 = 0). bfloat16 sums a1 b1, which is off by up to 2^-7 of each term.
  * bfloat16x3 sums a1 b1 + a1 b2 + a2 b1, which is off by at most 2^-15 of a term; errors of random sign average out, so
  * that a sum of k terms is off by about 2^-17.5 / sqrt(k) of the sum of their absolute values, and the worst of 10,000
- * by four times that. Sums of fewer than 64 terms are float32's, but in attention.
+ * by four times that. Sums of fewer than 64 terms are float32's, but in attention and th_masked_matmul, where more of
+ * them, hidden ones, may not change a bit.
  *
  * With matrix units (Intel AMX) both are faster than float32; with fast dot products (AMD from Zen 4 on) bfloat16 is, and
  * bfloat16x3 takes half as long again as float32; elsewhere they are emulated, at about one and three times float32's

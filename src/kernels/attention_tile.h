@@ -19,9 +19,10 @@
  * 0 times NaN is not 0. So every operand that a product of the last two forms runs over is checked when it is brought
  * in, and if it is not finite throughout, the product leaves out hidden pairs one by one.
  *
- * All this is the same in every precision. In float32 and float64 the products find most operands where they are; in
- * the others (product.h) operands lie in panels of bfloat16 terms, and as a sum has its steps in groups there, it is
- * cut between groups only: keys are counted from the first of their block, queries from the first of the tile. */
+ * All this is the same in every precision. In float32 and float64 products find most operands where they are; in the
+ * others (product.h) operands lie in panels of bfloat16 terms, and since a sum has its steps in groups there, it is cut
+ * between groups only: keys are counted from the first of their block, queries from the first of the tile. What is not
+ * finite is then 0 in the panels, and added to the sums of the pairs that see it. */
 #ifndef TH_KERNELS_ATTENTION_TILE_H
 #define TH_KERNELS_ATTENTION_TILE_H
 
@@ -64,8 +65,8 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
                          const attention_operand *keys, const attention_buffer *scores);
 
-/* to (rows, b's width) = a b, or += that; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides as
- * a. */
+/* to (rows, b's width) = a b, or += that; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides
+ * as a. */
 void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
                                const attention_buffer *weights, const attention_copy *b, void *to, int64_t to_stride,
                                bool add);

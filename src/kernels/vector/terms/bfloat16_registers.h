@@ -1,14 +1,21 @@
 /* Splitting registers of float32 numbers into bfloat16 terms (product.h says how) with the processor's own conversion
  * (AVX-512 with BF16): what paths whose instructions multiply pairs of bfloat16 numbers pack their operands with.
  * bfloat16.h has the same as integer arithmetic; here it is left to do what the conversion would make infinite. */
-#ifndef TH_KERNELS_VECTOR_BFLOAT16_REGISTERS_H
-#define TH_KERNELS_VECTOR_BFLOAT16_REGISTERS_H
+#ifndef TH_KERNELS_VECTOR_TERMS_BFLOAT16_REGISTERS_H
+#define TH_KERNELS_VECTOR_TERMS_BFLOAT16_REGISTERS_H
 
 #include <immintrin.h>
 
-#include "kernels/vector/bfloat16.h"
+#include "kernels/vector/terms/bfloat16.h"
+#include "kernels/vector/terms/term_kernels.h"
 
-enum { MOST_TERMS = 2, TERM_LANES = 16 /* float32 numbers in a register */ };
+enum { TERM_LANES = 16 /* float32 numbers in a register */ };
+
+/* The first `count` lanes. */
+TH_INLINE __mmask16 first_lanes(int64_t count)
+{
+    return (__mmask16)(count >= TERM_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
+}
 
 /* The terms of 32 numbers, whatever they are: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
 static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m512i term[MOST_TERMS])
@@ -25,7 +32,8 @@ static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m
     memcpy(term, split, sizeof split);
 }
 
-/* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be truncated. */
+/* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be
+ * truncated. */
 TH_INLINE __m512i convert(__m512 low, __m512 high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
