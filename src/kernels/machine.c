@@ -20,14 +20,15 @@ INSTANCES(avx512);
 #undef INSTANCES
 extern const th_product_kernels th_product_dots_f32_avx512bf16[2];
 
-/* What TAPEHEAD_ISA may name: the instruction sets, and what beside AVX-512 only multiplies bfloat16 terms. */
-enum { DOT_PRODUCTS = TH_ISA_AVX512 + 1, TILES, CHOICES };
+/* What TAPEHEAD_ISA may name, but for tiles (tiles.h): the instruction sets, and what beside AVX-512 only multiplies
+ * bfloat16 terms. */
+enum { DOT_PRODUCTS = TH_ISA_AVX512 + 1, CHOICES };
 
 static const struct {
     const char *name;
     th_isa isa;
     const th_kernels *kernels[2];
-    const th_product_kernels *products; /* those of tiles th_tiles_detect tells, and what is missing */
+    const th_product_kernels *products;
     const char *missing;
 } choices[CHOICES] = {
     [TH_ISA_BASELINE] = {"baseline",
@@ -50,7 +51,6 @@ static const struct {
                       {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
                       th_product_dots_f32_avx512bf16,
                       "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
-    [TILES] = {"amx", TH_ISA_AVX512, {&th_kernels_f32_avx512, &th_kernels_f64_avx512}, NULL, NULL},
 };
 
 static bool processor_has(int choice)
@@ -89,45 +89,58 @@ static int best_choice(void)
     return choice;
 }
 
-static const char *detect_isa(th_machine *machine)
+static void use(th_machine *machine, int choice)
 {
-    const char *wanted = setting("TAPEHEAD_ISA");
-    int choice = wanted ? CHOICES - 1 : best_choice();
-    while (wanted && choice >= 0 && strcmp(wanted, choices[choice].name) != 0)
-        choice--;
-    if (choice < 0)
-        return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
-    if (choice != TILES && !processor_has(choice))
-        return choices[choice].missing;
     machine->isa = choices[choice].isa;
     memcpy(machine->kernels, choices[choice].kernels, sizeof machine->kernels);
     machine->products = choices[choice].products;
+}
+
+/* What cannot be had leaves the best: whoever clears the context's error computes with that. */
+static const char *detect_isa(th_machine *machine)
+{
+    const char *wanted = setting("TAPEHEAD_ISA");
+    use(machine, best_choice());
     machine->may_use_tiles = !wanted && machine->isa == TH_ISA_AVX512;
-    return choice == TILES ? th_tiles_detect(&machine->products) : NULL;
+    if (!wanted)
+        return NULL;
+    if (strcmp(wanted, "amx") == 0) /* a processor with tiles has AVX-512: the best has its kernels */
+        return th_tiles_detect(&machine->products);
+    int choice = CHOICES - 1;
+    while (choice >= 0 && strcmp(wanted, choices[choice].name) != 0)
+        choice--;
+    if (choice < 0)
+        return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
+    if (!processor_has(choice))
+        return choices[choice].missing;
+    use(machine, choice);
+    return NULL;
 }
 
 static const char *detect_gemm(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_GEMM");
     const bool native = wanted && strcmp(wanted, "native") == 0, openblas = wanted && strcmp(wanted, "openblas") == 0;
+    const bool baseline = machine->isa == TH_ISA_BASELINE;
+    machine->gemm = baseline || (openblas && th_openblas()) ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
     if (wanted && !native && !openblas && strcmp(wanted, "auto") != 0)
         return "TAPEHEAD_GEMM must be auto, native or openblas";
-    if (native && machine->isa == TH_ISA_BASELINE)
+    if (native && baseline)
         return "TAPEHEAD_GEMM is native, but without fused multiply-add (isa baseline) only OpenBLAS multiplies "
                "matrices";
-    machine->gemm = openblas || machine->isa == TH_ISA_BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
-    if (machine->gemm == TH_GEMM_OPENBLAS && !th_openblas())
-        return openblas ? "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)"
-                        : "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
-                          "multiply-add";
+    if (openblas && !th_openblas())
+        return "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)";
+    if (baseline && !th_openblas())
+        return "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
+               "multiply-add";
     return NULL;
 }
 
 const char *th_machine_detect(th_machine *machine)
 {
     *machine = (th_machine){.threads = th_processors_default_team()};
-    const char *sentence = detect_isa(machine);
-    return sentence ? sentence : detect_gemm(machine);
+    const char *isa = detect_isa(machine), *gemm = detect_gemm(machine);
+    return isa ? isa : gemm;
 }
 
 bool th_machine_set_precision(th_machine *machine, th_precision precision)
@@ -155,7 +168,7 @@ const char *th_precision_name(th_precision precision)
 
 int th_machine_describe(const th_machine *machine, char *text, size_t size)
 {
-    const bool reduced = machine->precision != TH_PRECISION_FLOAT32 && machine->products;
+    const bool reduced = machine->precision != TH_PRECISION_FLOAT32;
     const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
     return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", choices[machine->isa].name,
                     openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",

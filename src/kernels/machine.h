@@ -28,7 +28,7 @@ typedef struct th_machine {
 
 /* Fills *machine, with precision float32. Returns NULL, or a static sentence saying what the environment or the machine
  * lacks ("TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx", "this processor has no AVX-512",
- * "OpenBLAS not found"). */
+ * "OpenBLAS not found"); the machine is then what it would be without that wish. */
 const char *th_machine_detect(th_machine *machine);
 
 /* Returns false for a value that is no precision. The first one that is not float32 makes products those of tiles,
