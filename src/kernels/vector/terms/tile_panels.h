@@ -43,13 +43,6 @@ TH_INLINE __m512 take(__mmask16 given, const float *from)
     return _mm512_maskz_loadu_ps(given, from);
 }
 
-/* Which of 32 bfloat16 numbers are infinite or NaN. */
-TH_INLINE __mmask32 unusual_of(__m512i numbers)
-{
-    const __m512i exponent = _mm512_set1_epi16(0x7f80);
-    return _mm512_cmpeq_epi16_mask(_mm512_and_si512(numbers, exponent), exponent);
-}
-
 /* row[t][i]: the terms of line i, its 32 steps in order; the last line again for those that are not there. Returns
  * whether there is something that the conversion does not do as product.h says. */
 TH_INLINE bool take_lines(int terms, const term_operand *s, int64_t line, int64_t step,
@@ -65,7 +58,7 @@ TH_INLINE bool take_lines(int terms, const term_operand *s, int64_t line, int64_
         row[0][i] = convert(low, high);
         unusual |= unusual_of(row[0][i]);
         if (terms == 2)
-            row[1][i] = convert(_mm512_sub_ps(low, widen(row[0][i], 0)), _mm512_sub_ps(high, widen(row[0][i], 16)));
+            row[1][i] = convert_rest(low, high, row[0][i]);
     }
     return unusual != 0;
 }
@@ -77,7 +70,6 @@ TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t 
     const float *from = s->at + line + step * s->step;
     const int64_t last = s->k - step - 1;
     const __mmask16 given = first_lanes(s->lines - line);
-    const __m512i upper_half = _mm512_set1_epi32((int)0xffff0000);
     __mmask32 unusual = 0;
     UNROLLED_FOR (int p = 0; p < TILE_LINES; p++) {
         const int64_t even = 2 * p, odd = 2 * p + 1;
@@ -86,8 +78,7 @@ TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t 
         row[0][p] = pair_up(convert(low, high));
         unusual |= unusual_of(row[0][p]);
         if (terms == 2)
-            row[1][p] = pair_up(convert(_mm512_sub_ps(low, (__m512)_mm512_slli_epi32(row[0][p], 16)),
-                                        _mm512_sub_ps(high, (__m512)_mm512_and_si512(row[0][p], upper_half))));
+            row[1][p] = convert_rest_of_pairs(low, high, row[0][p]);
     }
     return unusual != 0;
 }
