@@ -1,7 +1,7 @@
 # The vector kernels: every file of src/kernels/vector is compiled once for each element type and instruction set.
-# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Dot products and
-# tiles of bfloat16 numbers are compiled only for the one instruction set that has them, elementary functions of float64 only
-# for float64.
+# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Products of bfloat16
+# terms (terms/) are compiled only for float32; dot products and tiles only for the one instruction set that has them;
+# elementary functions of float64 only for float64.
 
 include(CheckCSourceCompiles)
 
@@ -40,21 +40,23 @@ endfunction()
 
 # Sets `objects` to the object files of every instance.
 function(tapehead_vector_kernels objects)
-    set(dot_products ${tapehead_SOURCE_DIR}/src/kernels/vector/product_dots.c)
-    set(tiles ${tapehead_SOURCE_DIR}/src/kernels/vector/product_tiles.c)
-    set(elementary_f64 ${tapehead_SOURCE_DIR}/src/kernels/vector/elementary_f64.c)
+    set(vector ${tapehead_SOURCE_DIR}/src/kernels/vector)
+    set(chains ${vector}/terms/chains.c)
+    set(dots ${vector}/terms/dots.c)
+    set(tiles ${vector}/terms/tiles.c)
+    set(elementary_f64 ${vector}/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
     # These interleave independent chains of operations, which gcc does only when it may order them before it hands out registers.
-    set_source_files_properties(${tapehead_SOURCE_DIR}/src/kernels/vector/activation.c ${tapehead_SOURCE_DIR}/src/kernels/vector/unary.c
+    set_source_files_properties(${vector}/activation.c ${vector}/unary.c
         PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fschedule-insns>)
-    list(REMOVE_ITEM ARGN ${dot_products} ${tiles} ${elementary_f64})
+    list(REMOVE_ITEM ARGN ${chains} ${dots} ${tiles} ${elementary_f64})
     foreach(isa baseline avx2 avx512)
         foreach(bits 32 64)
-            tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<$<EQUAL:${bits},64>:${elementary_f64}>)
+            tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<IF:$<EQUAL:${bits},64>,${elementary_f64},${chains}>)
             list(APPEND instances $<TARGET_OBJECTS:tapehead_f${bits}_${isa}>)
         endforeach()
     endforeach()
-    tapehead_kernel_instance(32 avx512bf16 ${dot_products})
+    tapehead_kernel_instance(32 avx512bf16 ${dots})
     list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_avx512bf16>)
     if(TAPEHEAD_TILES)
         tapehead_kernel_instance(32 amx ${tiles})

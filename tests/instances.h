@@ -46,10 +46,8 @@ static inline bool supported(int isa)
 /* The machine that runs it. */
 static inline th_machine machine_of(int isa, int threads)
 {
-    static const th_isa names[PRODUCT_PATHS] = {TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512, TH_ISA_AVX512_BF16,
-                                                TH_ISA_AMX};
     const int kernels = isa < ISAS ? isa : AVX512;
-    return (th_machine){.isa = names[isa],
+    return (th_machine){.isa = (th_isa)kernels,
                         .gemm = isa == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,
                         .threads = threads,
                         .kernels = {f32[kernels], f64[kernels]},

@@ -1,5 +1,5 @@
-/* The attention kernels with products of bfloat16 terms: the same checks as in float32, to the precision's tolerance, and
- * the same bits on every path that this processor has; then attention as single operations, which is as precise. */
+/* The attention kernels with products of bfloat16 terms: the same checks as in float32, to the precision's tolerance,
+ * and the same bits on every path that this processor has; then attention as single operations, which is as precise. */
 #include "attention_checks.h"
 #include "instances.h"
 #include "suite.h"

@@ -8,6 +8,7 @@
 #include "kernels/openblas.h"
 #include "kernels/processors.h"
 #include "suite.h"
+#include "tapehead/tapehead.h"
 
 static void set(const char *isa, const char *gemm)
 {
@@ -70,6 +71,26 @@ START_TEST(test_sentences)
     set("", "mkl");
     if (fused())
         ck_assert_str_eq(th_machine_detect(&machine), "TAPEHEAD_GEMM must be auto, native or openblas");
+}
+END_TEST
+
+/* A wish that cannot be had is the context's first error; whoever clears that has a machine that computes. */
+START_TEST(test_goes_on_without_the_wish)
+{
+    static const char *const wishes[][2] = {{"sse9", ""}, {"amx", ""}, {"", "mkl"}, {"", "openblas"}, {"sse9", "mkl"}};
+    if (!fused())
+        return;
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        set(wishes[i][0], wishes[i][1]);
+        th_context *ctx = th_context_new(NULL);
+        th_error_clear(ctx);
+        for (int p = TH_PRECISION_FLOAT32; p <= TH_PRECISION_BFLOAT16; p++) {
+            ck_assert_int_eq(th_set_precision(ctx, (th_precision)p), TH_OK);
+            th_tensor *a = th_ones(ctx, TH_FLOAT32, TH_SHAPE(70, 70));
+            ck_assert(th_item(th_sum(th_matmul(a, a), TH_ALL_AXES, NULL)) == 70.0 * 70 * 70);
+        }
+        th_context_free(ctx);
+    }
 }
 END_TEST
 
@@ -151,6 +172,7 @@ int main(void)
     tcase_add_test(detection, test_automatic);
     tcase_add_test(detection, test_every_instruction_set);
     tcase_add_test(detection, test_sentences);
+    tcase_add_test(detection, test_goes_on_without_the_wish);
     tcase_add_test(detection, test_openblas_on_request);
     tcase_add_test(detection, test_threads_are_the_default_team);
     tcase_add_test(detection, test_detection_is_cheap);

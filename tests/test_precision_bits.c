@@ -1,6 +1,6 @@
-/* Products of bfloat16 terms to the bit: every path that this processor has against the scalar model (tile_model.h), over
- * shapes, layouts, what the sum begins with, batches, teams and special values; then how far they are from the exact
- * product, and that the caller's floating-point state neither changes them nor is changed. */
+/* Products of bfloat16 terms to the bit: every path that this processor has against the scalar model (tile_model.h),
+ * over shapes, layouts, what the sum begins with, batches, teams and special values; then how far they are from the
+ * exact product, and that the caller's floating-point state neither changes them nor is changed. */
 #include <float.h>
 #include <immintrin.h>
 #include <math.h>
@@ -185,7 +185,7 @@ static product_case case_new(const recipe *r)
                              .c_col = c.column,
                              .add = r->add,
                              .bias = r->bias && !r->add ? numbers_new(IN_BIAS, r->n, r->numbers) : NULL,
-                             .any_length = true,
+                             .long_sum = true,
                              .batch_dims = r->batch[0] ? 2 : 0,
                              .batch = {first, second},
                              .a_batch = {second * a.span, a.span},
@@ -555,7 +555,7 @@ START_TEST(test_untouched)
         const bool few = terms_of(_i) > 1 && k < TH_SHORT_SUM;
         ck_assert_int_eq(memcmp(c[0], c[1], sizeof c[0]) == 0, few);
         p.c = c[2];
-        p.any_length = true;
+        p.long_sum = true;
         run(&machine, &p, 1);
         ck_assert(memcmp(c[0], c[2], sizeof c[0]) != 0);
     }

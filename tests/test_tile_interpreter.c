@@ -1,5 +1,5 @@
-/* The interpreter of AMX's instructions, or the processor where it has them: products against the model, loads and stores
- * in every form of address, configurations, what is refused, threads. */
+/* The interpreter of AMX's instructions, or the processor where it has them: products against the model, loads and
+ * stores in every form of address, configurations, what is refused, threads. */
 #include "tile_interpreter.h"
 
 #include <immintrin.h>
@@ -26,8 +26,9 @@ typedef struct configuration {
 static const configuration full = {
     .palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Not by intrinsics: those of gcc 12 say that 8 of the 64 bytes are read or written, so that the compiler keeps only them.
- * Nor does its _tile_loadd say that it reads memory; what a tile is loaded from is written before its configuration. */
+/* Not by intrinsics: those of gcc 12 say that 8 of the 64 bytes are read or written, so that the compiler keeps only
+ * them. Nor does its _tile_loadd say that it reads memory; what a tile is loaded from is written before its
+ * configuration. */
 static void configure(const configuration *c)
 {
     __asm__ volatile("ldtilecfg %0" : : "m"(*c) : "memory");

@@ -1,5 +1,5 @@
-/* The model that reduced-precision products are compared with: its arithmetic against the processor's, its terms against
- * their definition in bits, its products against integers. */
+/* The model that reduced-precision products are compared with: its arithmetic against the processor's, its terms
+ * against their definition in bits, its products against integers. */
 #include "tile_model.h"
 
 #include <float.h>
@@ -182,8 +182,9 @@ END_TEST
 
 /* -- products -- */
 
-/* Products of integers, small enough that every sum is exact: with one term operands of 8 bits, with two of 16, of whose
- * lower halves' products the definition knows nothing. Strides of any kind, batches, and every beginning of the sum. */
+/* Products of integers, small enough that every sum is exact: with one term operands of 8 bits, with two of 16, of
+ * whose lower halves' products the definition knows nothing. Strides of any kind, batches, and every beginning of the
+ * sum. */
 static int64_t lower(int64_t x, int terms)
 {
     return terms == 1 ? 0 : x - (int64_t)bfloat16_value(model_term((float)x, 0));
@@ -264,7 +265,8 @@ START_TEST(test_no_steps)
 }
 END_TEST
 
-/* Infinity times a number whose second term is 0 is infinity, in a block of its own; sums that overflow are infinite. */
+/* Infinity times a number whose second term is 0 is infinity, in a block of its own; sums that overflow are infinite.
+ */
 START_TEST(test_not_finite)
 {
     enum { K = 1100 };

@@ -1,4 +1,5 @@
-/* See tile_interpreter.h. The names of operands and fields are those of Intel's Software Developer's Manual, volume 2. */
+/* See tile_interpreter.h. The names of operands and fields are those of Intel's Software Developer's Manual, volume 2.
+ */
 #include "tile_interpreter.h"
 
 #include <cpuid.h>
@@ -259,8 +260,9 @@ __attribute__((target("avx2,fma"))) static __m256 all_of(uint32_t number)
     return _mm256_castsi256_ps(_mm256_set1_epi32((int)number));
 }
 
-/* c += a b: for each element the even and the odd chain, then their sum. Columns beyond c's are computed too; they are 0.
- * A function of its own, never inlined: the processor's mode is set around it, and arithmetic may not move out of that. */
+/* c += a b: for each element the even and the odd chain, then their sum. Columns beyond c's are computed too; they are
+ * 0. A function of its own, never inlined: the processor's mode is set around it, and arithmetic may not move out of
+ * that. */
 __attribute__((target("avx2,fma"), noinline)) static void dot(tile *c, const tile *a, const tile *b, int rows,
                                                               int pairs)
 {
@@ -340,9 +342,9 @@ static void execute(const instruction *i)
     }
 }
 
-/* The kernel gives a handler the usual floating-point mode, and the program its registers back when the handler returns.
- * Instructions that follow one another, which change none of them, are interpreted without returning: a trap takes longer
- * than anything else here. */
+/* The kernel gives a handler the usual floating-point mode, and the program its registers back when the handler
+ * returns. Instructions that follow one another, which change none of them, are interpreted without returning: a trap
+ * takes longer than anything else here. */
 static void interpret(int signal_number, siginfo_t *information, void *context)
 {
     (void)signal_number;

@@ -39,9 +39,10 @@ float flushing_fma(float a, float b, float c)
     const float y = fmaf(a, b, c);
     if (!(fabsf(y) <= FLT_MIN))
         return y;
-    /* Of a number below FLT_MIN a float has fewer than 24 bits, so y may have been rounded up to FLT_MIN where 24 bits are
-     * below. That is so below the middle of FLT_MIN and its neighbour of 24 bits (the middle is rounded to even: up). A
-     * double tells: within its last bit of the middle there is no a b + c of two bfloat16 numbers and a normal float. */
+    /* Of a number below FLT_MIN a float has fewer than 24 bits, so y may have been rounded up to FLT_MIN where 24 bits
+     * are below. That is so below the middle of FLT_MIN and its neighbour of 24 bits (the middle is rounded to even:
+     * up). A double tells: within its last bit of the middle there is no a b + c of two bfloat16 numbers and a normal
+     * float. */
     const double middle = 0x1p-126 - 0x1p-151;
     return fabs(fma(a, b, c)) < middle ? copysignf(0, y) : y;
 }

@@ -97,8 +97,8 @@ static void pack_right(const attention_problem *p, const attention_copy *copy, i
                        th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel);
 }
 
-/* Where something is not finite it is in the rows, for the pairs that see it; it has no place in a sum that hidden pairs
- * are part of. */
+/* Where something is not finite it is in the rows, for the pairs that see it; it has no place in a sum that hidden
+ * pairs are part of. */
 static void pack_finite_part(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
 {
     bool found = false, *parameters = &found;

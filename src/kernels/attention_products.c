@@ -150,19 +150,25 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
     }
 }
 
-/* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, with whole groups of them. */
+/* Queries and keys that a product of columns is cut at: of terms the steps of a group, however rows are grouped. */
+static int64_t cut_of(const attention_problem *p, const attention_tile *tile)
+{
+    return p->terms ? p->multiply.group : tile->group_rows;
+}
+
+/* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, from cut to cut. */
 static bool rows_of(const attention_problem *p, const attention_tile *tile, int64_t from, int64_t to, int64_t *begin,
                     int64_t *end)
 {
-    const int64_t group = p->terms ? p->multiply.group : tile->group_rows;
+    const int64_t cut = cut_of(p, tile);
     *begin = tile->rows;
     *end = 0;
     for (int64_t row = 0; row < tile->rows; row++) {
         const th_key_range keys = tile->keys[row];
         if (keys.first >= to || keys.past <= from)
             continue;
-        *begin = th_smaller(*begin, row / group * group);
-        *end = th_smaller(tile->rows, (row / group + 1) * group);
+        *begin = th_smaller(*begin, row / cut * cut);
+        *end = th_smaller(tile->rows, (row / cut + 1) * cut);
     }
     return *begin < *end;
 }
@@ -177,7 +183,7 @@ void th_attention_columns_product(const attention_problem *p, const attention_ti
                             .right = b,
                             .to = to->data,
                             .to_stride = to->stride};
-    const int64_t cut = p->terms ? TH_TERM_GROUP : tile->group_rows;
+    const int64_t cut = cut_of(p, tile);
     const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
     for (int64_t column = tile->begin, stop; column < tile->most; column = stop) {
         int64_t row = 0, row_end = tile->rows;

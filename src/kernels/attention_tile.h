@@ -65,8 +65,8 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
                          const attention_operand *keys, const attention_buffer *scores);
 
-/* to (rows, b's width) = a b, or += that; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides as
- * a. */
+/* to (rows, b's width) = a b, or += that; row 0 of b is the key at `start`. weights: what tells hidden pairs, strides
+ * as a. */
 void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
                                const attention_buffer *weights, const attention_copy *b, void *to, int64_t to_stride,
                                bool add);

@@ -20,40 +20,46 @@ INSTANCES(avx512);
 #undef INSTANCES
 extern const th_product_kernels th_product_dots_f32_avx512bf16[2];
 
+/* What TAPEHEAD_ISA may name, but for tiles (tiles.h): the instruction sets, and what beside AVX-512 only multiplies
+ * bfloat16 terms. */
+enum { DOT_PRODUCTS = TH_ISA_AVX512 + 1, CHOICES };
+
 static const struct {
     const char *name;
+    th_isa isa;
     const th_kernels *kernels[2];
     const th_product_kernels *products;
-    const char *products_name, *missing;
-} instances[] = {
-    [TH_ISA_BASELINE] =
-        {"baseline", {&th_kernels_f32_baseline, &th_kernels_f64_baseline}, th_product_chains_f32_baseline, "fma", NULL},
+    const char *missing;
+} choices[CHOICES] = {
+    [TH_ISA_BASELINE] = {"baseline",
+                         TH_ISA_BASELINE,
+                         {&th_kernels_f32_baseline, &th_kernels_f64_baseline},
+                         th_product_chains_f32_baseline,
+                         NULL},
     [TH_ISA_AVX2] = {"avx2",
+                     TH_ISA_AVX2,
                      {&th_kernels_f32_avx2, &th_kernels_f64_avx2},
                      th_product_chains_f32_avx2,
-                     "fma",
                      "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add"},
     [TH_ISA_AVX512] = {"avx512",
+                       TH_ISA_AVX512,
                        {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
                        th_product_chains_f32_avx512,
-                       "fma",
                        "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
-    [TH_ISA_AVX512_BF16] = {"avx512_bf16",
-                            {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
-                            th_product_dots_f32_avx512bf16,
-                            "avx512_bf16",
-                            "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
-    [TH_ISA_AMX] = {"amx", {&th_kernels_f32_avx512, &th_kernels_f64_avx512}, NULL, "amx", NULL}, /* th_tiles_detect */
+    [DOT_PRODUCTS] = {"avx512_bf16",
+                      TH_ISA_AVX512,
+                      {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
+                      th_product_dots_f32_avx512bf16,
+                      "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
 };
-enum { INSTANCES = sizeof instances / sizeof *instances };
 
-static bool has_instance(int isa)
+static bool processor_has(int choice)
 {
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    switch (isa) {
+    switch (choice) {
     case TH_ISA_BASELINE:
         return true;
     case TH_ISA_AVX2:
@@ -72,67 +78,69 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not always the faster way: Intel's processors do one in the time
- * of four fused multiply-adds, which are twice the work; AMD's, from Zen 4 on, in the time of one. */
-static int best_isa(void)
+/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not
+ * always the faster way: Intel's processors do one in the time of four fused multiply-adds, which are twice the work;
+ * AMD's, from Zen 4 on, in the time of one. */
+static int best_choice(void)
 {
-    int isa = TH_ISA_AVX512_BF16;
-    while (!has_instance(isa) || (isa == TH_ISA_AVX512_BF16 && __builtin_cpu_is("intel")))
-        isa--;
-    return isa;
+    int choice = DOT_PRODUCTS;
+    while (!processor_has(choice) || (choice == DOT_PRODUCTS && __builtin_cpu_is("intel")))
+        choice--;
+    return choice;
 }
 
-/* Bfloat16 terms are multiplied by tiles from now on. Returns a sentence where there are none. */
-static const char *use_tiles(th_machine *machine)
+static void use(th_machine *machine, int choice)
 {
-    const th_product_kernels *products;
-    const char *sentence = th_tiles_detect(&products);
-    if (!sentence) {
-        machine->isa = TH_ISA_AMX;
-        machine->products = products;
-    }
-    return sentence;
+    machine->isa = choices[choice].isa;
+    memcpy(machine->kernels, choices[choice].kernels, sizeof machine->kernels);
+    machine->products = choices[choice].products;
 }
 
+/* What cannot be had leaves the best: whoever clears the context's error computes with that. */
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_ISA");
-    int isa = wanted ? INSTANCES - 1 : best_isa();
-    while (wanted && isa >= 0 && strcmp(wanted, instances[isa].name) != 0)
-        isa--;
-    if (isa < 0)
+    use(machine, best_choice());
+    machine->may_use_tiles = !wanted && machine->isa == TH_ISA_AVX512;
+    if (!wanted)
+        return NULL;
+    if (strcmp(wanted, "amx") == 0) /* a processor with tiles has AVX-512: the best has its kernels */
+        return th_tiles_detect(&machine->products);
+    int choice = CHOICES - 1;
+    while (choice >= 0 && strcmp(wanted, choices[choice].name) != 0)
+        choice--;
+    if (choice < 0)
         return "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
-    if (isa != TH_ISA_AMX && !has_instance(isa))
-        return instances[isa].missing;
-    machine->isa = (th_isa)isa;
-    machine->any_products = !wanted;
-    memcpy(machine->kernels, instances[isa].kernels, sizeof machine->kernels);
-    machine->products = instances[isa].products;
-    return isa == TH_ISA_AMX ? use_tiles(machine) : NULL;
+    if (!processor_has(choice))
+        return choices[choice].missing;
+    use(machine, choice);
+    return NULL;
 }
 
 static const char *detect_gemm(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_GEMM");
     const bool native = wanted && strcmp(wanted, "native") == 0, openblas = wanted && strcmp(wanted, "openblas") == 0;
+    const bool baseline = machine->isa == TH_ISA_BASELINE;
+    machine->gemm = baseline || (openblas && th_openblas()) ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
     if (wanted && !native && !openblas && strcmp(wanted, "auto") != 0)
         return "TAPEHEAD_GEMM must be auto, native or openblas";
-    if (native && machine->isa == TH_ISA_BASELINE)
+    if (native && baseline)
         return "TAPEHEAD_GEMM is native, but without fused multiply-add (isa baseline) only OpenBLAS multiplies "
                "matrices";
-    machine->gemm = openblas || machine->isa == TH_ISA_BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;
-    if (machine->gemm == TH_GEMM_OPENBLAS && !th_openblas())
-        return openblas ? "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)"
-                        : "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
-                          "multiply-add";
+    if (openblas && !th_openblas())
+        return "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)";
+    if (baseline && !th_openblas())
+        return "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
+               "multiply-add";
     return NULL;
 }
 
 const char *th_machine_detect(th_machine *machine)
 {
     *machine = (th_machine){.threads = th_processors_default_team()};
-    const char *sentence = detect_isa(machine);
-    return sentence ? sentence : detect_gemm(machine);
+    const char *isa = detect_isa(machine), *gemm = detect_gemm(machine);
+    return isa ? isa : gemm;
 }
 
 bool th_machine_set_precision(th_machine *machine, th_precision precision)
@@ -140,8 +148,8 @@ bool th_machine_set_precision(th_machine *machine, th_precision precision)
     if (precision != TH_PRECISION_FLOAT32 && precision != TH_PRECISION_BFLOAT16X3 && precision != TH_PRECISION_BFLOAT16)
         return false;
     machine->precision = precision;
-    if (precision != TH_PRECISION_FLOAT32 && machine->any_products && machine->isa >= TH_ISA_AVX512)
-        use_tiles(machine);
+    if (precision != TH_PRECISION_FLOAT32 && machine->may_use_tiles)
+        (void)th_tiles_detect(&machine->products);
     return true;
 }
 
@@ -161,12 +169,11 @@ const char *th_precision_name(th_precision precision)
 int th_machine_describe(const th_machine *machine, char *text, size_t size)
 {
     const bool reduced = machine->precision != TH_PRECISION_FLOAT32;
-    const int vectors = machine->isa < TH_ISA_AVX512 ? (int)machine->isa : TH_ISA_AVX512;
     const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
-    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", instances[vectors].name,
+    return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", choices[machine->isa].name,
                     openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",
                     openblas ? openblas->version : "", openblas ? " (" : "", openblas ? openblas->core : "",
                     openblas ? ")" : "", reduced ? " precision=" : "",
                     reduced ? th_precision_name(machine->precision) : "", reduced ? " products=" : "",
-                    reduced ? instances[machine->isa].products_name : "");
+                    reduced ? machine->products->name : "");
 }

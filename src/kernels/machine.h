@@ -9,29 +9,30 @@
 
 #include "tapehead/base.h" /* th_dtype */
 
-typedef enum th_isa { TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512, TH_ISA_AVX512_BF16, TH_ISA_AMX } th_isa;
+typedef enum th_isa { TH_ISA_BASELINE, TH_ISA_AVX2, TH_ISA_AVX512 } th_isa;
 typedef enum th_gemm { TH_GEMM_NATIVE, TH_GEMM_OPENBLAS } th_gemm;
 
 struct th_kernels;
 struct th_product_kernels; /* product_block.h */
 
 typedef struct th_machine {
-    th_isa isa; /* the last two only multiply bfloat16 terms; everything else is AVX-512 there */
+    th_isa isa;
     th_gemm gemm;
     int threads;                               /* the team a context uses unless it asks for another (processors.h) */
     const struct th_kernels *kernels[2];       /* [0] float32, [1] float64, of this instruction set */
     const struct th_product_kernels *products; /* of bfloat16 terms: [0] one, [1] two of each operand */
-    bool any_products;                         /* TAPEHEAD_ISA did not choose them: tiles, if there are, when needed */
-    th_precision precision;                    /* of products of float32 numbers */
+    bool may_use_tiles;     /* TAPEHEAD_ISA left the choice: with the first reduced precision products are those of
+                               tiles, where there are any */
+    th_precision precision; /* of products of float32 numbers */
 } th_machine;
 
 /* Fills *machine, with precision float32. Returns NULL, or a static sentence saying what the environment or the machine
  * lacks ("TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx", "this processor has no AVX-512",
- * "OpenBLAS not found"). */
+ * "OpenBLAS not found"); the machine is then what it would be without that wish. */
 const char *th_machine_detect(th_machine *machine);
 
-/* Returns false for a value that is no precision. The first one that is not float32 makes products those of tiles, where
- * TAPEHEAD_ISA did not choose and the process may use them. */
+/* Returns false for a value that is no precision. The first one that is not float32 makes products those of tiles,
+ * where TAPEHEAD_ISA did not choose and the process may use them. */
 bool th_machine_set_precision(th_machine *machine, th_precision precision);
 
 /* "isa=avx512 gemm=native threads=2" into text; then, where they are used, " openblas=0.3.21 (Zen)" and
@@ -47,7 +48,7 @@ static inline const struct th_kernels *th_kernels_for(const th_machine *machine,
 /* Bytes of a vector register of the instruction set. */
 static inline int th_vector_bytes(const th_machine *machine)
 {
-    return machine->isa >= TH_ISA_AVX512 ? 64 : 16 << machine->isa;
+    return 16 << machine->isa;
 }
 
 #endif

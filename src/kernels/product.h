@@ -8,19 +8,19 @@
  * With another precision of the machine than float32, operands of float32 products are taken as bfloat16 terms: x1 =
  * bf(x), and in bfloat16x3 x2 = bf(x - x1). bf rounds to the nearest, ties to even; what would become infinite is
  * truncated instead; what is smaller than the smallest normal number becomes 0 of the same sign; infinity stays, NaN
- * stays NaN, and either has a second term of 0. Then an element of C begins as what the sum begins with (C, the bias, or
- * 0), and for each TH_TERM_GROUP = 32 steps of k from 0, filled up with zeros, for each product of terms (a1 b1; in
+ * stays NaN, and either has a second term of 0. Then an element of C begins as what the sum begins with (C, the bias,
+ * or 0), and for each TH_TERM_GROUP = 32 steps of k from 0, filled up with zeros, for each product of terms (a1 b1; in
  * bfloat16x3 then a1 b2, then a2 b1)
  *
  *     even = fused multiply-adds from 0 over the even steps, odd = over the odd ones, c = c + (even + odd)
  *
  * all of them rounded to nearest, with denormal numbers taken and given as 0. That is what tdpbf16ps computes (Intel,
  * Software Developer's Manual, volume 2), and all paths do: tiles, dot products, fused multiply-add. In bfloat16x3 an
- * element that is NaN after a block of TH_PRODUCT_BLOCK steps is computed again over that block from a1 b1 alone: infinity
- * times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k < TH_SHORT_SUM
- * are float32's, unless the product says otherwise: what is left out, a2 b2 and what two terms leave of a number, needs
- * many terms to average out. (In attention a sum has as many terms as there are keys, and more of them, hidden ones, may
- * not change a bit.) NaN's sign and payload may differ. */
+ * element that is NaN after a block of TH_PRODUCT_BLOCK steps is computed again over that block from a1 b1 alone:
+ * infinity times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k <
+ * TH_SHORT_SUM are float32's: what is left out, a2 b2 and what two terms leave of a number, needs many steps to average
+ * out. But the parts of a long sum are never short (long_sum), nor are attention's sums, in which more keys, hidden
+ * ones, may not change a bit. NaN's sign and payload may differ. */
 #ifndef TH_KERNELS_PRODUCT_H
 #define TH_KERNELS_PRODUCT_H
 
@@ -30,7 +30,11 @@
 
 #include "kernels/machine.h"
 
-enum { TH_PRODUCT_BLOCK = 512, TH_PRODUCT_BATCH_DIMS = 6 };
+enum {
+    TH_PRODUCT_BLOCK = 512,
+    TH_SHORT_SUM = 64, /* steps of k below which bfloat16x3 is float32 */
+    TH_PRODUCT_BATCH_DIMS = 6
+};
 
 /* One product, or a batch of them. Strides count elements and may be anything, 0 (broadcast; not in C) and negative
  * included. */
@@ -43,7 +47,7 @@ typedef struct th_product {
     void *c; /* (m, n) */
     int64_t c_row, c_col;
     bool add;         /* C += A B instead of C = A B */
-    bool any_length;  /* bfloat16x3 means sums of k < TH_SHORT_SUM, too */
+    bool long_sum;    /* whatever k is, it is no short sum: it is a part of a long one, or may get longer */
     const void *bias; /* (n) contiguous, or NULL: C = bias + A B (first term of the sum, as if C held it; not together
                          with add) */
     bool biased;      /* there will be a bias when the product is run, although it has no memory yet */

@@ -24,8 +24,9 @@ void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th
 /* The precision of this product. If it is not float32 our own tiles multiply, whatever the machine's backend. */
 static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
-    const bool few = machine->precision == TH_PRECISION_BFLOAT16X3 && product->k < TH_SHORT_SUM && !product->any_length;
-    return dtype != TH_FLOAT32 || few ? TH_PRECISION_FLOAT32 : machine->precision;
+    const bool short_sum = product->k < TH_SHORT_SUM && !product->long_sum;
+    return dtype != TH_FLOAT32 || (short_sum && machine->precision == TH_PRECISION_BFLOAT16X3) ? TH_PRECISION_FLOAT32
+                                                                                               : machine->precision;
 }
 
 /* C = residual + bias in rows row .. row + rows - 1 and columns column .. column + columns - 1. */

@@ -1,5 +1,6 @@
-/* What the driver of our own matrix products (product_native.c) and its vector kernels (vector/product_*.c) agree on:
- * the sizes of a tile, the layout of packed operands, and the block of C that one kernel call computes. */
+/* What the driver of our own matrix products (product_native.c) and its vector kernels (vector/product_*.c,
+ * vector/terms) agree on: the sizes of a tile, the layout of packed operands, and the block of C that one kernel call
+ * computes. */
 #ifndef TH_KERNELS_PRODUCT_BLOCK_H
 #define TH_KERNELS_PRODUCT_BLOCK_H
 
@@ -18,6 +19,7 @@ struct th_product_block;
  * zeros to whole groups of steps, which follow each other: each takes group_elements (of the size of an element) for
  * every row or column. So a product may begin at any panel and at any group. */
 typedef struct th_product_kernels {
+    const char *name;  /* of those of bfloat16 terms: fma, avx512_bf16 or amx */
     int rows, columns; /* of a panel of A, and of B */
     int group, group_elements;
     void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
@@ -31,9 +33,8 @@ static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64
     return (steps + kernels->group - 1) / kernels->group * kernels->group_elements;
 }
 
-/* Steps of k in a group of the kernels that multiply bfloat16 terms, and those below which bfloat16x3 is float32
- * (product.h). */
-enum { TH_TERM_GROUP = 32, TH_SHORT_SUM = 64 };
+/* Steps of k in a group of the kernels that multiply bfloat16 terms (product.h). */
+enum { TH_TERM_GROUP = 32 };
 
 /* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
  *

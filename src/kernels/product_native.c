@@ -63,8 +63,8 @@ static void pack_b_task(const product_pass *pass, int64_t index)
     const th_product_plan *p = pass->plan;
     const int64_t group = p->own_columns, groups = th_parts(pass->columns, group);
     const int64_t block = index / groups, column = index % groups * group;
-    const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_parts(pass->columns, p->tile_columns);
-    const int64_t panel = block * panels + column / p->tile_columns;
+    const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_parts(pass->columns, p->multiply.columns);
+    const int64_t panel = block * panels + column / p->multiply.columns;
     p->multiply.pack_b(
         th_smaller(pass->steps - step, TH_PRODUCT_BLOCK), th_smaller(pass->columns - column, group),
         element(p, p->product.b, (pass->step + step) * p->product.b_row + (pass->column + column) * p->product.b_col),
@@ -116,7 +116,7 @@ static void take_a(const product_pass *pass, const task *t, int64_t step, th_pro
     }
     block->a_row = 1;
     block->a_col = tile_rows;
-    block->a_panel = tile_rows * th_product_elements(p, block->k);
+    block->a_panel = tile_rows * th_panel_elements(&p->multiply, block->k);
 }
 
 /* What the first pass adds to: C, the bias, or nothing; later ones always add to C. */
@@ -135,12 +135,12 @@ static void take_init(const th_product_plan *p, const task *t, int64_t step, th_
 static void multiply_shared(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
-    const int64_t panels = th_parts(pass->columns, p->tile_columns);
+    const int64_t panels = th_parts(pass->columns, p->multiply.columns);
     const int64_t panel =
-        (step - pass->step) / TH_PRODUCT_BLOCK * panels + (t->column - pass->column) / p->tile_columns;
+        (step - pass->step) / TH_PRODUCT_BLOCK * panels + (t->column - pass->column) / p->multiply.columns;
     block->b = pass->packed_b + panel * (int64_t)p->panel_bytes;
     block->b_panel = (int64_t)p->panel_bytes / p->size;
-    block->b_row = p->tile_columns;
+    block->b_row = p->multiply.columns;
     p->multiply.block(block);
 }
 
@@ -148,11 +148,11 @@ static void multiply_shared(const product_pass *pass, const task *t, int64_t ste
 static void multiply_in_place(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const th_product *product = &p->product;
-    const int64_t rest = block->n % p->tile_columns, full = block->n - rest;
+    const int64_t rest = block->n % p->multiply.columns, full = block->n - rest;
     block->b = element(p, product->b, step * product->b_row + t->column);
-    block->b_panel = p->tile_columns;
+    block->b_panel = p->multiply.columns;
     block->b_row = product->b_row;
-    if (rest != 0 && rest != p->tile_columns / 2) {
+    if (rest != 0 && rest != p->multiply.columns / 2) {
         p->multiply.pack_b(block->k, rest, element(p, block->b, full), product->b_row, 1, t->b, 0);
         block->b_rest = t->b;
     }
@@ -176,7 +176,7 @@ static void multiply_own(const th_product_plan *p, const task *t, int64_t step, 
     const char *init = block->init;
     block->b = t->b;
     block->b_panel = (int64_t)p->panel_bytes / p->size;
-    block->b_row = p->tile_columns;
+    block->b_row = p->multiply.columns;
     for (int64_t column = 0; column < columns; column += group) {
         block->n = th_smaller(columns - column, group);
         block->c = t->c + column * p->size;

@@ -59,7 +59,7 @@ static void plan_b(th_product_plan *p)
 {
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
-    p->panel_bytes = (size_t)(th_product_elements(p, steps) * p->tile_columns * p->size) + PANEL_PAD_BYTES;
+    p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
     p->b_in_place = !p->terms && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
     p->b_few_rows = !p->terms && !p->b_in_place && product->b_row == 1 && product->m <= TH_FEW_ROWS;
     p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
@@ -69,9 +69,9 @@ static void plan_b(th_product_plan *p)
     p->b_bytes = p->b_few_rows ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
     if (p->b_shared) {
         const int64_t panels =
-            th_smaller(th_parts(product->n, p->tile_columns), SHARED_BYTES / (int64_t)p->panel_bytes);
+            th_smaller(th_parts(product->n, p->multiply.columns), SHARED_BYTES / (int64_t)p->panel_bytes);
         const int64_t blocks = SHARED_BYTES / (int64_t)p->panel_bytes / panels;
-        p->pass_columns = th_smaller(product->n, panels * p->tile_columns);
+        p->pass_columns = th_smaller(product->n, panels * p->multiply.columns);
         p->pass_steps = th_smaller(product->k, blocks * TH_PRODUCT_BLOCK);
         p->b_shared_bytes = (size_t)(panels * th_parts(p->pass_steps, TH_PRODUCT_BLOCK)) * p->panel_bytes;
         p->b_bytes = 0;
@@ -83,7 +83,7 @@ static void plan_columns(th_product_plan *p, int64_t tasks)
 {
     const int64_t columns = th_parts(tasks, th_parts(p->product.m, p->row_block));
     p->column_block =
-        columns == 1 ? p->pass_columns : round_up(th_parts(p->pass_columns, columns), 2 * p->tile_columns);
+        columns == 1 ? p->pass_columns : round_up(th_parts(p->pass_columns, columns), 2 * p->multiply.columns);
     if (p->c_buffer)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
 }
@@ -105,7 +105,7 @@ th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dty
 
 static bool packing_a_pays(const th_product_plan *p)
 {
-    const int64_t panels = th_parts(p->column_block, p->tile_columns);
+    const int64_t panels = th_parts(p->column_block, p->multiply.columns);
     return p->product.a_col == 1   ? panels > PACK_ROWS_PANELS
            : p->product.a_row == 1 ? panels > PACK_COLUMNS_PANELS
                                    : true;
@@ -118,7 +118,9 @@ static void plan_a(th_product_plan *p)
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
     p->pack_a = p->terms || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
     p->a_bytes =
-        p->pack_a ? th_aligned((size_t)(p->row_block * th_product_elements(p, steps) * p->size) + PANEL_PAD_BYTES) : 0;
+        p->pack_a
+            ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
+            : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
     p->a_shared =
         p->pack_a && (p->b_shared || p->terms) && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
@@ -136,8 +138,7 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     const th_precision precision = th_product_precision(machine, dtype, product);
     p.terms = precision != TH_PRECISION_FLOAT32;
     p.multiply = th_product_kernels_of(machine, dtype, precision);
-    p.tile_columns = p.multiply.columns;
-    p.own_columns = OWN_PANELS * p.tile_columns;
+    p.own_columns = OWN_PANELS * p.multiply.columns;
     p.c_buffer = product->c_col != 1;
     const int64_t tasks = tasks_wanted(product, threads);
     plan_rows(&p, tasks);

@@ -11,8 +11,7 @@ typedef struct th_product_plan {
     th_product_kernels multiply;
     th_product product;
     int64_t size; /* bytes of an element */
-    int64_t tile_columns;
-    bool terms; /* of bfloat16, made in packing: nothing is taken in place */
+    bool terms;   /* of bfloat16, made in packing: nothing is taken in place */
     bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
     int64_t row_block, column_block;                                   /* of a task */
     int64_t own_columns;                                               /* of B, packed by a task at a time */
@@ -22,12 +21,6 @@ typedef struct th_product_plan {
     size_t a_bytes, b_bytes, c_bytes;      /* of a task: one block of A (shared or its own), panels of B, buffered C */
     size_t worker_bytes;
 } th_product_plan;
-
-/* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */
-static inline int64_t th_product_elements(const th_product_plan *p, int64_t steps)
-{
-    return th_panel_elements(&p->multiply, steps);
-}
 
 /* Blocks of rows of C. */
 static inline int64_t th_product_row_blocks(const th_product_plan *p)

@@ -71,7 +71,8 @@ static void detect(void)
 const char *th_tiles_detect(const th_product_kernels **products)
 {
     pthread_once(&once, detect);
-    *products = th_product_tiles_f32_amx;
+    if (!missing)
+        *products = th_product_tiles_f32_amx;
     return missing;
 }
 
@@ -79,7 +80,7 @@ const char *th_tiles_detect(const th_product_kernels **products)
 
 const char *th_tiles_detect(const th_product_kernels **products)
 {
-    *products = NULL;
+    (void)products;
     return "TAPEHEAD_ISA is amx, but the compiler that built Tapehead has no AMX";
 }
 

@@ -31,8 +31,9 @@ static th_status dense_cross_entropy_shape(th_call *call)
     return th_class_loss_outputs(call, x, call->attributes);
 }
 
-/* Whole blocks of dW's sum, so that chunks add up to the bits of one product. At least two of them where products are
- * fast enough to wait for memory: every chunk reads, and packs, all weights twice and reads and writes all of dW. */
+/* Whole blocks of dW's sum, so that chunks add up to the bits of one product, the last, short one, too. At least two of
+ * them where products are fast enough to wait for memory: every chunk reads, and packs, all weights twice and reads and
+ * writes all of dW. */
 static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
@@ -77,6 +78,7 @@ static chunk plan_chunk(const th_call *call, int64_t rows)
     }
     if (call->input_gradient[WEIGHT].given) {
         k.dw = th_weight_gradient_of(&logits, &x, &call->input_gradient[WEIGHT]);
+        k.dw.product.product.long_sum = th_array_numel(&call->input[TARGETS]) >= TH_SHORT_SUM;
         th_weight_gradient_reserve(call, &k.dw);
         th_plan_reuse(call, k.logits.workspace);
     }

@@ -86,7 +86,7 @@ static th_array spread(const th_array *array, const th_array *shape)
 static th_product_call plan_product(const th_call *call, const th_array *a, const th_array *b, const th_array *c)
 {
     th_product_call product = th_product_call_of(a, b, c);
-    product.product.any_length = true;
+    product.product.long_sum = true;
     th_product_call_reserve(call, &product);
     return product;
 }

@@ -19,7 +19,7 @@ typedef struct th_product_call {
 } th_product_call;
 
 /* Describes the product. For a plan, in which arrays need no data: what has none by then is filled in before the run.
- * `product` may be given a bias, a residual or any_length before memory is reserved for it. */
+ * `product` may be given a bias, a residual or long_sum before memory is reserved for it. */
 th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c);
 /* In a plan: reserves the workspace of what was described. */
 void th_product_call_reserve(const th_call *call, th_product_call *product);

@@ -1,14 +1,14 @@
-/* Packing operands into panels of bfloat16 terms for product_dots.c: as pairs of steps of k, one group of steps after the
- * other. A quad of steps 4q ... makes two pairs, the first of links of the even chain, the second of the odd one: (4q in
- * the upper half, 4q + 2), (4q + 1, 4q + 3). Of A, from which a tile takes one pair at a time, a row's pairs of a group
- * lie together: [group][term][row][pair]; of B the columns': [group][term][pair][column]. Steps that are not there are 0;
- * so are columns that are not there, or they repeat another, and rows that are not there are anything: no product of
- * theirs is ever stored. */
-#ifndef TH_KERNELS_VECTOR_DOT_PANELS_H
-#define TH_KERNELS_VECTOR_DOT_PANELS_H
+/* Packing operands into panels of bfloat16 terms for dots.c: as pairs of steps of k, one group of steps after the
+ * other. A quad of steps 4q ... makes two pairs, the first of links of the even chain, the second of the odd one: (4q
+ * in the upper half, 4q + 2), (4q + 1, 4q + 3). Of A, from which a tile takes one pair at a time, a row's pairs of a
+ * group lie together: [group][term][row][pair]; of B the columns': [group][term][pair][column]. Steps that are not
+ * there are 0; so are columns that are not there, or they repeat another, and rows that are not there are anything: no
+ * product of theirs is ever stored. */
+#ifndef TH_KERNELS_VECTOR_TERMS_DOT_PANELS_H
+#define TH_KERNELS_VECTOR_TERMS_DOT_PANELS_H
 
-#include "kernels/vector/bfloat16_registers.h"
 #include "kernels/vector/product.h"
+#include "kernels/vector/terms/bfloat16_registers.h"
 #include "kernels/vector/transpose.h"
 
 typedef uint32_t pair; /* of bfloat16 numbers */
@@ -20,20 +20,8 @@ enum {
     AHEAD = 4 /* squares that are asked for in advance */
 };
 
-/* A matrix as packing sees it: `lines` rows of A or columns of B, of k steps each. */
-typedef struct dot_source {
-    int64_t lines, k;
-    const float *at;
-    int64_t line, step; /* strides */
-} dot_source;
-
 /* Up to 16 lines of one group: a register of pairs for each line, or a register of lines for each pair. */
 typedef vec square[MOST_TERMS][TERM_LANES];
-
-TH_INLINE __mmask16 lanes_given(int64_t count)
-{
-    return (__mmask16)(count >= TERM_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
-}
 
 /* 32 steps in order, as pairs. */
 TH_INLINE __m512i quads_to_pairs(__m512i steps)
@@ -45,7 +33,7 @@ TH_INLINE __m512i quads_to_pairs(__m512i steps)
 /* Where the steps of a line are neighbours in memory: a register for each of `most` lines. */
 TH_INLINE void take_lines(int terms, int most, const float *from, int64_t line, int64_t lines, int64_t steps, square to)
 {
-    const __mmask16 low = lanes_given(steps), high = lanes_given(steps - TERM_LANES);
+    const __mmask16 low = first_lanes(steps), high = first_lanes(steps - TERM_LANES);
     UNROLLED_FOR (int i = 0; i < most; i++) {
         const float *at = from + (i < lines ? i : lines - 1) * line;
         __m512i term[MOST_TERMS];
@@ -58,7 +46,7 @@ TH_INLINE void take_lines(int terms, int most, const float *from, int64_t line, 
 /* Where the lines are: a register for each pair. */
 TH_INLINE void take_steps(int terms, const float *from, int64_t step, int64_t lines, int64_t steps, square to)
 {
-    const __mmask16 given = lanes_given(lines);
+    const __mmask16 given = first_lanes(lines);
     UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++) {
         const int first = i / 2 * 4 + i % 2; /* step of the pair */
         const __m512 high = _mm512_maskz_loadu_ps(first < steps ? given : 0, from + first * step);
@@ -80,7 +68,7 @@ static __attribute__((noinline)) void gather_lines(const float *from, int64_t li
 
 /* Lines from `first` on, `most` of them or as many as there are, of the group that begins with step `group`: a register
  * for each of them, or (by_pair) for each pair. */
-TH_INLINE void take_square(int terms, bool by_pair, int most, const dot_source *s, int64_t first, int64_t group,
+TH_INLINE void take_square(int terms, bool by_pair, int most, const term_operand *s, int64_t first, int64_t group,
                            square to)
 {
     const int64_t lines = s->lines - first < most ? s->lines - first : most;
@@ -107,7 +95,7 @@ typedef struct square_place {
 } square_place;
 
 /* The squares in the order of memory: along the lines where their steps are neighbours. */
-TH_INLINE square_place place_of_square(const dot_source *s, int most, int64_t i)
+TH_INLINE square_place place_of_square(const term_operand *s, int most, int64_t i)
 {
     const int64_t squares = (s->lines + most - 1) / most, groups = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP;
     if (s->step == 1)
@@ -116,7 +104,7 @@ TH_INLINE square_place place_of_square(const dot_source *s, int most, int64_t i)
 }
 
 /* Asks for the memory of a square, which is on as many pages as it has lines (or steps, where lines are neighbours). */
-TH_INLINE void ask_for_square(const dot_source *s, int most, square_place place)
+TH_INLINE void ask_for_square(const term_operand *s, int most, square_place place)
 {
     const float *from = s->at + place.first * s->line + place.group * TH_TERM_GROUP * s->step;
     if (s->step == 1)
@@ -129,9 +117,9 @@ TH_INLINE void ask_for_square(const dot_source *s, int most, square_place place)
             __builtin_prefetch(from + i * s->step);
 }
 
-/* Panels `stride` pairs apart: of A, or (by_pair) of B. */
-TH_INLINE void pack_dots(int terms, bool by_pair, const dot_source *s, pair *panels, int64_t stride)
+TH_INLINE void pack_dots(int terms, bool of_a, const term_operand *s)
 {
+    const bool by_pair = !of_a;
     const int width = by_pair ? TILE_COLUMNS : TILE_ROWS, most = by_pair ? TERM_LANES : TILE_ROWS;
     const int64_t count = (s->lines + most - 1) / most * ((s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP);
     for (int64_t i = 0; i < count; i++) {
@@ -139,7 +127,7 @@ TH_INLINE void pack_dots(int terms, bool by_pair, const dot_source *s, pair *pan
         square taken;
         ask_for_square(s, most, place_of_square(s, most, i + AHEAD < count ? i + AHEAD : i));
         take_square(terms, by_pair, most, s, place.first, place.group * TH_TERM_GROUP, taken);
-        pair *to = panels + place.first / width * stride + place.group * terms * width * GROUP_PAIRS +
+        pair *to = (pair *)s->panels + place.first / width * s->panel + place.group * terms * width * GROUP_PAIRS +
                    place.first % width * (by_pair ? 1 : GROUP_PAIRS);
         for (int t = 0; t < terms; t++, to += width * GROUP_PAIRS)
             if (by_pair)

@@ -1,11 +1,9 @@
 /* Products of bfloat16 terms by the processor's dot products of pairs (AVX-512 with BF16, the only instance of this
- * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal numbers
- * taken and given as 0: two links of one of product.h's chains, where dot_panels.h has paired the steps so. Operands are
- * never read in place. */
-#include <immintrin.h>
-
-#include "kernels/vector/dot_panels.h"
+ * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal
+ * numbers taken and given as 0: two links of one of product.h's chains, where dot_panels.h has paired the steps so.
+ * Operands are never read in place. */
 #include "kernels/vector/registers.h"
+#include "kernels/vector/terms/dot_panels.h"
 
 enum {
     DOT_ROWS = TILE_ROWS / 2, /* with 2 registers of columns and two chains, 24 registers */
@@ -181,54 +179,13 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
 
 /* -- as a driver sees it -- */
 
-/* What runs in another state of the processor's floating-point unit is a function of its own, so that no arithmetic
- * moves out of it. */
-#define KERNELS(terms)                                                                                                 \
-    static                                                                                                             \
-        __attribute__((noinline)) void pack_##terms(bool by_pair, const dot_source *s, void *panels, int64_t stride)   \
-    {                                                                                                                  \
-        if (by_pair)                                                                                                   \
-            pack_dots(terms, true, s, panels, stride);                                                                 \
-        else                                                                                                           \
-            pack_dots(terms, false, s, panels, stride);                                                                \
-    }                                                                                                                  \
-    static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
-    {                                                                                                                  \
-        const dot_source s = {m, k, a, row, column};                                                                   \
-        const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(TERMS_CSR);                                                                                         \
-        pack_##terms(false, &s, panels, (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * (terms)*GROUP_OF_A);                 \
-        _mm_setcsr(before);                                                                                            \
-    }                                                                                                                  \
-    static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
-                               int64_t stride)                                                                         \
-    {                                                                                                                  \
-        const dot_source s = {n, k, b, column, row};                                                                   \
-        const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(TERMS_CSR);                                                                                         \
-        pack_##terms(true, &s, panels, stride);                                                                        \
-        _mm_setcsr(before);                                                                                            \
-    }                                                                                                                  \
-    static __attribute__((noinline)) void multiply_dots_##terms(const th_product_block *block)                         \
-    {                                                                                                                  \
-        multiply_dots(terms, block);                                                                                   \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)                                                           \
-    {                                                                                                                  \
-        const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(PRODUCTS_CSR);                                                                                      \
-        multiply_dots_##terms(block);                                                                                  \
-        _mm_setcsr(before);                                                                                            \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)
-KERNELS(1);
-KERNELS(2);
-#undef KERNELS
+TERM_KERNELS(1, pack_dots, multiply_dots, GROUP_OF_A);
+TERM_KERNELS(2, pack_dots, multiply_dots, GROUP_OF_A);
 
 extern const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS] = {
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1},
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2},
 };

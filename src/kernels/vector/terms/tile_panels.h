@@ -1,15 +1,13 @@
 /* Panels of operands in tiles of bfloat16 terms: made from matrices of float32 numbers with any strides.
  *
- * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines], and
- * then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a pair
- * of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are anything, and
- * tiles with no other are not written. */
-#ifndef TH_KERNELS_VECTOR_PRODUCT_TILES_PACK_H
-#define TH_KERNELS_VECTOR_PRODUCT_TILES_PACK_H
+ * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines],
+ * and then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a
+ * pair of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are
+ * anything, and tiles with no other are not written. */
+#ifndef TH_KERNELS_VECTOR_TERMS_TILE_PANELS_H
+#define TH_KERNELS_VECTOR_TERMS_TILE_PANELS_H
 
-#include "kernels/product_block.h"
-#include "kernels/sizes.h"
-#include "kernels/vector/bfloat16_registers.h"
+#include "kernels/vector/terms/bfloat16_registers.h"
 #include "kernels/vector/transpose.h"
 
 enum {
@@ -21,18 +19,9 @@ enum {
     AHEAD_BYTES = 256                  /* what is read next is asked for so far in advance */
 };
 
-/* A matrix as packing sees it: `lines` rows of A or columns of B, of k steps each. */
-typedef struct tile_source {
-    int64_t lines, k;
-    const float *at;
-    int64_t line, step; /* strides */
-    char *panels;
-    int64_t panel_bytes; /* from one to the next */
-} tile_source;
-
 /* The tiles of 16 lines and one group of steps, number by number: whatever the strides, and what the processor's
  * conversion would make infinite or NaN. */
-static __attribute__((noinline)) void pack_any_tile(int terms, bool of_a, const tile_source *s, int64_t line,
+static __attribute__((noinline)) void pack_any_tile(int terms, bool of_a, const term_operand *s, int64_t line,
                                                     int64_t step, char *to)
 {
     const int64_t last = s->lines - line - 1, steps = s->k - step;
@@ -48,28 +37,15 @@ static __attribute__((noinline)) void pack_any_tile(int terms, bool of_a, const 
     }
 }
 
-/* The first `count` of 16 lanes. */
-TH_INLINE __mmask16 first_lanes(int64_t count)
-{
-    return (__mmask16)(count >= TILE_LINES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
-}
-
 TH_INLINE __m512 take(__mmask16 given, const float *from)
 {
     _mm_prefetch((const char *)from + AHEAD_BYTES, _MM_HINT_T0);
     return _mm512_maskz_loadu_ps(given, from);
 }
 
-/* Which of 32 bfloat16 numbers are infinite or NaN. */
-TH_INLINE __mmask32 unusual_of(__m512i numbers)
-{
-    const __m512i exponent = _mm512_set1_epi16(0x7f80);
-    return _mm512_cmpeq_epi16_mask(_mm512_and_si512(numbers, exponent), exponent);
-}
-
 /* row[t][i]: the terms of line i, its 32 steps in order; the last line again for those that are not there. Returns
  * whether there is something that the conversion does not do as product.h says. */
-TH_INLINE bool take_lines(int terms, const tile_source *s, int64_t line, int64_t step,
+TH_INLINE bool take_lines(int terms, const term_operand *s, int64_t line, int64_t step,
                           __m512i row[MOST_TERMS][TILE_LINES])
 {
     const float *from = s->at + line * s->line + step;
@@ -82,19 +58,18 @@ TH_INLINE bool take_lines(int terms, const tile_source *s, int64_t line, int64_t
         row[0][i] = convert(low, high);
         unusual |= unusual_of(row[0][i]);
         if (terms == 2)
-            row[1][i] = convert(_mm512_sub_ps(low, widen(row[0][i], 0)), _mm512_sub_ps(high, widen(row[0][i], 16)));
+            row[1][i] = convert_rest(low, high, row[0][i]);
     }
     return unusual != 0;
 }
 
 /* row[t][p]: the terms of pair p of steps, of 16 lines that are neighbours; `whole`: there are 32 steps. */
-TH_INLINE bool take_pairs(int terms, bool whole, const tile_source *s, int64_t line, int64_t step,
+TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t line, int64_t step,
                           __m512i row[MOST_TERMS][TILE_LINES])
 {
     const float *from = s->at + line + step * s->step;
     const int64_t last = s->k - step - 1;
     const __mmask16 given = first_lanes(s->lines - line);
-    const __m512i upper_half = _mm512_set1_epi32((int)0xffff0000);
     __mmask32 unusual = 0;
     UNROLLED_FOR (int p = 0; p < TILE_LINES; p++) {
         const int64_t even = 2 * p, odd = 2 * p + 1;
@@ -103,8 +78,7 @@ TH_INLINE bool take_pairs(int terms, bool whole, const tile_source *s, int64_t l
         row[0][p] = pair_up(convert(low, high));
         unusual |= unusual_of(row[0][p]);
         if (terms == 2)
-            row[1][p] = pair_up(convert(_mm512_sub_ps(low, (__m512)_mm512_slli_epi32(row[0][p], 16)),
-                                        _mm512_sub_ps(high, (__m512)_mm512_and_si512(row[0][p], upper_half))));
+            row[1][p] = convert_rest_of_pairs(low, high, row[0][p]);
     }
     return unusual != 0;
 }
@@ -112,10 +86,10 @@ TH_INLINE bool take_pairs(int terms, bool whole, const tile_source *s, int64_t l
 typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_layout;
 
 /* The tiles of 16 lines and one group of steps. Those of B hold what those of A do, transposed in pairs. */
-TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const tile_source *s, int64_t line, int64_t step)
+TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const term_operand *s, int64_t line, int64_t step)
 {
-    char *to = s->panels + line / PANEL_LINES * s->panel_bytes + step / TH_TERM_GROUP * terms * PANEL_TERM_BYTES +
-               line % PANEL_LINES * TILE_ROW_BYTES;
+    char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel);
+    char *to = panel + step / TH_TERM_GROUP * terms * PANEL_TERM_BYTES + line % PANEL_LINES * TILE_ROW_BYTES;
     __m512i row[MOST_TERMS][TILE_LINES];
     const bool unusual = layout == NOTHING_DENSE        ? true
                          : layout == STEPS_DENSE        ? take_lines(terms, s, line, step, row)
@@ -134,7 +108,7 @@ TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const tile_
 }
 
 /* All of it, along what is dense in memory: at most 32 pages are read at a time. */
-TH_INLINE void pack_tiles(int terms, bool of_a, source_layout layout, const tile_source *s)
+TH_INLINE void pack_layout(int terms, bool of_a, source_layout layout, const term_operand *s)
 {
     if (layout == LINES_DENSE) {
         for (int64_t step = 0; step < s->k; step += TH_TERM_GROUP)
@@ -147,58 +121,14 @@ TH_INLINE void pack_tiles(int terms, bool of_a, source_layout layout, const tile
     }
 }
 
-TH_INLINE void pack_source(int terms, bool of_a, const tile_source *s)
+TH_INLINE void pack_tiles(int terms, bool of_a, const term_operand *s)
 {
     if (s->step == 1)
-        pack_tiles(terms, of_a, STEPS_DENSE, s);
+        pack_layout(terms, of_a, STEPS_DENSE, s);
     else if (s->line == 1)
-        pack_tiles(terms, of_a, LINES_DENSE, s);
+        pack_layout(terms, of_a, LINES_DENSE, s);
     else
-        pack_tiles(terms, of_a, NOTHING_DENSE, s);
-}
-
-typedef void tile_packing(const tile_source *source);
-
-/* Functions of their own, so that no arithmetic moves out of the state that pack_in_state sets. */
-static __attribute__((noinline)) void pack_one_of_a(const tile_source *s)
-{
-    pack_source(1, true, s);
-}
-
-static __attribute__((noinline)) void pack_two_of_a(const tile_source *s)
-{
-    pack_source(2, true, s);
-}
-
-static __attribute__((noinline)) void pack_one_of_b(const tile_source *s)
-{
-    pack_source(1, false, s);
-}
-
-static __attribute__((noinline)) void pack_two_of_b(const tile_source *s)
-{
-    pack_source(2, false, s);
-}
-
-TH_INLINE void pack_in_state(tile_packing *pack, const tile_source *s)
-{
-    const unsigned int before = _mm_getcsr();
-    _mm_setcsr(TERMS_CSR);
-    pack(s);
-    _mm_setcsr(before);
-}
-
-TH_INLINE void pack_a_tiles(int terms, int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
-{
-    const tile_source s = {m, k, a, row, column, panels, th_parts(k, TH_TERM_GROUP) * terms * PANEL_TERM_BYTES};
-    pack_in_state(terms == 1 ? pack_one_of_a : pack_two_of_a, &s);
-}
-
-TH_INLINE void pack_b_tiles(int terms, int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,
-                            int64_t stride)
-{
-    const tile_source s = {n, k, b, column, row, panels, stride * (int64_t)sizeof(float)};
-    pack_in_state(terms == 1 ? pack_one_of_b : pack_two_of_b, &s);
+        pack_layout(terms, of_a, NOTHING_DENSE, s);
 }
 
 #endif

@@ -1,17 +1,15 @@
 /* Products of bfloat16 terms by the processor's matrix units (Intel AMX): tdpbf16ps is the definition of their bits
- * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and it
- * is run only after th_tiles_detect (kernels/tiles.h) has said that this process may. product_tiles_pack.h makes the
+ * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and
+ * it is run only after th_tiles_detect (kernels/tiles.h) has said that this process may. tile_panels.h makes the
  * panels.
  *
- * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns of
- * B. 2 x 2 tiles of C stay in registers: the 4 products of a group of steps take 64 cycles and 4 tiles of 1 KB, which is
- * what a level-2 cache can give at most. So of the two panels that meet one should lie in the level-1 cache (48 KB):
- * with one term a block of k is done in two halves, so that a panel of B over a half (16 KB) stays there while the
- * panels of A come by, from the level-2 cache. With two terms 12 products need 8 tiles (two of them loaded twice), two
- * thirds of what that cache gives: there a block is done at once. */
-#include <immintrin.h>
-
-#include "kernels/vector/product_tiles_pack.h"
+ * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns
+ * of B. 2 x 2 tiles of C stay in registers: the 4 products of a group of steps take 64 cycles and 4 tiles of 1 KB,
+ * which is what a level-2 cache can give at most. So of the two panels that meet one should lie in the level-1 cache
+ * (48 KB): with one term a block of k is done in two halves, so that a panel of B over a half (16 KB) stays there while
+ * the panels of A come by, from the level-2 cache. With two terms 12 products need 8 tiles (two of them loaded twice),
+ * two thirds of what that cache gives: there a block is done at once. */
+#include "kernels/vector/terms/tile_panels.h"
 
 enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* that are asked for in advance */ };
 
@@ -289,29 +287,13 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
     _tile_release();
 }
 
-#define KERNELS(terms)                                                                                                 \
-    static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
-    {                                                                                                                  \
-        pack_a_tiles(terms, m, k, a, row, column, panels);                                                             \
-    }                                                                                                                  \
-    static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
-                               int64_t stride)                                                                         \
-    {                                                                                                                  \
-        pack_b_tiles(terms, k, n, b, row, column, panels, stride);                                                     \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)                                                           \
-    {                                                                                                                  \
-        multiply_tiles(terms, block);                                                                                  \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)
-KERNELS(1);
-KERNELS(2);
-#undef KERNELS
+TERM_KERNELS(1, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
+TERM_KERNELS(2, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
 
-extern const th_product_kernels TH_KERNEL(product_tiles)[2];
+extern const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS];
 
 /* [terms - 1] */
-const th_product_kernels TH_KERNEL(product_tiles)[2] = {
-    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1},
-    {PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS] = {
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
 };

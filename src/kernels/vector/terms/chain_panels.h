@@ -1,24 +1,17 @@
-/* Packing operands into panels of bfloat16 terms for product_chains.c: as float32 numbers, one group of steps of k after
- * the other, [group][term][even steps, then odd ones][row of A, or column of B]. Steps that are not there are 0; so are,
- * or repeat another, lines that are not there: no product of theirs is ever stored. */
-#ifndef TH_KERNELS_VECTOR_CHAIN_PANELS_H
-#define TH_KERNELS_VECTOR_CHAIN_PANELS_H
+/* Packing operands into panels of bfloat16 terms for chains.c: as float32 numbers, one group of steps of k after the
+ * other, [group][term][even steps, then odd ones][row of A, or column of B]. Steps that are not there are 0; so are, or
+ * repeat another, lines that are not there: no product of theirs is ever stored. */
+#ifndef TH_KERNELS_VECTOR_TERMS_CHAIN_PANELS_H
+#define TH_KERNELS_VECTOR_TERMS_CHAIN_PANELS_H
 
-#include "kernels/product_block.h"
-#include "kernels/vector/bfloat16.h"
+#include "kernels/vector/terms/bfloat16.h"
+#include "kernels/vector/terms/term_kernels.h"
 #include "kernels/vector/transpose.h"
 
 enum {
     CHAIN_STEPS = TH_TERM_GROUP / 2, /* of an even or an odd chain of one group */
     CHAIN_PACK_AHEAD = 8             /* steps that lines are asked for in advance: each step may be on another page */
 };
-
-/* A matrix as packing sees it: `lines` rows of A or columns of B, of k steps each. */
-typedef struct term_source {
-    int64_t lines, k;
-    const float *at;
-    int64_t line, step; /* strides */
-} term_source;
 
 /* Writes the terms of x, one step of `count` lines, to where the first one lies. */
 TH_INLINE void put_terms(int terms, int width, int count, vec x, float *to)
@@ -42,7 +35,7 @@ TH_INLINE int64_t place_of_step(int terms, int width, int64_t step)
 #define PANEL_LANES(width, i) ((width) - (i) < TH_REGISTER_LANES ? (width) - (i) : TH_REGISTER_LANES)
 
 /* One step of up to `filled` lines from `first` on. */
-TH_INLINE vec load_lines(const term_source *s, bool neighbours, int64_t first, int filled, int64_t step)
+TH_INLINE vec load_lines(const term_operand *s, bool neighbours, int64_t first, int filled, int64_t step)
 {
     const int64_t given = s->lines - first < filled ? s->lines - first : filled;
     vec x = {0};
@@ -57,13 +50,14 @@ TH_INLINE vec load_lines(const term_source *s, bool neighbours, int64_t first, i
     return x;
 }
 
-/* Step by step, in the order of memory where lines are neighbours there: a page per step, not one per step and panel. */
-TH_INLINE void pack_steps(int terms, int width, bool neighbours, const term_source *s, float *panels, int64_t stride)
+/* Step by step, in the order of memory where lines are neighbours there: a page per step, not one per step and panel.
+ */
+TH_INLINE void pack_steps(int terms, int width, bool neighbours, const term_operand *s)
 {
     const int64_t steps = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * TH_TERM_GROUP;
     for (int64_t step = 0; step < steps; step++) {
-        float *to = panels + place_of_step(terms, width, step);
-        for (int64_t first = 0; first < s->lines; first += width, to += stride)
+        float *to = (float *)s->panels + place_of_step(terms, width, step);
+        for (int64_t first = 0; first < s->lines; first += width, to += s->panel)
             UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
                 if (neighbours)
                     __builtin_prefetch(s->at + (step + CHAIN_PACK_AHEAD) * s->step + first + i);
@@ -75,7 +69,7 @@ TH_INLINE void pack_steps(int terms, int width, bool neighbours, const term_sour
 
 /* A square of steps from `step` on, `left` of which there are, of `count` lines whose steps are neighbours in memory:
  * transposed. */
-TH_INLINE void pack_square(int terms, int width, int filled, const term_source *s, int64_t first, int64_t step,
+TH_INLINE void pack_square(int terms, int width, int filled, const term_operand *s, int64_t first, int64_t step,
                            int64_t left, float *panel)
 {
     const float *from = s->at + first * s->line + step;
@@ -91,7 +85,7 @@ TH_INLINE void pack_square(int terms, int width, int filled, const term_source *
 }
 
 /* Lines from `first` on, as many as a register and the panel hold. */
-TH_INLINE void pack_register(int terms, int width, int filled, const term_source *s, int64_t first, float *panel)
+TH_INLINE void pack_register(int terms, int width, int filled, const term_operand *s, int64_t first, float *panel)
 {
     int64_t step = 0;
     for (; s->k - step >= TH_REGISTER_LANES; step += TH_REGISTER_LANES)
@@ -104,20 +98,21 @@ TH_INLINE void pack_register(int terms, int width, int filled, const term_source
         put_terms(terms, width, filled, (vec){0}, panel + place_of_step(terms, width, step));
 }
 
-TH_INLINE void pack_lines(int terms, int width, const term_source *s, float *panels, int64_t stride)
+TH_INLINE void pack_lines(int terms, int width, const term_operand *s)
 {
-    for (int64_t first = 0; first < s->lines; first += width, panels += stride)
+    float *panel = s->panels;
+    for (int64_t first = 0; first < s->lines; first += width, panel += s->panel)
         UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES)
             if (first + i < s->lines)
-                pack_register(terms, width, PANEL_LANES(width, i), s, first + i, panels + i);
+                pack_register(terms, width, PANEL_LANES(width, i), s, first + i, panel + i);
 }
 
-TH_INLINE void pack_terms(int terms, int width, const term_source *s, float *panels, int64_t stride)
+TH_INLINE void pack_terms(int terms, int width, const term_operand *s)
 {
     if (s->step == 1)
-        pack_lines(terms, width, s, panels, stride);
+        pack_lines(terms, width, s);
     else
-        pack_steps(terms, width, s->line == 1, s, panels, stride);
+        pack_steps(terms, width, s->line == 1, s);
 }
 
 #endif

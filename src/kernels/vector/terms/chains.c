@@ -1,15 +1,10 @@
 /* Products of bfloat16 terms by fused multiply-adds, where the processor has nothing faster for them: for each group of
  * steps the even chain and the odd one of product.h, one after the other, of a tile of C as wide as float32's. Operands
  * are packed before (chain_panels.h). */
-#include <immintrin.h>
-
 #include "kernels/vector/product.h"
+#include "kernels/vector/terms/chain_panels.h"
 
-#if TH_REAL_BITS == 32
-
-#include "kernels/vector/chain_panels.h"
-
-enum { MOST_TERMS = 2, CHAIN_PANEL_A = TH_TERM_GROUP * TILE_ROWS, CHAIN_PANEL_B = TH_TERM_GROUP * TILE_COLUMNS };
+enum { CHAIN_PANEL_A = TH_TERM_GROUP * TILE_ROWS, CHAIN_PANEL_B = TH_TERM_GROUP * TILE_COLUMNS };
 
 /* A tile of C, between two groups of steps. */
 typedef struct chain_sums {
@@ -100,7 +95,7 @@ CHAINS(12);
 #undef CHAINS
 
 /* [rows - 1][one or two registers] */
-static chain_function *const chain_functions[TILE_ROWS][2] = {
+static chain_function *const chain_functions[TILE_ROWS][MOST_TERMS] = {
     {chains_1_1, chains_1_2},   {chains_2_1, chains_2_2},   {chains_3_1, chains_3_2},
     {chains_4_1, chains_4_2},   {chains_5_1, chains_5_2},   {chains_6_1, chains_6_2},
 #if TH_VECTOR_BYTES == 64
@@ -169,7 +164,7 @@ TH_INLINE void chain_tile(int terms, int64_t rows, const tile_operands *t)
     store_sums(rows, &c, t);
 }
 
-TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
+TH_INLINE void multiply_chains(int terms, const th_product_block *block)
 {
     tile_operands t = {.k = block->k, .c_row = block->c_row, .init_row = block->init_row};
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {
@@ -186,55 +181,18 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
 
 /* -- as a driver sees it -- */
 
-/* What runs in another state of the processor's floating-point unit is a function of its own, so that no arithmetic
- * moves out of it. */
-#define KERNELS(terms)                                                                                                 \
-    static __attribute__((noinline)) void pack_##terms(int width, const term_source *s, float *panels, int64_t stride) \
-    {                                                                                                                  \
-        if (width == TILE_ROWS)                                                                                        \
-            pack_terms(terms, TILE_ROWS, s, panels, stride);                                                           \
-        else                                                                                                           \
-            pack_terms(terms, TILE_COLUMNS, s, panels, stride);                                                        \
-    }                                                                                                                  \
-    static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
-    {                                                                                                                  \
-        const term_source s = {m, k, a, row, column};                                                                  \
-        const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(TERMS_CSR);                                                                                         \
-        pack_##terms(TILE_ROWS, &s, panels, (k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * (terms)*CHAIN_PANEL_A);          \
-        _mm_setcsr(before);                                                                                            \
-    }                                                                                                                  \
-    static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
-                               int64_t stride)                                                                         \
-    {                                                                                                                  \
-        const term_source s = {n, k, b, column, row};                                                                  \
-        const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(TERMS_CSR);                                                                                         \
-        pack_##terms(TILE_COLUMNS, &s, panels, stride);                                                                \
-        _mm_setcsr(before);                                                                                            \
-    }                                                                                                                  \
-    static __attribute__((noinline)) void multiply_tiles_##terms(const th_product_block *block)                        \
-    {                                                                                                                  \
-        multiply_tiles(terms, block);                                                                                  \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)                                                           \
-    {                                                                                                                  \
-        const unsigned int before = _mm_getcsr();                                                                      \
-        _mm_setcsr(PRODUCTS_CSR);                                                                                      \
-        multiply_tiles_##terms(block);                                                                                 \
-        _mm_setcsr(before);                                                                                            \
-    }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)
-KERNELS(1);
-KERNELS(2);
-#undef KERNELS
+TH_INLINE void pack_chains(int terms, bool of_a, const term_operand *operand)
+{
+    pack_terms(terms, of_a ? TILE_ROWS : TILE_COLUMNS, operand);
+}
 
-extern const th_product_kernels TH_KERNEL(product_chains)[2];
+TERM_KERNELS(1, pack_chains, multiply_chains, CHAIN_PANEL_A);
+TERM_KERNELS(2, pack_chains, multiply_chains, CHAIN_PANEL_A);
+
+extern const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS];
 
 /* [terms - 1] */
-const th_product_kernels TH_KERNEL(product_chains)[2] = {
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
-    {TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS] = {
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
 };
-
-#endif

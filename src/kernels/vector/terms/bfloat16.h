@@ -1,15 +1,9 @@
 /* Splitting float32 numbers into bfloat16 terms (product.h says how), as bits and without branches: a number at a time,
- * or a register of them. A bfloat16 number is written as the float32 number that it is: the upper half of its bits.
- *
- * What the terms are, and the sums of their products, is defined in a state of the processor's floating-point unit that
- * a user may have left: block and packing kernels run in one of the two states below and put back what was there. */
-#ifndef TH_KERNELS_VECTOR_BFLOAT16_H
-#define TH_KERNELS_VECTOR_BFLOAT16_H
+ * or a register of them. A bfloat16 number is written as the float32 number that it is: the upper half of its bits. */
+#ifndef TH_KERNELS_VECTOR_TERMS_BFLOAT16_H
+#define TH_KERNELS_VECTOR_TERMS_BFLOAT16_H
 
 #include "kernels/vector/registers.h"
-
-/* MXCSR: exceptions masked, rounding to nearest; then also denormals taken and given as 0. */
-enum { TERMS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
 /* The first term of a number: to the nearest, ties to even (the carry of a mantissa runs into the exponent); truncated
  * where that would be infinite; below the smallest normal number 0. */
@@ -35,14 +29,13 @@ TH_INLINE uint32_t bits_of_float(float x)
     return bits;
 }
 
-/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR. */
+/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR
+ * (term_kernels.h). */
 TH_INLINE uint32_t second_term(uint32_t bits, uint32_t first)
 {
     const uint32_t rest = round_to_bfloat16(bits_of_float(float_of_bits(bits) - float_of_bits(first)));
     return (bits & 0x7fffffff) < 0x7f800000 ? rest : 0;
 }
-
-#if TH_REAL_BITS == 32
 
 typedef uint32_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
 
@@ -62,7 +55,5 @@ TH_INLINE vec vec_second_term(vec x, vec first)
     const vec_int magnitude = (vec_int)x & 0x7fffffff;
     return vec_keep(magnitude < 0x7f800000, vec_first_term(x - first));
 }
-
-#endif
 
 #endif
