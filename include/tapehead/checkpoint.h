@@ -52,11 +52,11 @@ typedef struct th_checkpoint {
  * steps: TH_ERROR_STATE while gradients of an unfinished step wait in a parameter of the optimiser. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Restores parameters (values, and whether they are frozen), the optimiser (moments, steps, learning rate), the
- * context's seed, step, random streams and precision (float32 from a file that is older than the choice; another one may
- * be set afterwards), and the numbers. Everything is checked first, each checksum too: on an error
- * nothing has changed. TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many
- * there are: tensors that are missing, unexpected, of another shape or type; another optimiser, other options; numbers
- * that are missing. Gradients are emptied. */
+ * context's seed, step, random streams and precision (float32 from a file that is older than the choice; another may be
+ * set afterwards), and the numbers. Everything is checked first, each checksum too: on an error nothing has changed.
+ * TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many there are: tensors that
+ * are missing, unexpected, of another shape or type; another optimiser, other options; numbers that are missing.
+ * Gradients are emptied. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* The configuration alone, so that the model can be made before it is loaded. The text belongs to the context, "" when
  * none was saved. NULL with the error stored. */

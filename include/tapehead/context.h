@@ -68,14 +68,14 @@ TH_API bool th_has_fusion(const th_context *ctx);
  * number, ties to even; what would overflow is truncated instead, what is below the smallest normal number becomes 0 of
  * the same sign, infinity and NaN stay (and have x2 = 0). bfloat16 sums a1 b1, which is off by up to 2^-7 of each term.
  * bfloat16x3 sums a1 b1 + a1 b2 + a2 b1, which is off by at most 2^-15 of a term; errors of random sign average out, so
- * that a sum of k terms is off by about 2^-17.5 / sqrt(k) of the sum of their absolute values, and the worst of 10,000
- * by four times that. Sums of fewer than 64 terms are float32's, but in attention and th_masked_matmul, where more of
+ * that a sum of k terms is off by about 2^-17 / sqrt(k) of the sum of their absolute values, and the worst of 10,000 by
+ * four times that. Sums of fewer than 64 terms are float32's, but in attention and th_masked_matmul, where more of
  * them, hidden ones, may not change a bit.
  *
- * With matrix units (Intel AMX) both are faster than float32; with fast dot products (AMD from Zen 4 on) bfloat16 is, and
- * bfloat16x3 takes half as long again as float32; elsewhere they are emulated, at about one and three times float32's
+ * Matrix units (Intel AMX) are made for both; with fast dot products (AMD from Zen 4 on) bfloat16 is faster than
+ * float32, and bfloat16x3 takes half as long again; elsewhere they are emulated, at about one and three times float32's
  * time. th_build_info says which. The bits are the same everywhere (but without fused multiply-add), at any number of
- * threads and in any batch.
+ * threads and in any batch. docs/precision.md has figures.
  *
  * What was recorded keeps the precision it was recorded in: its backward, and what backward recomputes, whatever is set
  * by then. */

@@ -98,7 +98,8 @@ TH_API th_tensor *th_silu(th_tensor *x);      /* x sigmoid(x) */
 /* In training each element is 0 with probability p, else x / (1 - p) (Srivastava et al. 2014); in evaluation, or at p =
  * 0, x itself. 0 <= p < 1. */
 TH_API th_tensor *th_dropout(th_tensor *x, double p);
-/* residual + th_dropout(x, p), both of one shape, as one operation: one pass less over memory, and x is not kept. */
+/* residual + th_dropout(x, p), bit for bit, as one operation: one pass less over memory, and x is not kept. Both have
+ * one shape (nothing is broadcast: TH_ERROR_SHAPE). */
 TH_API th_tensor *th_dropout_residual(th_tensor *x, double p, th_tensor *residual);
 
 /* -- reductions over axes; TH_ALL_AXES for all -- */
