@@ -1,8 +1,8 @@
 #!/bin/sh
-# precision.sh TEXT [--seeds N] [--steps N] [--threads N] [--copies N]: what training comes to in each precision of products. From N
-# seeds (default 20) the copy task is to copy all fresh sequences. From N seeds (default 4) the model of examples/language_model.c is
-# trained on a text for N steps (default 1000), and its loss on all that was held out is to be within 0.002 of float32's in bfloat16x3
-# and within 0.02 in bfloat16.
+# precision.sh TEXT [--copies N] [--seeds N] [--steps N] [--threads N]: what training comes to in each precision of products. From
+# --copies seeds (default 20) the copy task is to copy all fresh sequences. From --seeds seeds (default 4) the model of
+# examples/language_model.c is trained on the text for --steps steps (default 1000), and its loss on all that was held out is to be
+# within 0.002 of float32's in bfloat16x3 and within 0.02 in bfloat16.
 #
 # Trainings that differ in a single bit go apart, and end at losses that differ by chance. So there is a fourth training, in float32
 # with a learning rate that differs in its seventh digit: what it differs by is chance alone. Differences are means over the seeds,
@@ -21,6 +21,9 @@ while [ $# -gt 0 ]; do
     case $1 in
     --seeds | --steps | --threads | --copies)
         [ $# -gt 1 ] || usage
+        case $2 in
+        '' | 0* | *[!0-9]*) usage ;;
+        esac
         case $1 in
         --seeds) seeds=$2 ;;
         --steps) steps=$2 ;;
@@ -30,11 +33,18 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     -*) usage ;;
-    *) text=$1 ;;
+    *)
+        [ -z "$text" ] || usage
+        text=$1
+        ;;
     esac
     shift
 done
 [ -n "$text" ] || usage
+[ -r "$text" ] || {
+    echo "precision.sh: the text $text cannot be read" >&2
+    exit 2
+}
 
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
     -DTAPEHEAD_EXAMPLES=ON >/dev/null

@@ -3,9 +3,9 @@
 #
 # For machines whose processor has none: there the tests interpret AMX's instructions (tests/tile_interpreter.h), while here
 # the kernel gives permission for tiles and saves them, and the library finds them by itself. Each COMMAND is a line for the
-# guest's shell, whose PATH has the tests and examples of the build; by default all tests of tiles and precisions are run, which
-# takes a quarter of an hour. Their output is printed as it comes. --build DIR: the build that they are taken from (default:
-# build).
+# guest's shell, whose PATH has the tests and examples of the build that it names; by default the tests of tiles and of
+# the bits of products are run, which takes a quarter of an hour or more. Their output is printed as it comes. --build DIR: the
+# build that they are taken from (default: build).
 #
 # The machine is Bochs of Debian 13, compiled once, and the kernel Debian 13's: packages, downloaded by apt without being
 # installed, are kept in $XDG_CACHE_HOME/tapehead/tile-machine (--fresh makes all anew). The mirror is that of this machine's
@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -gt 0 ] || set -- test_tile_model test_tile_interpreter test_tiles test_precision
+[ $# -gt 0 ] || set -- test_tile_model test_tile_interpreter test_tiles test_precision test_precision_bits
 
 say() {
     printf '== tile machine: %s\n' "$*"
@@ -47,6 +47,14 @@ fail() {
     printf '%s\n' "$*" >&2
     exit 1
 }
+
+for command; do
+    for word in $command; do
+        case $word in
+        test_*) [ -x "$build/tests/$word" ] || fail "$build/tests has no $word: build the tests first, or name another --build" ;;
+        esac
+    done
+done
 
 "$here/scripts/setup.sh" tiles
 mkdir -p "$cache/lists/partial" "$cache/archives/partial"
