@@ -121,17 +121,34 @@ edit() {
 mend() {
     # XFD, by which Linux gives tiles to those that ask for them: two registers, what CPUID says of them, and an exception for
     # every instruction of AMX but tilerelease, which Linux executes when it is idle.
-    edit cpu.h 's/^  Bit64u ia32_xss;/&\n  Bit64u ia32_xfd, ia32_xfd_err;/'
-    edit init.cc 's/^  BX_CPU_THIS_PTR msr\.ia32_xss = 0;/&\n  BX_CPU_THIS_PTR msr.ia32_xfd = BX_CPU_THIS_PTR msr.ia32_xfd_err = 0;/'
-    xfd='    if (index == BX_MSR_IA32_XFD || index == BX_MSR_IA32_XFD_ERROR) {\n      Bit64u \&xfd = index == BX_MSR_IA32_XFD ?'
-    xfd="$xfd"' BX_CPU_THIS_PTR msr.ia32_xfd : BX_CPU_THIS_PTR msr.ia32_xfd_err;\n      '
-    edit msr.cc "s/^    if (! msr_desc\\[index\\]) return handle_unknown_rdmsr(/$xfd*msr = xfd;\\n      return true;\\n    }\\n&/"
-    edit msr.cc "s/^    if (! msr_desc\\[index\\]) return handle_unknown_wrmsr(/${xfd}xfd = val_64;\\n      handleAvxModeChange();\\n      return true;\\n    }\\n&/"
-    edit cpuid.cc 's/^    \/\/ EAX\[4\] - support for XFD/&\n    const Bit32u xfd = is_cpu_extension_supported(BX_ISA_AMX) << 4;/
+    edit cpu.h 's/^  Bit64u ia32_xss;/&\
+  Bit64u ia32_xfd, ia32_xfd_err;/'
+    edit init.cc 's/^  BX_CPU_THIS_PTR msr\.ia32_xss = 0;/&\
+  BX_CPU_THIS_PTR msr.ia32_xfd = BX_CPU_THIS_PTR msr.ia32_xfd_err = 0;/'
+    edit msr.cc 's/^    if (! msr_desc\[index\]) return handle_unknown_rdmsr(/    if (index == BX_MSR_IA32_XFD || index == BX_MSR_IA32_XFD_ERROR) {\
+      *msr = index == BX_MSR_IA32_XFD ? BX_CPU_THIS_PTR msr.ia32_xfd : BX_CPU_THIS_PTR msr.ia32_xfd_err;\
+      return true;\
+    }\
+&/'
+    edit msr.cc 's/^    if (! msr_desc\[index\]) return handle_unknown_wrmsr(/    if (index == BX_MSR_IA32_XFD || index == BX_MSR_IA32_XFD_ERROR) {\
+      (index == BX_MSR_IA32_XFD ? BX_CPU_THIS_PTR msr.ia32_xfd : BX_CPU_THIS_PTR msr.ia32_xfd_err) = val_64;\
+      handleAvxModeChange();\
+      return true;\
+    }\
+&/'
+    edit cpuid.cc 's/^    \/\/ EAX\[4\] - support for XFD/&\
+    const Bit32u xfd = is_cpu_extension_supported(BX_ISA_AMX) << 4;/
         s/^      leaf->eax |= (1<<1) | (1<<2);/      leaf->eax |= (1<<1) | (1<<2) | xfd;/
-        s/^      leaf->ecx = (cpu->ia32_xss_suppmask & (1 << subfunction)) != 0;/&\n      if (subfunction == xcr0_t::BX_XCR0_XTILEDATA_BIT) leaf->ecx |= 1 << 2;/'
-    edit proc_ctrl.cc 's/^      (~BX_CPU_THIS_PTR xcr0.val32 & (BX_XCR0_XTILECFG_MASK | BX_XCR0_XTILEDATA_MASK)) != 0)/      (BX_CPU_THIS_PTR msr.ia32_xfd \& BX_XCR0_XTILEDATA_MASK) ||\n&/
-        /::BxNoAMX(/,/^}/s/^  BX_ASSERT(0);/  if (i->getIaOpcode() == BX_IA_TILERELEASE) {\n    TILERELEASE(i);\n    return;\n  }\n  BX_CPU_THIS_PTR msr.ia32_xfd_err = BX_XCR0_XTILEDATA_MASK;\n  exception(BX_NM_EXCEPTION, 0);/'
+        s/^      leaf->ecx = (cpu->ia32_xss_suppmask & (1 << subfunction)) != 0;/&\
+      if (subfunction == xcr0_t::BX_XCR0_XTILEDATA_BIT) leaf->ecx |= 1 << 2;/'
+    edit proc_ctrl.cc '/^      (~BX_CPU_THIS_PTR xcr0.val32 & (BX_XCR0_XTILECFG_MASK | BX_XCR0_XTILEDATA_MASK)) != 0)/i\
+      (BX_CPU_THIS_PTR msr.ia32_xfd & BX_XCR0_XTILEDATA_MASK) ||
+        /::BxNoAMX(/,/^}/s/^  BX_ASSERT(0);/  if (i->getIaOpcode() == BX_IA_TILERELEASE) {\
+    TILERELEASE(i);\
+    return;\
+  }\
+  BX_CPU_THIS_PTR msr.ia32_xfd_err = BX_XCR0_XTILEDATA_MASK;\
+  exception(BX_NM_EXCEPTION, 0);/'
     # sttilecfg has VEX.W0, and stores rows and bytes in each other's place; of 16 rows of a tile 8 were saved, when all tiles
     # were 0 only; components in memory that are not to be restored take their place all the same.
     edit decoder/fetchdecode_opmap_avx.cc '/BX_IA_STTILECFG/s/ATTR_VEX_W1/ATTR_VEX_W0/'
@@ -141,9 +158,11 @@ mend() {
         }
         s/row < BX_TILE_REGISTERS; row++/row < BX_TILE_MAX_ROWS; row++/
         s/tile_use_tracker == 0/tile_use_tracker != 0/
-        /^  if (compaction) {/,/^  else {/s/^ *Bit32u feature_mask = (1 << feature);/&\n      if (format \& ~requested_feature_bitmap \& feature_mask)\n        offset += xsave_restore[feature].len;/'
+        /^  if (compaction) {/,/^  else {/s/^ *Bit32u feature_mask = (1 << feature);/&\
+      if (format \& ~requested_feature_bitmap \& feature_mask)\
+        offset += xsave_restore[feature].len;/'
     # The upper half of vcvtne2ps2bf16 comes from the first source.
-    edit avx/avx512_bf16.cc 's/convert_ne_fp32_to_bfloat16(op1\.vmm32u(n))/convert_ne_fp32_to_bfloat16(op1.vmm32u(n - DWORD_ELEMENTS(len)))/'
+    edit avx/avx512_bf16.cc 's/\(convert_ne_fp32_to_bfloat16(op1\.vmm32u(n\)))/\1 - DWORD_ELEMENTS(len)))/'
     # FLT_MIN is no denormal as a difference either.
     edit softfloat3e/s_subMagsF32.c 's/^        if (!expZ && sigDiff) {/        if (!expZ \&\& (sigDiff << shiftDist) < 0x00800000) {/'
 }
@@ -158,8 +177,8 @@ make_bochs() {
     tar -x -C "$work/bochs" --strip-components 1 -f "$work"/bochs_*.orig.tar.*
     (
         cd "$work/bochs"
-        (cd cpu && mend)
-        ./configure CFLAGS=-O2 CXXFLAGS=-O2 --enable-cpu-level=6 --enable-x86-64 --enable-fpu --enable-avx --enable-evex \
+        (cd cpu && mend) &&
+            ./configure CFLAGS=-O2 CXXFLAGS=-O2 --enable-cpu-level=6 --enable-x86-64 --enable-fpu --enable-avx --enable-evex \
             --enable-amx --enable-cet --enable-uintr --enable-protection-keys --enable-memtype --enable-vmx=2 --enable-smp \
             --enable-pci --enable-cdrom --enable-a20-pin --enable-all-optimizations --enable-repeat-speedups --with-nogui \
             --disable-docbook && make -j "$(nproc)"
