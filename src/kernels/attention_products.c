@@ -153,7 +153,7 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
 /* Queries and keys that a product of columns is cut at: of terms the steps of a group, however rows are grouped. */
 static int64_t cut_of(const attention_problem *p, const attention_tile *tile)
 {
-    return p->terms ? p->multiply.group : tile->group_rows;
+    return p->terms ? TH_TERM_GROUP : tile->group_rows;
 }
 
 /* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, from cut to cut. */

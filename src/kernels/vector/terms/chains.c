@@ -95,7 +95,7 @@ CHAINS(12);
 #undef CHAINS
 
 /* [rows - 1][one or two registers] */
-static chain_function *const chain_functions[TILE_ROWS][MOST_TERMS] = {
+static chain_function *const chain_functions[TILE_ROWS][2] = {
     {chains_1_1, chains_1_2},   {chains_2_1, chains_2_2},   {chains_3_1, chains_3_2},
     {chains_4_1, chains_4_2},   {chains_5_1, chains_5_2},   {chains_6_1, chains_6_2},
 #if TH_VECTOR_BYTES == 64
