@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "guarded.h"
 #include "instances.h"
 #include "kernels/product.h"
@@ -48,30 +49,11 @@ static void run(const th_machine *machine, const th_product *product, int thread
 
 /* -- numbers -- */
 
-static float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint32_t to_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static bool same_bits(float x, float y)
-{
-    return (isnan(x) && isnan(y)) || to_bits(x) == to_bits(y);
-}
-
 /* A number of any sign and mantissa with an exponent between these (as in its bits). */
 static float between(int low, int high)
 {
     const int64_t exponent = low + draw(high - low + 1);
-    return from_bits((uint32_t)draw(2) << 31 | (uint32_t)exponent << 23 | (uint32_t)draw(1 << 23));
+    return float_of((uint32_t)draw(2) << 31 | (uint32_t)exponent << 23 | (uint32_t)draw(1 << 23));
 }
 
 /* What operands are made of. */
@@ -95,7 +77,7 @@ static float rare(void)
         0x3f808000, 0x3f818000, 0x3f808001, 0x3f817fff, 0x3fffffff, /* ties, and nearly so */
         0xbf808080, 0x3f818180, 0x3f7f7f80,
     };
-    return from_bits(PICK(bits));
+    return float_of(PICK(bits));
 }
 
 static float number(numbers kind)
@@ -111,9 +93,9 @@ static float number(numbers kind)
     case TINY:
         return draw(8) == 0 ? rare() : between(40, 90);
     case HUGE:
-        return draw(20) == 0 ? from_bits(PICK(extremes)) : draw(3) == 0 ? between(110, 130) : between(170, 195);
+        return draw(20) == 0 ? float_of(PICK(extremes)) : draw(3) == 0 ? between(110, 130) : between(170, 195);
     case ANY:
-        return from_bits((uint32_t)draw((int64_t)1 << 31) << 1 | (uint32_t)draw(2));
+        return float_of((uint32_t)draw((int64_t)1 << 31) << 1 | (uint32_t)draw(2));
     default:
         return between(120, 130);
     }

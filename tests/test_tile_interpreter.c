@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "guarded.h"
 #include "suite.h"
 #include "tile_model.h"
@@ -56,15 +57,8 @@ static uint16_t any_bfloat16(int kind)
 
 static float any_sum(int kind)
 {
-    const uint32_t bits = (uint32_t)draw((int64_t)1 << 32);
-    float x;
-    memcpy(&x, &bits, sizeof x);
+    const float x = float_of((uint32_t)draw((int64_t)1 << 32));
     return kind == 0 ? x : kind == 1 ? (float)(draw(1000) - 500) / 8 : draw(2) ? 0x1p-126f * (float)draw(3) : -0.f;
-}
-
-static bool same(float x, float y)
-{
-    return (x != x && y != y) || memcmp(&x, &y, sizeof x) == 0;
 }
 
 /* One instruction on tiles of any shape, whole tiles compared: what is outside of the result is 0. */
@@ -100,7 +94,7 @@ static void check_product(int kind, int m, int n, int pairs)
             for (int k = 0; k < 2 * pairs; k++)
                 column[k] = b[k / 2][2 * j + k % 2];
             const float expected = i < m && j < n ? tile_dot(c[i][j], a[i], column, 2 * pairs) : 0;
-            if (!same(y[i][j], expected))
+            if (!same_bits(y[i][j], expected))
                 ck_abort_msg("%d x %d, %d pairs, kind %d: element (%d, %d) is %a, not %a", m, n, pairs, kind, i, j,
                              (double)y[i][j], (double)expected);
         }

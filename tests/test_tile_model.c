@@ -7,27 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "bits.h"
 #include "guarded.h"
 #include "suite.h"
-
-static float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static bool same(float x, float y)
-{
-    return (isnan(x) && isnan(y)) || bits_of(x) == bits_of(y);
-}
 
 /* -- arithmetic -- */
 
@@ -63,7 +45,7 @@ static uint32_t any_bits(void)
 static void check_fma(float a, float b, float c)
 {
     const float y = flushing_fma(a, b, c), expected = processor_fma((volatile float[]){a, b, c});
-    if (!same(y, expected))
+    if (!same_bits(y, expected))
         ck_abort_msg("fma(%a, %a, %a) is %a, by the processor %a", (double)a, (double)b, (double)c, (double)y,
                      (double)expected);
 }
@@ -71,7 +53,7 @@ static void check_fma(float a, float b, float c)
 static void check_add(float a, float b)
 {
     const float y = flushing_add(a, b), expected = processor_add((volatile float[]){a, b});
-    if (!same(y, expected))
+    if (!same_bits(y, expected))
         ck_abort_msg("%a + %a is %a, by the processor %a", (double)a, (double)b, (double)y, (double)expected);
 }
 
@@ -120,10 +102,10 @@ START_TEST(test_dot)
     b[0] = b[1] = TINY | 0x8000; /* products of -2^-126: FLT_MIN stays */
     ck_assert_float_eq(tile_dot(0, a, b, 2), -0x1p-125f);
     b[0] = b[1] = 0x8001; /* denormal, -0 */
-    ck_assert(same(tile_dot(-0.f, a, b, 2), 0.f));
+    ck_assert(same_bits(tile_dot(-0.f, a, b, 2), 0.f));
     b[0] = b[1] = TINY - 0x80 + 0x8000; /* products of -2^-127 are flushed to -0 */
-    ck_assert(same(tile_dot(-0.f, a, b, 2), -0.f));
-    ck_assert(same(tile_dot(-0.f, a, b, 4), 0.f));
+    ck_assert(same_bits(tile_dot(-0.f, a, b, 2), -0.f));
+    ck_assert(same_bits(tile_dot(-0.f, a, b, 4), 0.f));
 }
 END_TEST
 

@@ -7,16 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
+
 enum { GROUP = 32, MOST_TERMS = 2 };
 
 /* -- one number -- */
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
 
 float bfloat16_value(uint16_t x)
 {

@@ -29,11 +29,6 @@ typedef struct node_work {
     th_frame frame;
 } node_work;
 
-static bool same_sizes(const th_array *a, const th_array *b)
-{
-    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
-}
-
 static bool has_identity_gradient(const th_node *node, int i)
 {
     return th_op_names(node->op, node->op->identity_gradients, i);
@@ -158,7 +153,7 @@ static th_status find_temporary(node_work *w, int i)
 {
     destination *to = &w->to[i];
     const th_op *op = w->node->op;
-    const bool broadcast = (op->flags & TH_OP_BROADCASTS) && !same_sizes(&to->target, &w->frame.call.output[0]);
+    const bool broadcast = (op->flags & TH_OP_BROADCASTS) && !th_same_sizes(&to->target, &w->frame.call.output[0]);
     const bool copied = (op->flags & TH_OP_CONTIGUOUS) && !th_array_contiguous(&to->target);
     const bool cannot_add = (op->flags & TH_OP_CANNOT_ADD) && to->add;
     to->written = to->target;
@@ -358,7 +353,7 @@ static th_status check_start(th_context *ctx, th_body *t, const th_backward_opti
         if (c->dtype != t->dtype)
             return th_fail(ctx, TH_ERROR_TYPE, "backward", "the cotangent is %s, the tensor %s",
                            th_dtype_name(c->dtype), th_dtype_name(t->dtype));
-        if (!same_sizes(&a, &b))
+        if (!th_same_sizes(&a, &b))
             return th_fail(ctx, TH_ERROR_SHAPE, "backward", "the cotangent is %s, the tensor %s", TH_TEXT(&a),
                            TH_TEXT(&b));
     }

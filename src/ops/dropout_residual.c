@@ -2,16 +2,14 @@
  * kept: dropout's result alone would be recomputed, for which x would have to stay. */
 #include "ops/shared/drop.h"
 #include "tapehead/ops.h"
+#include "tensor/tensor.h"
 
 enum { X, RESIDUAL };
 
 static th_status dropout_residual_shape(th_call *call)
 {
     const th_array *x = &call->input[X], *residual = &call->input[RESIDUAL];
-    bool same = x->ndim == residual->ndim;
-    for (int i = 0; i < x->ndim && same; i++)
-        same = x->size[i] == residual->size[i];
-    if (!same)
+    if (!th_same_sizes(x, residual))
         return th_call_fail(call, TH_ERROR_SHAPE, "x is %s, but the residual is %s", TH_TEXT(x), TH_TEXT(residual));
     const th_status status = th_call_same_type(call);
     return status ? status : th_drop_shape(call);

@@ -117,6 +117,11 @@ th_array th_tensor_array(const th_body *t)
     return array;
 }
 
+bool th_same_sizes(const th_array *a, const th_array *b)
+{
+    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
+}
+
 int64_t th_array_numel(const th_array *array)
 {
     int64_t numel = 0;

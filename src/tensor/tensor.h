@@ -123,6 +123,7 @@ bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
 /* Checks that the elements of t can be written: in an expanded view, say, many are one. operation: for the error. */
 th_status th_check_writable(const th_body *t, const char *operation);
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
+bool th_same_sizes(const th_array *a, const th_array *b);
 /* The tensor as an operation sees it. */
 th_array th_tensor_array(const th_body *t);
 bool th_is_floating(th_dtype dtype);
