@@ -1,4 +1,6 @@
 /* The strict reading of JSON: what is sound, what is refused and with which words, in how much memory. */
+#include <malloc.h>
+
 #include "io/json.h"
 
 #include "memory.h"
@@ -137,8 +139,8 @@ START_TEST(limits_hold_before_anything_is_built)
 {
     expect_failure(read_text("[1,2,3]", &(th_json_limits){.bytes = 6, .depth = 4}) == NULL, TH_ERROR_FILE,
                    "7 bytes are more than the 6 allowed");
-    expect_failure(read_text("[1,2,3]", &(th_json_limits){.bytes = 100, .depth = 4, .values = 3}) == NULL,
-                   TH_ERROR_FILE, "more values");
+    expect_failure(read_text("[1,2,3]", &(th_json_limits){.bytes = 100, .depth = 4, .memory = 300}) == NULL,
+                   TH_ERROR_FILE, "its values take more memory");
     const size_t bytes = 1 << 24;
     char *deep = malloc(bytes);
     memset(deep, '[', bytes);
@@ -146,6 +148,33 @@ START_TEST(limits_hold_before_anything_is_built)
     ck_assert_int_eq(th_json_check(&from, deep, bytes, &usual), TH_ERROR_FILE);
     expect_error(TH_ERROR_FILE, "byte 4: it is nested deeper");
     free(deep);
+}
+END_TEST
+
+/* The estimate of a text's memory covers what the C library gives jansson for it. (Sanitizers report nothing here.) */
+START_TEST(the_estimate_covers_the_memory)
+{
+    static const char *const values[] = {"{}",  "[]",   "[1]",       "\"\"",         "\"abc\"",  "7",
+                                         "1.5", "true", "{\"a\":1}", "[[],{},[{}]]", "{\"\":[]}"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        const int count = 20000;
+        char *text = malloc((size_t)count * 16 + 3), *at = text;
+        for (int k = 0; k < count; k++)
+            at += sprintf(at, "%c%s", k ? ',' : '[', values[i]);
+        strcpy(at, "]");
+        const th_json_source from = source();
+        size_t estimate;
+        ck_assert_int_eq(th_json_measure(&from, text, strlen(text), &usual, &estimate), TH_OK);
+        const size_t before = mallinfo2().uordblks;
+        json_t *value = th_json_build(&from, text, strlen(text));
+        const size_t taken = mallinfo2().uordblks - before;
+        ck_assert_ptr_nonnull(value);
+        ck_assert_msg(estimate >= taken, "%s: %zu bytes, %zu estimated", values[i], taken, estimate);
+        ck_assert_msg(!OWN_MALLOC || estimate <= 4 * taken + 1000000, "%s: %zu bytes, %zu estimated", values[i], taken,
+                      estimate);
+        json_decref(value);
+        free(text);
+    }
 }
 END_TEST
 
@@ -237,6 +266,7 @@ int main(void)
     tcase_add_test(tests, what_is_not_json_is_refused);
     tcase_add_test(tests, a_key_stands_once_however_it_is_written);
     tcase_add_test(tests, a_long_number_is_refused);
+    tcase_add_test(tests, the_estimate_covers_the_memory);
     tcase_add_test(tests, limits_hold_before_anything_is_built);
     tcase_add_test(tests, many_keys_are_checked_in_bounded_memory);
     tcase_add_test(tests, members_are_walked_where_they_stand);

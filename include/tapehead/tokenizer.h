@@ -74,7 +74,8 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  *   decoder         null, ByteLevel, Fuse: the text of tokens is always their bytes one after another
  * Everything else that could change a token is TH_ERROR_FILE with a sentence that names it, as is every kind of damage:
  * normalizers, dropout, prefixes and suffixes of subwords, truncation, padding; merges of unknown tokens; ids twice.
- * Files of more than 64 MiB are refused. A transformers folder's other files (tokenizer_config.json) are not read. */
+ * Files of more than 64 MiB are refused, and files whose values would take more than 512 MiB while they are read. An added
+ * token has at most 512 bytes. A transformers folder's other files (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
 /* Writes tokenizer.json, and a tokenizer_config.json with which transformers' AutoTokenizer opens it as it is; for
@@ -86,14 +87,15 @@ TH_API th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *fo
 /* NULL is fine. Using one that was freed is TH_ERROR_STATE, as for a module (th_module_free). */
 TH_API void th_tokenizer_free(th_tokenizer *tokenizer);
 
-/* Makes content a special token, found in text before all else; its id, which is the next free one if it was no token
- * before. -1 with the error stored. */
+/* Makes content (1 to 512 bytes of UTF-8) a special token, found in text before all else. Returns its id: a new one,
+ * unless the content is a token already. -1 with the error stored. */
 TH_API int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content);
 
 /* -- text into tokens -- */
 
 /* Appends the tokens of a text. Special and other added tokens are found in it first (from the left, the longest), then
- * the rest is split and merged. TH_ERROR_VALUE for a character without a token, unless the file names an unk_token. */
+ * the rest is split and merged. TH_ERROR_VALUE for a character without a token, unless the file names an unk_token. Also
+ * TH_ERROR_VALUE if a file's pattern takes too many steps: 16 million for a text, and 1,024 more for each byte. */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
 /* The same with the tokens around it that the file's post-processor asks for, such as Llama's "<|begin_of_text|>":

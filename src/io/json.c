@@ -42,9 +42,34 @@ json_t *th_json_build(const th_json_source *source, const char *text, size_t byt
     return value;
 }
 
+/* The context counts *memory for the values. */
+static json_t *check_and_build(const th_json_source *source, const char *text, size_t bytes,
+                               const th_json_limits *limits, size_t *memory)
+{
+    if (th_json_measure(source, text, bytes, limits, memory) ||
+        th_count_memory(source->ctx, *memory, source->operation))
+        return NULL;
+    json_t *value = th_json_build(source, text, bytes);
+    if (value == NULL)
+        th_uncount_memory(source->ctx, *memory);
+    return value;
+}
+
+void th_json_release(th_context *ctx, json_t *value, size_t memory)
+{
+    if (value == NULL)
+        return;
+    json_decref(value);
+    th_uncount_memory(ctx, memory);
+}
+
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits)
 {
-    return th_json_check(source, text, bytes, limits) == TH_OK ? th_json_build(source, text, bytes) : NULL;
+    size_t memory;
+    json_t *value = check_and_build(source, text, bytes, limits, &memory);
+    if (value)
+        th_uncount_memory(source->ctx, memory);
+    return value;
 }
 
 /* All of an open file, which has so many bytes. */
@@ -86,13 +111,13 @@ char *th_json_load(const th_json_source *source, const th_json_limits *limits, s
     return text;
 }
 
-json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits)
+json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits, size_t *memory)
 {
     size_t bytes;
     char *text = th_json_load(source, limits, &bytes);
     if (text == NULL)
         return NULL;
-    json_t *value = th_json_read(source, text, bytes, limits);
+    json_t *value = check_and_build(source, text, bytes, limits, memory);
     th_release(source->ctx, text, bytes);
     return value;
 }

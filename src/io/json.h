@@ -21,17 +21,23 @@ typedef struct th_json_source {
 enum { TH_JSON_MAX_NUMBER = 64, TH_JSON_MAX_DEPTH = 64 };
 
 typedef struct th_json_limits {
-    size_t bytes;   /* of the text */
-    int depth;      /* of objects and arrays within one another; at most TH_JSON_MAX_DEPTH */
-    int64_t values; /* in all, keys included: jansson takes up to some 300 bytes for each; 0: any number of them */
+    size_t bytes;  /* of the text */
+    int depth;     /* of objects and arrays within one another; at most TH_JSON_MAX_DEPTH */
+    size_t memory; /* of jansson's values, as th_json_check estimates it; 0: no limit but the context's */
 } th_json_limits;
 
 /* TH_ERROR_FILE names the first trouble and its byte; TH_ERROR_MEMORY. */
 th_status th_json_check(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
-/* Checks and builds; NULL with the error stored. The caller's: json_decref. */
+/* The same; sets *memory to the bytes that jansson takes at most to build the text's values. */
+th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
+                          size_t *memory);
+/* Checks the text and builds its values. Returns NULL with the error stored: TH_ERROR_MEMORY if the values do not fit the
+ * context's memory_limit. The caller releases them with json_decref. */
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
-/* The same for a whole file, of which no more than limits->bytes is ever read; the source's name is its path. */
-json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits);
+/* The same for a whole file, of at most limits->bytes; the source's name is its path. The context counts the values'
+ * memory until th_json_release, which takes the same *memory. */
+json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits, size_t *memory);
+void th_json_release(th_context *ctx, json_t *value, size_t memory);
 
 /* Only its text, not yet checked; NULL with the error stored. The caller's: th_release(ctx, text, bytes). */
 char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes);

@@ -16,7 +16,7 @@ typedef struct scanner {
     const th_json_source *source;
     const char *text, *at, *end;
     int depth, max_depth;
-    int64_t values, max_values;
+    size_t memory, max_memory;
     struct {
         bool object;
         int64_t first_key;
@@ -283,10 +283,14 @@ static bool scan_word(scanner *s)
 
 /* -- structure -- */
 
-static bool count_value(scanner *s)
+/* What jansson takes at most: for a key, a value or its place in an array, beside the characters of a string. */
+enum { KEY = 136, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24 };
+
+static bool count_memory(scanner *s, size_t bytes)
 {
-    return ++s->values <= s->max_values || s->max_values == 0 ||
-           fail_at(s, s->at, "there are more values than such a file has");
+    s->memory += bytes;
+    return s->memory <= s->max_memory || s->max_memory == 0 ||
+           fail_at(s, s->at, "its values take more memory than such a file may take");
 }
 
 static bool open_container(scanner *s)
@@ -307,7 +311,7 @@ static bool scan_key(scanner *s)
     const char *text = s->at + 1;
     if (!ahead(s, '"'))
         return fail_here(s, "a key is missing");
-    if (!count_value(s) || !scan_string(s) || !remember_key(s, text))
+    if (!scan_string(s) || !remember_key(s, text) || !count_memory(s, KEY + (size_t)(s->at - text)))
         return false;
     skip_space(s);
     if (!ahead(s, ':'))
@@ -341,16 +345,17 @@ static bool scan_value(scanner *s, bool *begun)
 {
     skip_space(s);
     *begun = false;
-    if (!count_value(s))
+    const char *start = s->at;
+    if (!count_memory(s, ELEMENT))
         return false;
     if (ahead(s, '"'))
-        return scan_string(s);
+        return scan_string(s) && count_memory(s, STRING + (size_t)(s->at - start));
     if (ahead(s, '-') || (s->at < s->end && *s->at >= '0' && *s->at <= '9'))
-        return scan_number(s);
+        return scan_number(s) && count_memory(s, NUMBER);
     if (!ahead(s, '{') && !ahead(s, '['))
         return scan_word(s);
     const bool object = *s->at == '{';
-    if (!open_container(s))
+    if (!count_memory(s, object ? OBJECT : ARRAY) || !open_container(s))
         return false;
     skip_space(s);
     *begun = !ahead(s, object ? '}' : ']');
@@ -358,6 +363,13 @@ static bool scan_value(scanner *s, bool *begun)
 }
 
 th_status th_json_check(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits)
+{
+    size_t memory;
+    return th_json_measure(source, text, bytes, limits, &memory);
+}
+
+th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
+                          size_t *memory)
 {
     if (bytes > limits->bytes)
         return th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %zu bytes are more than the %zu allowed",
@@ -367,11 +379,12 @@ th_status th_json_check(const th_json_source *source, const char *text, size_t b
                  .at = text,
                  .end = text + bytes,
                  .max_depth = limits->depth < TH_JSON_MAX_DEPTH ? limits->depth : TH_JSON_MAX_DEPTH,
-                 .max_values = limits->values};
+                 .max_memory = limits->memory};
     bool done = false, begun = false;
     bool sound = true;
     while (sound && !done)
         sound = scan_value(&s, &begun) && (begun || go_on(&s, &done));
     th_release(source->ctx, s.keys, (size_t)s.capacity * sizeof *s.keys);
+    *memory = s.memory;
     return sound ? TH_OK : source->ctx->error;
 }

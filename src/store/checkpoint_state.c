@@ -237,7 +237,7 @@ static bool read_parameters(const th_json_source *s, json_t *parameters)
 
 json_t *th_state_read(const th_json_source *source, const char *text)
 {
-    static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = 4, .values = 1 << 20};
+    static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = 4, .memory = 256 << 20};
     char name[400];
     snprintf(name, sizeof name, "%.300s: its " TH_STATE_TEXT, source->name);
     const th_json_source s = {source->ctx, source->operation, name};

@@ -13,7 +13,7 @@
 
 enum { MOST_LAYERS = 4096 };
 static const int64_t most = INT32_MAX; /* of every size */
-static const th_json_limits limits = {.bytes = 1 << 20, .depth = 8, .values = 1 << 16};
+static const th_json_limits limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
 bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name, char *path)
 {
@@ -298,12 +298,13 @@ th_status th_hugging_face_read_config(th_context *ctx, const char *operation, co
     if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
         return ctx->error;
     const th_json_source source = {ctx, operation, path};
-    json_t *object = th_json_read_file(&source, &limits);
+    size_t memory;
+    json_t *object = th_json_read_file(&source, &limits, &memory);
     if (object == NULL)
         return ctx->error;
     th_foreign_config read = {0};
     read_config(&(config){source, object}, &read);
-    json_decref(object);
+    th_json_release(ctx, object, memory);
     if (!th_failed(ctx))
         *described = read;
     return ctx->error;

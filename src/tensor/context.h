@@ -171,6 +171,9 @@ void th_rest_end(th_context *ctx); /* gives all of it back */
 /* Memory for numbers outside the allocators: counted and limited alike, but *memory is NULL in a shapes-only context. */
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
+/* Counts memory that the C library or another library allocates for the context, within the context's memory_limit. */
+th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation);
+void th_uncount_memory(th_context *ctx, size_t bytes);
 /* A block of the step's or the owned memory; NULL with TH_ERROR_MEMORY set. */
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);

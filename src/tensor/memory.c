@@ -141,6 +141,17 @@ void th_release_numbers(th_context *ctx, void *memory, size_t bytes)
     unreserve(ctx, whole_lines(bytes), memory);
 }
 
+th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation)
+{
+    void *none;
+    return allocate(ctx, bytes, true, &none) ? TH_OK : th_fail_memory(ctx, operation, bytes);
+}
+
+void th_uncount_memory(th_context *ctx, size_t bytes)
+{
+    th_release_numbers(ctx, NULL, bytes);
+}
+
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation)
 {
     th_block *block = th_block_allocate(allocator, bytes);

@@ -13,20 +13,36 @@ static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-bool th_added_tokens_add(th_added_tokens *a, th_added_token token)
+/* The place of the first token that is not less than this content. */
+static size_t place_of(const th_added_tokens *a, const char *content, size_t bytes)
 {
-    size_t at = 0, high = a->count;
-    while (at < high) {
-        const size_t middle = at + (high - at) / 2;
-        if (compare(a->token[middle].content, a->token[middle].bytes, token.content, token.bytes) < 0)
-            at = middle + 1;
+    size_t low = 0, high = a->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare(a->token[middle].content, a->token[middle].bytes, content, bytes) < 0)
+            low = middle + 1;
         else
             high = middle;
     }
-    const bool there =
-        at < a->count && compare(a->token[at].content, a->token[at].bytes, token.content, token.bytes) == 0;
-    if (there) {
-        token.content = a->token[at].content;
+    return low;
+}
+
+static bool is_at(const th_added_tokens *a, size_t place, const char *content, size_t bytes)
+{
+    return place < a->count && compare(a->token[place].content, a->token[place].bytes, content, bytes) == 0;
+}
+
+const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes)
+{
+    const size_t place = place_of(a, content, bytes);
+    return is_at(a, place, content, bytes) ? &a->token[place] : NULL;
+}
+
+bool th_added_tokens_add(th_added_tokens *a, th_added_token token)
+{
+    const size_t place = place_of(a, token.content, token.bytes);
+    if (is_at(a, place, token.content, token.bytes)) {
+        token.content = a->token[place].content;
     } else {
         char *content = malloc(token.bytes + 1);
         if (content == NULL || !TH_GROW(a->token, a->capacity, a->count + 1)) {
@@ -36,10 +52,10 @@ bool th_added_tokens_add(th_added_tokens *a, th_added_token token)
         memcpy(content, token.content, token.bytes);
         content[token.bytes] = 0;
         token.content = content;
-        memmove(a->token + at + 1, a->token + at, (a->count - at) * sizeof *a->token);
+        memmove(a->token + place + 1, a->token + place, (a->count - place) * sizeof *a->token);
         a->count++;
     }
-    a->token[at] = token;
+    a->token[place] = token;
     a->begins[token.normalized][(unsigned char)token.content[0]] = true;
     a->any[token.normalized] = true;
     return true;
@@ -123,29 +139,42 @@ static const th_added_token *longest_at(const th_added_tokens *a, bool normalize
         if (depth == bytes)
             break;
         const int byte = (unsigned char)text[depth];
+        if (byte_at(&a->token[low], depth) == byte && byte_at(&a->token[high - 1], depth) == byte)
+            continue; /* all of them continue as the text does */
         low = lower_bound(a, low, high, depth, byte);
         high = lower_bound(a, low, high, depth, byte + 1);
     }
     return longest;
 }
 
-const th_added_token *th_added_tokens_next(const th_added_tokens *a, bool normalized, const char *text, size_t bytes,
-                                           size_t from, size_t *begin, size_t *end, size_t *next)
+/* The token at s->next, with the white space around it; false if the token before has taken all of it along. */
+static bool widen(th_added_search *s, const th_added_token *token, size_t from)
 {
-    if (!a->any[normalized])
+    const size_t at = s->next;
+    s->next += token->bytes;
+    s->begin = !token->lstrip ? at : at > from ? spaces_before(s->text, from, at) : from;
+    s->end = s->next;
+    if (token->rstrip) {
+        if (s->spaces_end < s->next)
+            s->spaces_end = spaces_behind(s->text, s->bytes, s->next);
+        s->end = s->spaces_end;
+    }
+    return s->begin < s->end;
+}
+
+const th_added_token *th_added_search_next(th_added_search *s, size_t from)
+{
+    const th_added_tokens *a = s->tokens;
+    if (!a->any[s->normalized])
         return NULL;
-    for (size_t at = *next; at < bytes; at++) {
-        if (!a->begins[normalized][(unsigned char)text[at]])
-            continue;
-        const th_added_token *token = longest_at(a, normalized, text + at, bytes - at);
+    while (s->next < s->bytes) {
+        const bool begins = a->begins[s->normalized][(unsigned char)s->text[s->next]];
+        const th_added_token *token =
+            begins ? longest_at(a, s->normalized, s->text + s->next, s->bytes - s->next) : NULL;
         if (token == NULL)
-            continue;
-        *next = at + token->bytes;
-        *begin = !token->lstrip ? at : at > from ? spaces_before(text, from, at) : from;
-        *end = token->rstrip ? spaces_behind(text, bytes, *next) : *next;
-        if (*begin < *end)
+            s->next++;
+        else if (widen(s, token, from))
             return token;
-        at = *next - 1; /* it is itself a space that the one before has taken */
     }
     return NULL;
 }

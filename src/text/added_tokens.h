@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TH_MAX_ADDED_TOKENS = 1 << 14 };
+enum { TH_MAX_ADDED_TOKENS = 1 << 14, TH_MAX_ADDED_TOKEN_BYTES = 512 };
 
 typedef struct th_added_token {
     const char *content; /* [bytes], its own */
@@ -24,13 +24,26 @@ typedef struct th_added_tokens {
     bool any[2];
 } th_added_tokens;
 
-/* Copies the content, which is not empty; in place of one with the same content. false when memory is out. */
+/* Copies the content, which has 1 to TH_MAX_ADDED_TOKEN_BYTES bytes, and replaces a token with the same content.
+ * Returns false if memory is out. */
 bool th_added_tokens_add(th_added_tokens *a, th_added_token token);
+/* The token with this content, or NULL. */
+const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes);
 void th_added_tokens_release(th_added_tokens *a);
 
-/* The first and, there, longest token in text[from .. bytes-1]; NULL: none. *begin, *end: where it stands, with the
- * white space that it takes along. *next: where to go on looking. */
-const th_added_token *th_added_tokens_next(const th_added_tokens *a, bool normalized, const char *text, size_t bytes,
-                                           size_t from, size_t *begin, size_t *end, size_t *next);
+/* A search of a text for its tokens. The whole search takes time in proportion to the text. */
+typedef struct th_added_search {
+    const th_added_tokens *tokens;
+    bool normalized; /* which of the tokens */
+    const char *text;
+    size_t bytes;
+    size_t next;       /* the search continues here */
+    size_t begin, end; /* the last token found, with the white space that it takes along */
+    size_t spaces_end; /* the white space around `next` is known to end here */
+} th_added_search;
+
+/* The next token: the first one, and the longest of those that begin there; NULL at the end of the text. White space
+ * before `from`, which is where the token before ended, belongs to that token. */
+const th_added_token *th_added_search_next(th_added_search *s, size_t from);
 
 #endif

@@ -1,7 +1,6 @@
 /* Text into tokens: added tokens are found first, what is between them is cut into words, and words are looked up in a
  * cache or merged. A word allocates nothing. */
 #include "text/grow.h"
-#include "text/hash.h"
 #include "text/tokenizer.h"
 
 void th_token_list_free(th_token_list *list)
@@ -17,6 +16,7 @@ typedef struct encoding {
     const char *operation;
     const char *text; /* for the place of what has no token */
     size_t bytes;
+    uint64_t *budget; /* for patterns */
     th_token_list *tokens;
 } encoding;
 
@@ -80,7 +80,7 @@ static th_status merge_word(const encoding *e, const char *word, size_t bytes, s
 
 static th_cached_word *place_of(const th_tokenizer *t, const char *word, size_t bytes)
 {
-    return &t->cache[th_hash_bytes(word, bytes) & (TH_CACHED_WORDS - 1)];
+    return &t->cache[th_hash_bytes(t->cache_key, word, bytes) & (TH_CACHED_WORDS - 1)];
 }
 
 static th_status take_word(void *user, const char *word, size_t bytes)
@@ -114,27 +114,29 @@ static th_status encode_plain(const encoding *e, const char *text, size_t bytes)
     th_tokenizer *t = e->t;
     const th_word_sink sink = {take_word, (void *)(uintptr_t)e};
     if (!t->prefix_space || bytes == 0 || *text == ' ')
-        return th_split_text(&t->split, t->ctx, e->operation, text, bytes, sink);
+        return th_split_text(&t->split, t->ctx, e->operation, text, bytes, e->budget, sink);
     if (!TH_GROW(t->padded, t->padded_capacity, bytes + 1))
         return th_fail_memory(t->ctx, e->operation, bytes + 1);
     t->padded[0] = ' ';
     memcpy(t->padded + 1, text, bytes);
-    return th_split_text(&t->split, t->ctx, e->operation, t->padded, bytes + 1, sink);
+    return th_split_text(&t->split, t->ctx, e->operation, t->padded, bytes + 1, e->budget, sink);
 }
 
 /* Added tokens that are not `normalized` come first; what is between them is searched for those that are. */
 static th_status encode_between(const encoding *e, bool normalized, const char *text, size_t bytes)
 {
-    size_t at = 0, next = 0, begin, end;
+    th_added_search search = {.tokens = &e->t->added, .normalized = normalized, .text = text, .bytes = bytes};
+    size_t at = 0;
     const th_added_token *token;
-    while ((token = th_added_tokens_next(&e->t->added, normalized, text, bytes, at, &begin, &end, &next))) {
-        if (begin > at) {
-            if (normalized ? encode_plain(e, text + at, begin - at) : encode_between(e, true, text + at, begin - at))
+    while ((token = th_added_search_next(&search, at))) {
+        if (search.begin > at) {
+            const size_t between = search.begin - at;
+            if (normalized ? encode_plain(e, text + at, between) : encode_between(e, true, text + at, between))
                 return e->t->ctx->error;
         }
         if (append(e, &token->id, 1))
             return e->t->ctx->error;
-        at = end;
+        at = search.end;
     }
     if (at >= bytes)
         return TH_OK;
@@ -149,7 +151,8 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
         return t ? t->ctx->error : TH_ERROR_ARGUMENT;
     if ((text == NULL && bytes > 0) || tokens == NULL || bytes > PTRDIFF_MAX / sizeof(int32_t))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a text and a list must be given");
-    const encoding e = {t, operation, text, bytes, tokens};
+    uint64_t budget = th_pattern_budget(bytes);
+    const encoding e = {t, operation, text, bytes, &budget, tokens};
     const size_t before = tokens->count;
     if ((document && append(&e, t->template.before, t->template.n_before)) ||
         (bytes > 0 && encode_between(&e, false, text, bytes)) ||

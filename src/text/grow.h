@@ -1,5 +1,5 @@
-/* Arrays of the C library's memory that grow: all that a tokenizer holds but its handle. (It is not counted by the
- * context, whose memory is that of a step and of what it trains.) */
+/* Growing arrays in the C library's memory. The context counts the arrays of a complete tokenizer
+ * (th_tokenizer_made). It does not count the working memory of a call, which follows the length of the call's text. */
 #ifndef TH_TEXT_GROW_H
 #define TH_TEXT_GROW_H
 

@@ -1,4 +1,5 @@
-/* Hashes for tables that live in memory only. */
+/* Keyed hashes for tables in memory. The key is random, so the author of a file cannot choose tokens that collide.
+ * No result depends on it: tables are looked up and never listed. */
 #ifndef TH_TEXT_HASH_H
 #define TH_TEXT_HASH_H
 
@@ -6,24 +7,35 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint64_t th_hash_number(uint64_t key)
+typedef struct th_hash_key {
+    uint64_t start, factor; /* factor is odd */
+} th_hash_key;
+
+/* A new random key. */
+th_hash_key th_hash_key_new(void);
+
+/* Both halves of the 128-bit product, combined. For an unknown factor, two values rarely get the same result. */
+static inline uint64_t th_hash_mix(uint64_t value, uint64_t factor)
 {
-    key *= 0x9e3779b97f4a7c15u;
-    key ^= key >> 32;
-    key *= 0xd6e8feb86659fd93u;
-    return key ^ key >> 32;
+    __extension__ const unsigned __int128 product = (unsigned __int128)value * factor;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t th_hash_bytes(const char *bytes, size_t count)
+static inline uint64_t th_hash_number(th_hash_key key, uint64_t number)
 {
-    uint64_t hash = count, word;
+    return th_hash_mix(number ^ key.start, key.factor);
+}
+
+static inline uint64_t th_hash_bytes(th_hash_key key, const char *bytes, size_t count)
+{
+    uint64_t hash = key.start ^ count, word;
     for (; count >= 8; bytes += 8, count -= 8) {
         memcpy(&word, bytes, 8);
-        hash = th_hash_number(hash ^ word);
+        hash = th_hash_mix(hash ^ word, key.factor);
     }
     word = 0;
     memcpy(&word, bytes, count);
-    return th_hash_number(hash ^ word);
+    return th_hash_mix(hash ^ word, key.factor);
 }
 
 #endif

@@ -3,7 +3,6 @@
 #include "text/merges.h"
 
 #include "text/grow.h"
-#include "text/hash.h"
 
 enum { SHORT_WORD = 48, NO_RANK = -1 };
 
@@ -23,7 +22,7 @@ static uint64_t pair_of(int32_t left, int32_t right)
 /* The pair's slot, or the empty one where it would be. */
 static th_merge_slot *slot_of(const th_merges *m, uint64_t pair)
 {
-    size_t at = (size_t)th_hash_number(pair) & (m->slots - 1);
+    size_t at = (size_t)th_hash_number(m->key, pair) & (m->slots - 1);
     while (m->slot[at].pair != pair && m->slot[at].pair != TH_NO_PAIR)
         at = (at + 1) & (m->slots - 1);
     return &m->slot[at];
@@ -45,6 +44,8 @@ static bool make_room(th_merges *m)
         return false;
     for (size_t i = 0; i < slots; i++)
         slot[i].pair = TH_NO_PAIR;
+    if (m->slots == 0)
+        m->key = th_hash_key_new();
     const size_t before = m->slots;
     m->slot = slot;
     m->slots = slots;
@@ -55,12 +56,30 @@ static bool make_room(th_merges *m)
     return true;
 }
 
+/* Removes the merges that later ones have replaced. The others keep their order and get new ranks. */
+static void remove_replaced(th_merges *m)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const th_merge merge = m->merge[i];
+        if (!th_merges_counts(m, i))
+            continue;
+        slot_of(m, pair_of(merge.left, merge.right))->rank = (uint32_t)kept;
+        m->merge[kept++] = merge;
+    }
+    m->count = kept;
+}
+
 bool th_merges_add(th_merges *m, th_merge merge)
 {
-    if ((2 * (m->count + 1) > m->slots && !make_room(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
+    if (m->count == m->capacity && m->count > 2 * m->pairs)
+        remove_replaced(m);
+    if ((2 * (m->pairs + 1) > m->slots && !make_room(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
         return false;
     const uint64_t pair = pair_of(merge.left, merge.right);
-    *slot_of(m, pair) = (th_merge_slot){pair, (uint32_t)m->count, merge.result};
+    th_merge_slot *slot = slot_of(m, pair);
+    m->pairs += slot->pair == TH_NO_PAIR;
+    *slot = (th_merge_slot){pair, (uint32_t)m->count, merge.result};
     m->merge[m->count++] = merge;
     return true;
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "text/hash.h"
+
 typedef struct th_merge {
     int32_t left, right, result;
 } th_merge;
@@ -24,12 +26,14 @@ typedef struct th_merges {
     th_merge *merge; /* [count], in order: the first is done first */
     size_t count, capacity;
     th_merge_slot *slot; /* [slots], open addressing */
-    size_t slots;
+    size_t slots, pairs; /* pairs: slots in use. The other count - pairs merges are replaced by a later one */
+    th_hash_key key;     /* drawn with the first slots */
 } th_merges;
 
-/* A further merge; of one that is there already the later rank counts, as in the reference. false when memory is out. */
+/* Adds a merge, which replaces an earlier merge of the same pair, as in the reference. The memory follows the number of
+ * different pairs. Returns false if memory is out. */
 bool th_merges_add(th_merges *m, th_merge merge);
-/* Whether this merge counts, or a later one of the same pair does. */
+/* False if a later merge of the same pair has replaced this one. */
 bool th_merges_counts(const th_merges *m, size_t rank);
 void th_merges_release(th_merges *m);
 

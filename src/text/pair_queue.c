@@ -2,14 +2,13 @@
 #include "text/pair_queue.h"
 
 #include "text/grow.h"
-#include "text/hash.h"
 
 /* -- the table of pairs -- */
 
 static size_t slot_of(const th_pair_queue *q, int32_t left, int32_t right)
 {
-    const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t at = (size_t)th_hash_number(key) & (q->slots - 1);
+    const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    size_t at = (size_t)th_hash_number(q->key, pair) & (q->slots - 1);
     while (q->slot[at] >= 0 && (q->pair[q->slot[at]].left != left || q->pair[q->slot[at]].right != right))
         at = (at + 1) & (q->slots - 1);
     return at;
@@ -23,6 +22,8 @@ static bool make_room(th_pair_queue *q)
         return false;
     for (size_t i = 0; i < slots; i++)
         slot[i] = -1;
+    if (q->slots == 0)
+        q->key = th_hash_key_new();
     free(q->slot);
     q->slot = slot;
     q->slots = slots;

@@ -48,6 +48,7 @@ typedef struct th_pair_queue {
     size_t pairs, pair_capacity;
     int32_t *slot; /* [slots], open addressing, of pairs; -1: empty */
     size_t slots;
+    th_hash_key key;   /* drawn with the first slots */
     uint32_t *touched; /* pairs that have places */
     size_t n_touched, touched_capacity;
     th_waiting *heap;

@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of one match, before it gives up: a match of GPT-2's pattern takes one for each character or fewer. */
-enum {
-    MOST_STEPS = 50 * 1000 * 1000,
-    MOST_KIBIBYTES = 64 * 1024,
-    FIRST_STACK = 32 * 1024,
-    MOST_STACK = 16 * 1024 * 1024
-};
+/* A match first sees few bytes and may take few steps, which is enough for the words of real texts. Further tries see
+ * and take MORE times as much, at the expense of the text's budget. */
+enum { FIRST_BYTES = 1024, FIRST_STEPS = 256, MORE = 4 };
+/* The budget: for a text, and for each of its bytes. */
+enum { STEPS_OF_A_TEXT = 1 << 24, STEPS_OF_A_BYTE = 4 * FIRST_STEPS };
+enum { MOST_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MOST_STACK = 16 * 1024 * 1024 };
 /* A translation is longer than its expression, by the spelt out classes. */
 enum { MOST_TRANSLATED = 256 * 1024 };
 
@@ -49,7 +48,8 @@ static bool compile(th_pattern *p, const char *translated, char *trouble)
         snprintf(trouble, TH_PATTERN_TROUBLE, "it can match nothing at all, between any two characters");
         return false;
     }
-    (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* where there is none, it is interpreted */
+    /* Without a just-in-time compiler the pattern is interpreted. */
+    (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return true;
 }
 
@@ -71,7 +71,6 @@ th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH
         th_pattern_free(p);
         return NULL;
     }
-    pcre2_set_match_limit(p->context, MOST_STEPS);
     pcre2_set_heap_limit(p->context, MOST_KIBIBYTES);
     pcre2_jit_stack_assign(p->context, NULL, p->stack);
     return p;
@@ -88,14 +87,76 @@ void th_pattern_free(th_pattern *pattern)
     free(pattern);
 }
 
-th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, size_t *begin, size_t *end)
+uint64_t th_pattern_budget(size_t bytes)
 {
-    const int found =
-        pcre2_match(pattern->code, (PCRE2_SPTR)text, count, from, PCRE2_NO_UTF_CHECK, pattern->data, pattern->context);
-    if (found < 0)
-        return found == PCRE2_ERROR_NOMATCH ? TH_NO_MATCH : TH_MATCH_GAVE_UP;
-    const PCRE2_SIZE *place = pcre2_get_ovector_pointer(pattern->data);
-    *begin = place[0];
-    *end = place[1];
-    return TH_MATCH;
+    return STEPS_OF_A_TEXT + (uint64_t)bytes * STEPS_OF_A_BYTE;
+}
+
+/* The end of the character that `at` is in or before. */
+static size_t character_end(const char *text, size_t count, size_t at)
+{
+    while (at < count && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at++;
+    return at;
+}
+
+/* A search for a match, with what the next try may use. */
+typedef struct search {
+    size_t at;
+    bool here;      /* the match must begin at `at`: elsewhere too many places would share the steps */
+    size_t bytes;   /* the try sees these */
+    uint32_t steps; /* and takes at most these for each place */
+} search;
+
+/* PCRE2's answer. PCRE2_ERROR_PARTIAL: the answer depends on bytes that the try did not see. */
+static int attempt(th_pattern *p, const char *text, size_t count, const search *s)
+{
+    const size_t seen = s->bytes < count - s->at ? character_end(text, count, s->at + s->bytes) : count;
+    const uint32_t options =
+        PCRE2_NO_UTF_CHECK | (seen < count ? PCRE2_PARTIAL_HARD : 0u) | (s->here ? PCRE2_ANCHORED : 0u);
+    pcre2_set_match_limit(p->context, s->steps);
+    const int found = pcre2_match(p->code, (PCRE2_SPTR)text, seen, s->at, options, p->data, p->context);
+    return found == PCRE2_ERROR_NOMATCH && seen < count && !s->here ? PCRE2_ERROR_PARTIAL : found;
+}
+
+/* Sets what the next try uses. Returns its cost, or 0 if a further try is useless. */
+static uint64_t widen(search *s, int found, const char *text, size_t count)
+{
+    switch (found) {
+    case PCRE2_ERROR_PARTIAL:
+        s->bytes *= MORE;
+        return s->bytes;
+    case PCRE2_ERROR_MATCHLIMIT:
+        s->steps *= s->here ? MORE : 1;
+        s->here = true;
+        return s->steps;
+    case PCRE2_ERROR_NOMATCH: /* at this place */
+        s->at = character_end(text, count, s->at + 1);
+        s->steps = FIRST_STEPS;
+        return s->steps;
+    default:
+        return 0;
+    }
+}
+
+th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
+                         size_t *begin, size_t *end)
+{
+    search s = {.at = from, .bytes = FIRST_BYTES, .steps = FIRST_STEPS};
+    while (s.at < count) {
+        const int found = attempt(pattern, text, count, &s);
+        if (found >= 0) {
+            const PCRE2_SIZE *place = pcre2_get_ovector_pointer(pattern->data);
+            *begin = place[0];
+            *end = place[1];
+            return TH_MATCH;
+        }
+        if (found == PCRE2_ERROR_NOMATCH && !s.here)
+            return TH_NO_MATCH;
+        const uint64_t cost = widen(&s, found, text, count);
+        if (cost == 0 || cost > *budget)
+            return TH_MATCH_GAVE_UP;
+        *budget -= cost;
+    }
+    return TH_NO_MATCH;
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { TH_MAX_PATTERN = 4096, TH_PATTERN_TROUBLE = 200 };
 
@@ -18,9 +19,13 @@ th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH
 void th_pattern_free(th_pattern *pattern);
 
 typedef enum th_match { TH_MATCH, TH_NO_MATCH, TH_MATCH_GAVE_UP } th_match;
-/* The next match in a text, from `from` on; what comes before is looked back at only. The text must be UTF-8. GAVE_UP:
- * it takes too many steps or too much memory. */
-th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, size_t *begin, size_t *end);
+/* The number of steps that all matches in a text of this length may take together. */
+uint64_t th_pattern_budget(size_t bytes);
+/* The next match in a text, starting at `from`; patterns may look back at the bytes before. The text must be UTF-8.
+ * Subtracts the steps of slow matches from *budget. GAVE_UP: the budget is not enough, or the match takes too much
+ * memory. */
+th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
+                         size_t *begin, size_t *end);
 
 /* The translation alone: PCRE2's expression, into translated[0 .. capacity-1]; false with the sentence. */
 bool th_pattern_translate(const char *expression, size_t count, char *translated, size_t capacity,

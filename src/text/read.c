@@ -51,6 +51,18 @@ static bool check_members(const th_json_source *source, const json_t *file)
     return true;
 }
 
+/* The tokenizer keeps these members for writing. */
+static bool is_small(const th_json_source *source, const json_t *file, const char *key)
+{
+    enum { MOST_BYTES = 64 * 1024 };
+    const size_t bytes = json_dumpb(json_object_get(file, key), NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (bytes <= MOST_BYTES)
+        return true;
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" has %zu bytes, more than the %d allowed",
+            source->name, key, bytes, (int)MOST_BYTES);
+    return false;
+}
+
 /* Decoders that put the bytes of tokens one after another. */
 static bool check_decoder(const th_json_source *source, const json_t *value, bool byte_level, bool within)
 {
@@ -99,12 +111,18 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
     }
     if (token.bytes == 0) /* the reference passes over it */
         return true;
+    if (token.bytes > TH_MAX_ADDED_TOKEN_BYTES) {
+        th_fail(t->ctx, TH_ERROR_FILE, operation,
+                "%.300s: the added token '%s' has %zu bytes, which is more than the %d that an added token may have",
+                source->name, quoted, token.bytes, TH_MAX_ADDED_TOKEN_BYTES);
+        return false;
+    }
     /* The reference gives it the id that its content has, or else the next free one, whatever the file says. */
     int64_t expected = (int64_t)t->vocabulary.size;
     const json_t *known = json_object_get(vocab, content);
-    for (size_t i = 0; i < t->added.count; i++)
-        if (strcmp(t->added.token[i].content, content) == 0)
-            expected = t->added.token[i].id;
+    const th_added_token *before = th_added_tokens_find(&t->added, content, token.bytes);
+    if (before)
+        expected = before->id;
     expected = known ? (int64_t)json_integer_value(known) : expected;
     if (id != expected) {
         th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: the added token '%s' has id %lld where it should have %lld",
@@ -143,6 +161,9 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
         return false;
     if (version && (!json_is_string(version) || strcmp(json_string_value(version), "1.0") != 0))
         return refuse(source, "its version is not \"1.0\"");
+    if (!is_small(source, file, "pre_tokenizer") || !is_small(source, file, "post_processor") ||
+        !is_small(source, file, "decoder"))
+        return false;
     t->decoder = json_incref(or_null(json_object_get(file, "decoder")));
     return absent(source, file, "normalizer") && absent(source, file, "truncation") &&
            absent(source, file, "padding") &&
@@ -155,11 +176,12 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
 static th_tokenizer *load_json(th_context *ctx, const char *path)
 {
     const th_json_source source = {ctx, operation, path};
-    json_t *file = th_json_read_file(&source, &th_model_limits);
+    size_t memory;
+    json_t *file = th_json_read_file(&source, &th_model_limits, &memory);
     th_tokenizer *t = file ? th_tokenizer_make(ctx, operation) : NULL;
     if (t)
         t = th_tokenizer_made(t, operation, read_file(t, &source, file));
-    json_decref(file);
+    th_json_release(ctx, file, memory);
     return t;
 }
 
@@ -169,7 +191,8 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
 {
     static const char end_of_text[] = "<|endoftext|>";
     const th_json_source source = {ctx, operation, vocab_path}, merges = {ctx, operation, merges_path};
-    json_t *vocab = th_json_read_file(&source, &th_model_limits);
+    size_t memory;
+    json_t *vocab = th_json_read_file(&source, &th_model_limits, &memory);
     th_tokenizer *t = vocab ? th_tokenizer_make(ctx, operation) : NULL;
     if (t) {
         bool made = th_tokenizer_set_own_parts(t, operation, th_byte_level_json(true), th_byte_level_json(true)) &&
@@ -178,7 +201,7 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
             made = th_tokenizer_add(t, end_of_text) >= 0;
         t = th_tokenizer_made(t, operation, made);
     }
-    json_decref(vocab);
+    th_json_release(ctx, vocab, memory);
     return t;
 }
 

@@ -5,7 +5,7 @@
 
 #include "io/regular_file.h"
 
-const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .values = 4 * 1000 * 1000};
+const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .memory = 512 << 20};
 
 static bool refuse(const th_json_source *source, const char *sentence)
 {

@@ -62,26 +62,32 @@ static json_t *merges_json(const th_tokenizer *t)
     return made ? merges : NULL;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    const th_added_token *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
 /* In the order of their ids. */
 static json_t *added_json(const th_tokenizer *t)
 {
+    const size_t count = t->added.count;
+    th_added_token *token = calloc(count + 1, sizeof *token);
     json_t *list = json_array();
-    bool made = list != NULL;
-    for (int64_t below = -1; made;) {
-        const th_added_token *next = NULL;
-        for (size_t i = 0; i < t->added.count; i++)
-            if (t->added.token[i].id > below && (next == NULL || t->added.token[i].id < next->id))
-                next = &t->added.token[i];
-        if (next == NULL)
-            return list;
-        below = next->id;
-        made = json_array_append_new(list, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)next->id,
-                                                     "content", next->content, "single_word", 0, "lstrip",
-                                                     (int)next->lstrip, "rstrip", (int)next->rstrip, "normalized",
-                                                     (int)next->normalized, "special", (int)next->special)) == 0;
-    }
-    json_decref(list);
-    return NULL;
+    bool made = token && list;
+    for (size_t i = 0; made && i < count; i++)
+        token[i] = t->added.token[i];
+    if (made)
+        qsort(token, count, sizeof *token, compare_ids);
+    for (size_t i = 0; made && i < count; i++)
+        made = json_array_append_new(list, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)token[i].id,
+                                                     "content", token[i].content, "single_word", 0, "lstrip",
+                                                     (int)token[i].lstrip, "rstrip", (int)token[i].rstrip, "normalized",
+                                                     (int)token[i].normalized, "special", (int)token[i].special)) == 0;
+    free(token);
+    if (!made)
+        json_decref(list);
+    return made ? list : NULL;
 }
 
 static json_t *tokenizer_json(const th_tokenizer *t)

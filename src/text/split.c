@@ -11,6 +11,7 @@ typedef struct cutting {
     const th_split *split;
     th_context *ctx;
     const char *operation;
+    uint64_t *budget;
     th_word_sink sink;
 } cutting;
 
@@ -54,10 +55,11 @@ static th_status cut(const cutting *c, int stage, const char *text, size_t bytes
     size_t at = 0;
     while (at < bytes) {
         size_t begin = bytes, end = bytes;
-        const th_match match = th_pattern_next(c->split->stage[stage].pattern, text, bytes, at, &begin, &end);
+        const th_match match =
+            th_pattern_next(c->split->stage[stage].pattern, text, bytes, at, c->budget, &begin, &end);
         if (match == TH_MATCH_GAVE_UP)
             return th_fail(c->ctx, TH_ERROR_VALUE, c->operation,
-                           "the pattern that splits the text takes too many steps at a place in it");
+                           "the pattern that splits the text takes too many steps");
         if (begin > at && keep != TH_KEEP_MATCHES && cut(c, stage + 1, text + at, begin - at))
             return c->ctx->error;
         if (end > begin && keep != TH_KEEP_GAPS && cut(c, stage + 1, text + begin, end - begin))
@@ -68,9 +70,9 @@ static th_status cut(const cutting *c, int stage, const char *text, size_t bytes
 }
 
 th_status th_split_text(const th_split *split, th_context *ctx, const char *operation, const char *text, size_t bytes,
-                        th_word_sink sink)
+                        uint64_t *budget, th_word_sink sink)
 {
-    const cutting c = {split, ctx, operation, sink};
+    const cutting c = {split, ctx, operation, budget, sink};
     for (size_t at = 0; at < bytes; at++) { /* behind a run of UTF-8 stands a byte that is none */
         const size_t valid = th_valid_bytes(text + at, bytes - at);
         if (valid > 0 && cut(&c, 0, text + at, valid))

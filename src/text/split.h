@@ -28,10 +28,10 @@ typedef struct th_word_sink {
 extern const char th_gpt2_pattern[];
 
 void th_split_release(th_split *split);
-/* The words of a text, in order. Bytes that are no UTF-8 are words of their own, one by one, and what is between them
- * is a text by itself. */
+/* Passes the words of a text to the sink, in order. Each byte that is not valid UTF-8 is a word; the bytes between two
+ * such bytes are split separately. *budget is the text's (th_pattern_budget): TH_ERROR_VALUE if it is not enough. */
 th_status th_split_text(const th_split *split, th_context *ctx, const char *operation, const char *text, size_t bytes,
-                        th_word_sink sink);
+                        uint64_t *budget, th_word_sink sink);
 
 /* The length of the character at the beginning of a text; 0 where there is none. */
 int th_character_length(const char *text, size_t bytes);

@@ -23,6 +23,7 @@ static void release(th_context *ctx, void *object)
     free(t->cache);
     th_word_memory_release(&t->word);
     free(t->padded);
+    th_uncount_memory(ctx, t->counted);
     *t = (th_tokenizer){.ctx = ctx, .freed = true};
     th_rest(ctx, t, sizeof *t);
 }
@@ -37,16 +38,36 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
         th_fail_memory(ctx, operation, sizeof *t);
         return NULL;
     }
-    *t = (th_tokenizer){.ctx = ctx, .unknown = -1};
+    *t = (th_tokenizer){.ctx = ctx, .unknown = -1, .cache_key = th_hash_key_new()};
     for (int i = 0; i < 256; i++)
         t->byte_token[i] = -1;
     t->cache = calloc(TH_CACHED_WORDS, sizeof *t->cache);
     return th_tokenizer_made(t, operation, t->cache != NULL);
 }
 
+/* The context counts the memory that the tokenizer now holds. */
+static th_status count_memory(th_tokenizer *t, const char *operation)
+{
+    const th_vocabulary *v = &t->vocabulary;
+    const th_merges *m = &t->merges;
+    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    bytes += v->capacity * sizeof *v->entry + v->pool_capacity + v->slots * sizeof *v->slot;
+    bytes += m->capacity * sizeof *m->merge + m->slots * sizeof *m->slot;
+    bytes += t->added.capacity * sizeof *t->added.token;
+    for (size_t i = 0; i < t->added.count; i++)
+        bytes += t->added.token[i].bytes + 1;
+    bytes = (bytes + 63) / 64 * 64; /* the context counts in these steps */
+    if (bytes <= t->counted)
+        return TH_OK;
+    const th_status status = th_count_memory(t->ctx, bytes - t->counted, operation);
+    if (status == TH_OK)
+        t->counted = bytes;
+    return status;
+}
+
 th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made)
 {
-    if (made && !th_failed(t->ctx))
+    if (made && !th_failed(t->ctx) && count_memory(t, operation) == TH_OK)
         return t;
     th_fail(t->ctx, TH_ERROR_MEMORY, operation, "out of memory");
     th_tokenizer_free(t);
@@ -164,10 +185,8 @@ bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)
 /* Among the added tokens; -1: none. */
 static int32_t find_added(const th_tokenizer *t, const char *content, size_t bytes)
 {
-    for (size_t i = 0; i < t->added.count; i++)
-        if (t->added.token[i].bytes == bytes && memcmp(t->added.token[i].content, content, bytes) == 0)
-            return t->added.token[i].id;
-    return -1;
+    const th_added_token *token = th_added_tokens_find(&t->added, content, bytes);
+    return token ? token->id : -1;
 }
 
 /* Among those that files write as they are; -1: none. */
@@ -215,8 +234,10 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
     if (!th_tokenizer_usable(t, operation))
         return -1;
     const size_t bytes = content ? strlen(content) : 0;
-    if (bytes == 0 || th_valid_bytes(content, bytes) != bytes) {
-        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a special token must be UTF-8, and not empty");
+    if (bytes == 0 || bytes > TH_MAX_ADDED_TOKEN_BYTES || th_valid_bytes(content, bytes) != bytes) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
+                "a special token must be UTF-8 of 1 to %d bytes; this one has %zu bytes", TH_MAX_ADDED_TOKEN_BYTES,
+                bytes);
         return -1;
     }
     int32_t id;
@@ -243,5 +264,5 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
         th_fail_memory(t->ctx, operation, bytes);
         return -1;
     }
-    return id;
+    return count_memory(t, operation) == TH_OK ? id : -1;
 }

@@ -45,6 +45,8 @@ struct th_tokenizer {
     json_t *pre_tokenizer, *post_processor, *decoder; /* as in tokenizer.json */
 
     th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one place */
+    th_hash_key cache_key;
+    size_t counted; /* bytes of the parts above, which the context counts */
     th_word_memory word;
     char *padded; /* a text with a space before it */
     size_t padded_capacity;

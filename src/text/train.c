@@ -27,8 +27,9 @@ static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_
         return refuse(ctx, "there are too many special tokens");
     for (int i = 0; i < o->n_specials; i++) {
         const char *special = o->specials[i];
-        if (special == NULL || *special == 0 || th_valid_bytes(special, strlen(special)) != strlen(special))
-            return refuse(ctx, "a special token must be UTF-8, and not empty");
+        if (special == NULL || *special == 0 || strlen(special) > TH_MAX_ADDED_TOKEN_BYTES ||
+            th_valid_bytes(special, strlen(special)) != strlen(special))
+            return refuse(ctx, "a special token must be UTF-8 of 1 to 512 bytes");
     }
     char trouble[TH_PATTERN_TROUBLE];
     th_pattern *pattern = o->pattern ? th_pattern_new(o->pattern, strlen(o->pattern), trouble) : NULL;
@@ -164,10 +165,11 @@ th_tokenizer *(th_tokenizer_train)(th_context *ctx, const char *text, size_t byt
         return NULL;
     word_count count = {.ctx = ctx};
     th_pair_queue queue = {0};
+    uint64_t budget = th_pattern_budget(bytes);
     const bool made =
         th_tokenizer_set_own_parts(t, operation, pre_tokenizer_of(options), th_byte_level_json(true)) &&
         add_first_tokens(t, options) &&
-        th_split_text(&t->split, ctx, operation, text, bytes, (th_word_sink){count_word, &count}) == TH_OK &&
+        th_split_text(&t->split, ctx, operation, text, bytes, &budget, (th_word_sink){count_word, &count}) == TH_OK &&
         queue_words(t, &count, &queue) && learn_merges(t, options, &queue) && add_specials(t, options);
     th_vocabulary_release(&count.words);
     free(count.times);

@@ -2,7 +2,6 @@
 #include "text/vocabulary.h"
 
 #include "text/grow.h"
-#include "text/hash.h"
 
 /* The entry's bytes become these, in the pool. */
 static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
@@ -36,7 +35,7 @@ bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size
 
 static size_t first_slot(const th_vocabulary *v, const char *bytes, size_t count)
 {
-    return (size_t)th_hash_bytes(bytes, count) & (v->slots - 1);
+    return (size_t)th_hash_bytes(v->key, bytes, count) & (v->slots - 1);
 }
 
 static void insert(th_vocabulary *v, int32_t id)
@@ -55,6 +54,8 @@ bool th_vocabulary_index(th_vocabulary *v, int32_t id)
         if (slot == NULL)
             return false;
         memset(slot, 0xff, slots * sizeof *slot);
+        if (v->slots == 0)
+            v->key = th_hash_key_new();
         free(v->slot);
         v->slot = slot;
         v->slots = slots;

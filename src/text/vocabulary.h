@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "text/hash.h"
+
 enum { TH_MAX_TOKENS = 1 << 22 }; /* ids are below it */
 
 typedef struct th_token_entry {
@@ -25,6 +27,7 @@ typedef struct th_vocabulary {
     size_t pool_bytes, pool_capacity;
     int32_t *slot; /* [slots], open addressing; -1: empty */
     size_t slots, used;
+    th_hash_key key; /* drawn with the first slots */
 } th_vocabulary;
 
 /* A further token, whose id is the size before; false when memory is out. */
