@@ -377,14 +377,15 @@ static void check_length(const texts *text, int64_t tokens)
         snprintf(advice, sizeof advice, ", or a larger --validation");
     else if (training > 1)
         snprintf(advice, sizeof advice, ", or --length %lld", training - 1);
-    snprintf(problem, sizeof problem,
-             "%.200s is too short: of its %lld tokens, %lld are for training, which needs %lld (--length and 1 more), and "
-             "%lld for validation, which needs 2. Give more text%s",
-             text->name, (long long)tokens, training, (long long)chosen.length + 1, held_out, advice);
+    snprintf(
+        problem, sizeof problem,
+        "%.200s is too short: of its %lld tokens, %lld are for training, which needs %lld (--length and 1 more), and "
+        "%lld for validation, which needs 2. Give more text%s",
+        text->name, (long long)tokens, training, (long long)chosen.length + 1, held_out, advice);
     give_up(PROGRAM, problem);
 }
 
-/* The text as tokens, of which the last are for validation. */
+/* Writes the text as tokens. The last of them are for validation. */
 static void write_tokens(trainer *t, const texts *text)
 {
     const char *path = in_run(t->run, NEXT_TOKENS);
@@ -464,7 +465,7 @@ static int train(int argc, char **argv)
     return only_memory ? forecast(&text) : train_on(&text, run);
 }
 
-/* Says so if there is nothing left to train. Ends the program for fewer steps, if any are asked for, than are done. */
+/* Reports that nothing is left to train. Ends the program if --steps is less than the steps that are done. */
 static void check_steps(const trainer *t, int64_t asked)
 {
     char problem[400];
@@ -508,7 +509,7 @@ static int resume(int argc, char **argv)
     expect(&t, load(&t, checkpoint));
     check_steps(&t, steps);
     if (strcmp(checkpoint, NEWEST_CHECKPOINT) != 0)
-        fprintf(stderr, PROGRAM ": goes on from an older checkpoint, %s, at step %lld\n", in_run(run, checkpoint),
+        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", in_run(run, checkpoint),
                 (long long)th_step(t.ctx));
     return_to_checkpoint(run, checkpoint);
     const int status = run_training(&t, true);

@@ -9,7 +9,7 @@
 
 #define PRECISION_HELP "of matrix products: float32, bfloat16x3 or bfloat16"
 
-/* Finds the precision of that name; false if there is none. */
+/* Finds the precision of that name. Returns false for an unknown name. */
 static inline bool find_precision(const char *word, th_precision *precision)
 {
     static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
@@ -21,7 +21,7 @@ static inline bool find_precision(const char *word, th_precision *precision)
     return false;
 }
 
-/* The precision that is called so. Ends the program for a word that is none. */
+/* The precision of that name. Ends the program for an unknown name. */
 static inline th_precision precision_called(const char *program, const char *word)
 {
     th_precision precision = TH_PRECISION_FLOAT32;

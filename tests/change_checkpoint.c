@@ -1,5 +1,5 @@
-/* change_checkpoint FILE FROM TO: replaces the first FROM in the header of a checkpoint, as it stands in the file, with
- * TO, and corrects the header's checksum, so that a test can make a checkpoint that only its contents betray. */
+/* change_checkpoint FILE FROM TO: replaces the first FROM in the bytes of a checkpoint's header with TO, and corrects the
+ * header's checksum. A test makes hostile checkpoints with it. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

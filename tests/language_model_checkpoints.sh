@@ -1,5 +1,5 @@
 #!/bin/sh
-# language_model_checkpoints.sh LANGUAGE_MODEL CHANGE_CHECKPOINT: what a run keeps, goes on from when files are damaged, and refuses.
+# language_model_checkpoints.sh LANGUAGE_MODEL CHANGE_CHECKPOINT: which checkpoints a run keeps, continues from and refuses.
 set -eu
 program=$1 change=$2
 out=$(mktemp -d)
@@ -64,7 +64,7 @@ for how in moments header cut missing; do
         expect 0 '^line' "$program" sample $how --last --prompt line --tokens 5 # its weights are intact
         expect 0 'loss=' "$program" eval $how --last
     fi
-    expect 0 'goes on from an older checkpoint, .*last.1.safetensors, at step 30' "$program" resume $how --quiet
+    expect 0 'continues from the older checkpoint .*last.1.safetensors, at step 30' "$program" resume $how --quiet
     [ $how = missing ] || grep -q 'last.safetensors' said || fail "$how: not a word of the damage"
     [ $how != moments ] || grep -q 'checksum of tensor "\.optimizer' said || fail "not a word of the moments"
     [ "$(grep -o 'parameters_crc32c=[0-9a-f]*' said)" = "$crc" ] || fail "$how: other parameters"
@@ -78,7 +78,7 @@ flip cut/last.1.safetensors 200
 expect 1 'no checkpoint of the run is intact' "$program" resume cut
 [ "$(grep -c 'the file is damaged' said)" -eq 2 ] || fail "two are damaged"
 flip cut/last.1.safetensors 200 # (as it was)
-expect 0 'goes on from an older' "$program" resume cut --quiet
+expect 0 'continues from the older' "$program" resume cut --quiet
 
 # -- steps --
 expect 2 'has done 40 steps already' "$program" resume whole --steps 30
@@ -104,7 +104,7 @@ for command in sample eval resume; do
     hostile '"heads" is 0, it must be a whole number, 1 to 1024' '\"heads\": 2' '\"heads\": 0' $command
 done
 hostile 'the epoch must be 0 to 4611686018427387903, it is 9223372036854775807' '\"epoch\":' '\"epoch\":9223372036854775807,\"o\":' resume
-hostile 'there is no window 900000 in epoch' '\"window\":' '\"window\":900000,\"o\":' resume
+hostile 'the next window of epoch [0-9]* must be 0 to [0-9]*, it is 900000' '\"window\":' '\"window\":900000,\"o\":' resume
 hostile '"worse" is 9223372036854775807, it must be 0 to 1000000000' '\"worse\":' '\"worse\":9223372036854775807,\"o\":' resume
 hostile '"best" is nan, it must be 0 or more' '\"best\":' '\"best\":\"nan\",\"o\":' resume
 hostile '"step" is 4000000000, it must be 0 to 1000000000' '\"step\":40' '\"step\":4000000000' resume

@@ -34,7 +34,7 @@ printf 'hidden' >texts/.hidden
 : >texts/empty
 printf 'deeper' >texts/folder/c.txt
 
-# One document is the same text wherever it comes from, and has no token at its end.
+# One document gives the same tokens from a file, a folder or a pipe, without a token at its end.
 expect 0 'loss=' train texts/b.txt one
 same=$(crc)
 for how in pipe stdin fifo redirected single; do
@@ -54,7 +54,7 @@ done
 # What came from a pipe is kept: resume needs no text.
 expect 0 'steps=4 ' "$program" resume pipe --steps 4 --quiet </dev/null
 
-# Of several documents each ends with a token of its own, which comes last among those of bytes and characters.
+# Each of several documents ends with the end-of-text token.
 for tokenizer in bytes characters bpe; do
     expect 0 '2 documents, ' train texts "folder_$tokenizer" --tokenizer $tokenizer --vocabulary 280
     expect 0 '2 documents, ' train texts/a.txt texts/b.txt "files_$tokenizer" --tokenizer $tokenizer --vocabulary 280
@@ -69,12 +69,12 @@ tokens folder_bytes | sed -n '1,40p' >all # the last are checksums
 [ "$(tokens folder_bytes | grep -c '^256$')" -eq 2 ] || fail "no end behind the last document"
 cat texts/a.txt | expect 0 '2 documents, ' train - texts/b.txt mixed --tokenizer bytes
 cmp mixed/text.tokens folder_bytes/text.tokens || fail "standard input is not the first document"
-# A model goes on behind its own texts with its own end; one without keeps its vocabulary.
+# Tuning uses the end-of-text token of the model. A model without one keeps its vocabulary.
 expect 0 'each ends with' "$program" train texts tuned --from model_bytes --steps 2 --length 8 --batch 2
 expect 0 'loss=' train texts/b.txt one_of_bytes --tokenizer bytes
 expect 0 '' "$program" export one_of_bytes model_one
 expect 0 'has no end-of-text token' "$program" train texts untied --from model_one --steps 2 --length 8 --batch 2
-# An end stands for no byte: the loss of each byte of text is measured, not of the ends.
+# Bits per byte counts the bytes of the text, without end-of-text tokens.
 expect 0 'tokens=' "$program" eval folder_bytes --text texts
 bytes=$(cat texts/a.txt texts/b.txt | wc -c)
 sed 's/.* loss=\([^ ]*\).*bits_per_byte=\([^ ]*\) tokens=\([0-9]*\).*/\1 \2 \3/' said | awk -v n="$bytes" '
@@ -90,13 +90,14 @@ expect 0 '50 documents' train many ends --steps 60 --lr 0.03 --warmup 5
 "$program" sample ends --prompt a --tokens 8 --temperature 0 --ignore-eos >sampled
 grep -q '^ab<|endoftext|>ab<|endoftext|>ab' sampled || fail "--ignore-eos: $(cat sampled)"
 
-# What is refused leaves nothing behind.
+# A refused text leaves no file behind.
 expect 1 'from standard input cannot be used: it is empty' train - other </dev/stdin <texts/empty
 expect 1 'it is a device' train /dev/zero other
 mkdir nothing
 expect 1 'the text nothing cannot be used: the folder has no regular files with text' train nothing other
+expect 1 'it is the folder of a run, not of texts' train one other
 expect 1 'No such file' train texts/a.txt missing other
-expect 2 'the last word is the folder of the run, but this is no folder: texts/b.txt' train texts/a.txt texts/b.txt
+expect 2 'the last word is the folder of the run, but this is a file: texts/b.txt' train texts/a.txt texts/b.txt
 expect 1 'is no UTF-8' sh -c 'printf "\\377" | "$1" train - other' - "$program"
 [ ! -e other ] || fail "a folder for no run"
 expect 1 'is too short' train texts/a.txt one --force --length 60

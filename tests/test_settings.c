@@ -66,7 +66,7 @@ START_TEST(test_other_settings_come_back)
 }
 END_TEST
 
-/* Runs that are older than the choice of a precision go on in float32, and keep two checkpoints. */
+/* Runs without a precision among their settings continue in float32; runs without --keep keep two checkpoints. */
 START_TEST(test_older_settings)
 {
     char *text = settings_to_json();

@@ -1,4 +1,4 @@
-/* Which checkpoints a run keeps, and which one it goes on from: see checkpoints.h. */
+/* Which checkpoints a run keeps, and which one it continues from: see checkpoints.h. */
 #include "checkpoints.h"
 
 #include <errno.h>

@@ -62,8 +62,8 @@ static bool may_cut_character(const char *bytes, size_t i)
     return ((unsigned char)bytes[i] & 0xc0) != 0x80;
 }
 
-/* Where the piece of bytes begin .. end that begins at `begin` ends: at the first good place of as many bytes again, so
- * that a text without lines, or without words, is encoded in pieces too. */
+/* Where the piece of bytes begin .. end that begins at `begin` ends: at the first good place behind PIECE bytes. A text
+ * without lines, or without words, is encoded in pieces too. */
 static size_t end_of_piece(const char *bytes, size_t begin, size_t end)
 {
     static bool (*const may_cut[])(const char *bytes, size_t i) = {may_cut_line, may_cut_word, may_cut_character};

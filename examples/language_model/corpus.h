@@ -11,8 +11,8 @@
 /* What ends a document in tokenizers that are made here. */
 #define END_OF_TEXT "<|endoftext|>"
 
-/* The tokenizer of the settings for this text; for several documents it has an end-of-text token, unless a pretrained
- * model has none. NULL with the error in the context. */
+/* Makes the tokenizer of the settings for this text. For several documents it gets an end-of-text token, unless it belongs
+ * to a pretrained model without that token. NULL with the error in the context. */
 th_tokenizer *make_tokenizer(th_context *ctx, const texts *text);
 
 /* Whether each document ends with the settings' end-of-text token. */
@@ -20,8 +20,8 @@ bool ends_documents(const th_tokenizer *tokenizer, const texts *text);
 /* Writes the text's tokens to a token file. */
 th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *text, const char *path);
 
-/* The bytes of text that tokens begin .. end of a file stand for: for bits per byte. Special tokens stand for none. -1
- * with the error stored. */
+/* Counts the bytes of text in tokens begin .. end of a file, for bits per byte. Special tokens count as 0 bytes. -1 with
+ * the error stored. */
 int64_t bytes_of_tokens(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end);
 
 #endif

@@ -76,7 +76,7 @@ void make_folder(const char *run, bool force)
     struct stat status;
     const bool there = stat(run, &status) == 0;
     if (there && !S_ISDIR(status.st_mode))
-        refuse(PROGRAM, "the last word is the folder of the run, but this is no folder: ", run);
+        refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
     if (!there && mkdir(run, 0777) != 0)
         refuse(PROGRAM, "this folder cannot be made: ", run);
     if (access(in_run(run, "config.json"), F_OK) == 0 && access(in_run(run, "text.tokens"), F_OK) != 0)

@@ -9,7 +9,7 @@ typedef struct writing {
     const th_tokenizer *tokenizer;
     th_text_stream stream; /* a character may take several tokens */
     FILE *file;
-    bool ignore_end; /* goes on behind an end token, which is written as its name */
+    bool ignore_end; /* continues after an end token, and writes the token's name */
 } writing;
 
 static bool write_token(void *user, int64_t sequence, int64_t token)

@@ -50,8 +50,8 @@ void settle(void);
 
 /* All settings as JSON. To be freed. */
 char *settings_to_json(void);
-/* The reverse. All input is untrusted: ends the program with a sentence that names the file, the setting, its value and
- * what it may be, unless every setting is within its limits and they fit together. */
+/* The reverse. All input is untrusted: each setting must be within its limits, and all must fit together. Otherwise ends
+ * the program with a sentence that names the file, the setting, its value and its limits. */
 void settings_from_json(const char *text, const char *file);
 
 #endif

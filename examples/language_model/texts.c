@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoints.h"
 #include "settings.h"
 
 static const char standard_input[] = "-";
@@ -125,6 +126,8 @@ static void copy_folder(copy *c, const char *folder)
 {
     struct dirent **entry;
     const size_t before = c->all.documents;
+    if (has_checkpoint(folder))
+        refuse_text(folder, "it is the folder of a run, not of texts");
     const int count = scandir(folder, &entry, is_not_hidden, alphasort);
     if (count < 0)
         refuse_text(folder, strerror(errno));

@@ -23,7 +23,7 @@ typedef struct trainer {
 } trainer;
 
 /* -- ../language_model.c -- */
-/* The model of the settings, with weights of its own; a batch. Both end the program if that fails. */
+/* Make the model of the settings, with random weights, and a batch. Both end the program if that fails. */
 void make_model(trainer *t);
 void make_batch(trainer *t);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */

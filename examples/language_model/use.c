@@ -61,7 +61,7 @@ int sample(int argc, char **argv)
         {"beams", "more than 1: beam search, up to the length that the model sees at once", .whole = &beams, .low = 0,
          .high = 1000},
         {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
-        {"ignore-eos", "go on behind an end-of-text token, up to --tokens", .flag = &ignore_end},
+        {"ignore-eos", "continue after an end-of-text token, up to --tokens", .flag = &ignore_end},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,

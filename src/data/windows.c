@@ -138,9 +138,8 @@ th_status(th_windows_go_to)(th_windows *w, th_windows_position position)
     const int64_t count = w->count;
     begin_epoch(w, before.epoch);
     w->position = before;
-    return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
-                   "there is no window %lld in epoch %lld: the next one must be 0 to %lld", (long long)position.index,
-                   (long long)position.epoch, (long long)count);
+    return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the next window of epoch %lld must be 0 to %lld, it is %lld",
+                   (long long)position.epoch, (long long)count, (long long)position.index);
 }
 
 /* -- the next batch -- */
