@@ -1,6 +1,6 @@
 /* From texts to tokens: the tokenizer that suits them, and a token file, made a piece at a time, so that neither text nor
  * tokens need fit into memory. One document is encoded as it is. Of several, each is followed by the end-of-text
- * token. */
+ * token. (The name of that token in a text is the token, too, as in GPT-2's files.) */
 #ifndef EXAMPLES_LANGUAGE_MODEL_CORPUS_H
 #define EXAMPLES_LANGUAGE_MODEL_CORPUS_H
 
