@@ -98,10 +98,10 @@ hostile() { # hostile WORDS FROM TO COMMAND [OPTION...]
     expect 1 "$words" "$program" "$command" hostile "$@"
 }
 for command in sample eval resume; do
-    hostile 'embedding.weight is (' 'model.width\": 8' 'model.width\": 800000' $command
-    hostile 'too few for a model of 60000 layers' 'model.layers\": 1' 'model.layers\": 60000' $command
-    hostile '"precision" is null, it must be a text' 'precision\": \"float32\"' 'precision\": null' $command
-    hostile '"heads" is 0, it must be a whole number, 1 to 1024' '\"heads\": 2' '\"heads\": 0' $command
+    hostile 'embedding.weight is (' 'model.width\": 8' 'model.width\": 800000' "$command"
+    hostile 'too few for a model of 60000 layers' 'model.layers\": 1' 'model.layers\": 60000' "$command"
+    hostile '"precision" is null, it must be a text' 'precision\": \"float32\"' 'precision\": null' "$command"
+    hostile '"heads" is 0, it must be a whole number, 1 to 1024' '\"heads\": 2' '\"heads\": 0' "$command"
 done
 hostile 'the epoch must be 0 to 4611686018427387903, it is 9223372036854775807' '\"epoch\":' '\"epoch\":9223372036854775807,\"o\":' resume
 hostile 'the next window of epoch [0-9]* must be 0 to [0-9]*, it is 900000' '\"window\":' '\"window\":900000,\"o\":' resume

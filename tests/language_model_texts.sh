@@ -40,7 +40,7 @@ same=$(crc)
 for how in pipe stdin fifo redirected single; do
     case $how in
     pipe) cat texts/b.txt | expect 0 '' train - $how ;;
-    stdin) cat texts/b.txt | expect 0 '' train /dev/stdin $how ;;
+    stdin) cat texts/b.txt | expect 0 "" train /dev/stdin $how ;;
     redirected) expect 0 '' train - $how <texts/b.txt ;;
     fifo)
         mkfifo named
@@ -91,7 +91,7 @@ expect 0 '50 documents' train many ends --steps 60 --lr 0.03 --warmup 5
 grep -q '^ab<|endoftext|>ab<|endoftext|>ab' sampled || fail "--ignore-eos: $(cat sampled)"
 
 # A refused text leaves no file behind.
-expect 1 'from standard input cannot be used: it is empty' train - other </dev/stdin <texts/empty
+expect 1 'from standard input cannot be used: it is empty' train - other <texts/empty
 expect 1 'it is a device' train /dev/zero other
 mkdir nothing
 expect 1 'the text nothing cannot be used: the folder has no regular files with text' train nothing other
