@@ -1,10 +1,10 @@
-/* A language model: any text file in, a model out, GPT-2 or Llama in small.
+/* A language model: any text in, a model out, GPT-2 or Llama in small.
  *
  *     language_model train shakespeare.txt run        less than a minute on two cores
  *     language_model sample run --prompt "ROMEO:"
  *
  * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
- * from text to tokens, and the reports. `chosen` is the settings, those of the command line or of a checkpoint. To
+ * from texts to tokens, the checkpoints that a run keeps, and the reports. `chosen` is the settings, those of the command line or of a checkpoint. To
  * change something: a new option is a member in settings.h and a line of the table in settings.c; another model, the
  * options that settle() fills in there; another tokenizer, make_tokenizer() in corpus.c; another optimiser or schedule,
  * make_model() or train_step() here. A run is a folder:
@@ -13,6 +13,7 @@
  *     tokenizer.json          and vocab.json and merges.txt for bpe
  *     text.tokens             the text as tokens: first those for training, then those held out
  *     last.safetensors        the newest checkpoint: everything needed to go on with the same bits
+ *     last.1.safetensors ...  the checkpoints before it, if --keep is more than 1
  *     best.safetensors        weights of the lowest validation loss so far
  *     log.jsonl, events.*     for programs and for TensorBoard
  *     curves.svg, samples/    to look at
@@ -25,8 +26,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "language_model/checkpoints.h"
 #include "language_model/corpus.h"
 #include "language_model/trainer.h"
+
+enum { MOST_TOKENS = 1 << 26 }; /* of a batch */
 
 static bool force, only_memory, quiet;
 static volatile sig_atomic_t interrupted;
@@ -57,12 +61,25 @@ static bool is_vector(const char *name, th_tensor *parameter, void *user)
     return th_ndim(parameter) < 2;
 }
 
-/* The model of the settings, and AdamW, which decays matrices only. */
 void make_model(trainer *t)
 {
-    const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
     t->model = th_language_model_new(t->ctx, &chosen.model);
     expect_no_error(t);
+}
+
+void make_batch(trainer *t)
+{
+    if (chosen.batch > MOST_TOKENS / chosen.length)
+        refuse(PROGRAM, "--batch times --length must be at most 67108864 tokens", "");
+    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    expect_no_error(t);
+}
+
+/* What training needs besides the model: AdamW, which decays matrices only, for all parameters that are not frozen. */
+static void make_optimizer(trainer *t)
+{
+    const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
     if (chosen.freeze)
         freeze(t->model);
     t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
@@ -72,8 +89,6 @@ void make_model(trainer *t)
                                                               .max_norm = chosen.clip,
                                                               .groups = &vectors,
                                                               .n_groups = 1});
-    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
-    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
     expect_no_error(t);
 }
 
@@ -162,7 +177,37 @@ static th_status save(trainer *t, const char *name, bool everything)
     return status;
 }
 
-/* The reverse, of one with everything. */
+/* Saves everything as the newest checkpoint. */
+static th_status save_newest(trainer *t)
+{
+    if (save(t, NEXT_CHECKPOINT, true))
+        return th_error_code(t->ctx);
+    keep_checkpoint(t->run, chosen.keep);
+    return TH_OK;
+}
+
+/* Ends the program unless the numbers of a checkpoint are such as training counts. (Windows check their own.) */
+static void check_numbers(const trainer *t, const char *name)
+{
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } counts[] = {{"step", th_step(t->ctx), 1000000000}, {"worse", t->worse, 1000000000}};
+    char problem[400];
+    for (int i = 0; i < 2; i++)
+        if (counts[i].value < 0 || counts[i].value > counts[i].most) {
+            snprintf(problem, sizeof problem, "%.200s: \"%s\" is %lld, it must be 0 to %lld", in_run(t->run, name),
+                     counts[i].name, (long long)counts[i].value, (long long)counts[i].most);
+            give_up(PROGRAM, problem);
+        }
+    if (isnan(t->best) || t->best < 0) {
+        snprintf(problem, sizeof problem, "%.200s: \"best\" is %g, it must be 0 or more", in_run(t->run, name),
+                 t->best);
+        give_up(PROGRAM, problem);
+    }
+}
+
+/* The reverse of saving everything. */
 static th_status load(trainer *t, const char *name)
 {
     th_checkpoint_number numbers[NUMBERS];
@@ -171,6 +216,7 @@ static th_status load(trainer *t, const char *name)
     list_numbers(t, numbers);
     if (th_checkpoint_load(in_run(t->run, name), &checkpoint))
         return th_error_code(t->ctx);
+    check_numbers(t, name);
     return th_windows_go_to(t->training, t->next);
 }
 
@@ -188,7 +234,7 @@ static th_status take_stock(trainer *t)
         if (save(t, "best.safetensors", false))
             return th_error_code(t->ctx);
     }
-    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer) || save(t, "last.safetensors", true))
+    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer) || save_newest(t))
         return th_error_code(t->ctx);
     report_go_on(&t->report);
     return TH_OK;
@@ -219,15 +265,15 @@ static th_status train_to_the_end(trainer *t)
         if (is_time_to_take_stock(t) && take_stock(t))
             return th_error_code(t->ctx);
     }
-    return interrupted ? save(t, "last.safetensors", true) : TH_OK;
+    return interrupted ? save_newest(t) : TH_OK;
 }
 
 /* -- train and resume -- */
 
-/* Windows of the run's tokens, some for training and the rest for validation. */
-static void open_tokens(trainer *t)
+/* Windows of the run's tokens in that file, some for training and the rest for validation. */
+static void open_tokens(trainer *t, const char *name)
 {
-    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
+    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
     if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
         give_up(PROGRAM, "text.tokens is not of the run's tokenizer");
     th_windows_options options = {
@@ -298,14 +344,17 @@ static th_status rehearse(trainer *t)
     return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
 }
 
-/* Prints what training takes, from a context that has shapes only and computes nothing. */
-static int forecast(const text_file *text)
+/* Prints what training takes, from a context that has shapes only and computes nothing. Closes the text. */
+static int forecast(texts *text)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
     choose_model(&t, text);
+    close_texts(text);
     make_model(&t);
+    make_batch(&t);
+    make_optimizer(&t);
     for (int step = 0; step < 2; step++) /* after the second nothing is new */
         expect(&t, rehearse(&t));
     const th_memory_usage memory = th_memory(t.ctx);
@@ -316,18 +365,78 @@ static int forecast(const text_file *text)
     return EXIT_SUCCESS;
 }
 
-/* The run's tokenizer and its text as tokens, of which the last are for validation. */
-static void write_tokens(trainer *t, const text_file *text)
+/* Ends the program unless the tokens are enough: for a window and its last target in training, and for one target in
+ * validation. */
+static void check_length(const texts *text, int64_t tokens)
 {
-    const char *path = in_run(t->run, "text.tokens");
-    expect(t, th_tokenizer_save(t->tokenizer, t->run));
-    chosen.tokenizer_hash = hash_of_tokenizer(t->run);
+    char problem[600], advice[80] = "";
+    const long long training = chosen.training_tokens, held_out = tokens - training;
+    if (training > chosen.length && held_out > 1)
+        return;
+    if (held_out <= 1)
+        snprintf(advice, sizeof advice, ", or a larger --validation");
+    else if (training > 1)
+        snprintf(advice, sizeof advice, ", or --length %lld", training - 1);
+    snprintf(
+        problem, sizeof problem,
+        "%.200s is too short: of its %lld tokens, %lld are for training, which needs %lld (--length and 1 more), and "
+        "%lld for validation, which needs 2. Give more text%s",
+        text->name, (long long)tokens, training, (long long)chosen.length + 1, held_out, advice);
+    give_up(PROGRAM, problem);
+}
+
+/* Writes the text as tokens. The last of them are for validation. */
+static void write_tokens(trainer *t, const texts *text)
+{
+    const char *path = in_run(t->run, NEXT_TOKENS);
     expect(t, encode_text(t->ctx, t->tokenizer, text, path));
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
+    expect_no_error(t);
     const int64_t tokens = th_token_file_count(file);
     chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
     th_token_file_close(file);
-    expect_no_error(t);
+    check_length(text, tokens);
+}
+
+static void print_documents(const trainer *t, const texts *text)
+{
+    if (text->documents > 1 && !quiet)
+        fprintf(stderr, PROGRAM ": %zu documents, %zu bytes; %s\n", text->documents, text->count,
+                ends_documents(t->tokenizer, text) ? "each ends with an end-of-text token"
+                                                   : "the model has no end-of-text token to put between them");
+}
+
+/* Everything that can fail is done before the run that was in the folder goes. */
+static void begin_run(trainer *t, const texts *text)
+{
+    choose_model(t, text);
+    print_documents(t, text);
+    write_tokens(t, text);
+    open_tokens(t, NEXT_TOKENS);
+    make_model(t);
+    make_batch(t);
+    make_optimizer(t);
+    if (chosen.from)
+        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+    replace_run(t->run);
+    expect(t, th_tokenizer_save(t->tokenizer, t->run));
+    chosen.tokenizer_hash = hash_of_tokenizer(t->run);
+    write_settings(t->run);
+}
+
+/* Trains a new run in the folder. Closes the text. */
+static int train_on(texts *text, const char *run)
+{
+    const th_context_options options = {.seed = (uint64_t)chosen.seed,
+                                        .threads = (int)chosen.threads,
+                                        .precision = precision_called(PROGRAM, chosen.precision)};
+    make_folder(run, force);
+    trainer t = {.run = run, .best = INFINITY, .ctx = th_context_new(&options)};
+    begin_run(&t, text);
+    close_texts(text);
+    const int status = run_training(&t, false);
+    th_context_free(t.ctx);
+    return status;
 }
 
 static int train(int argc, char **argv)
@@ -337,32 +446,38 @@ static int train(int argc, char **argv)
         {"memory", "print what training would take, and leave", .flag = &only_memory},
         {"quiet", "no progress", .flag = &quiet},
         {0}};
-    const char *words[2] = {NULL, "run"};
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model train TEXT [RUN] [OPTION...]\n"
-                                "Trains a model on a text file, into the folder RUN (default: run).",
-                                options_with(more), words, 2) < 1)
-        refuse(PROGRAM, "train needs a text file", "");
+    const char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (words == NULL)
+        give_up(PROGRAM, "memory is out");
+    const int count = parse_options_and_words(
+        argc, argv, PROGRAM,
+        "language_model train TEXT... [RUN] [OPTION...]\n"
+        "Trains a model on texts, into the folder RUN, which is the last word (default, after one text: run).\n"
+        "A TEXT is a file, a pipe, - (standard input), or a folder, each of whose files is a document. Of several\n"
+        "documents, each ends with an end-of-text token, at which samples end too.",
+        options_with(more), words, argc);
+    if (count < 1)
+        refuse(PROGRAM, "train needs a text: a file, a folder, or - for standard input", "");
     settle();
-    const text_file text = open_text(words[0]);
-    if (only_memory)
-        return forecast(&text);
-    const th_context_options options = {.seed = (uint64_t)chosen.seed,
-                                        .threads = (int)chosen.threads,
-                                        .precision = precision_called(PROGRAM, chosen.precision)};
-    make_folder(words[1], force);
-    trainer t = {.run = words[1], .best = INFINITY, .ctx = th_context_new(&options)};
-    choose_model(&t, &text);
-    empty_folder(t.run);
-    write_tokens(&t, &text);
-    open_tokens(&t);
-    make_model(&t);
-    if (chosen.from)
-        expect(&t, th_pretrained_load(t.model, chosen.from, NULL));
-    write_settings(t.run);
-    const int status = run_training(&t, false);
-    th_context_free(t.ctx);
-    return status;
+    texts text = open_texts(words, count > 1 ? count - 1 : 1);
+    const char *run = count > 1 ? words[count - 1] : "run";
+    free(words);
+    return only_memory ? forecast(&text) : train_on(&text, run);
+}
+
+/* Reports that nothing is left to train. Ends the program if --steps is less than the steps that are done. */
+static void check_steps(const trainer *t, int64_t asked)
+{
+    char problem[400];
+    const long long done = th_step(t->ctx);
+    if (asked > 0 && asked < done) {
+        snprintf(problem, sizeof problem,
+                 "%.200s has done %lld steps already; --steps counts them too, and must be more", t->run, done);
+        refuse(PROGRAM, problem, "");
+    }
+    if (done >= chosen.steps)
+        fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; resume --steps N trains on\n",
+                done, (long long)chosen.steps);
 }
 
 static int resume(int argc, char **argv)
@@ -380,17 +495,23 @@ static int resume(int argc, char **argv)
                                 "Goes on with a run that was stopped, as if it had not been.",
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
-    if (access(in_run(run, "last.safetensors"), F_OK) != 0)
-        refuse(PROGRAM, "this is no folder of a run, or one that was stopped before its first checkpoint: ", run);
     lock_run(run);
+    const char *checkpoint = find_intact_checkpoint(run);
     trainer t;
-    open_run(&t, run, "last.safetensors", false);
-    open_tokens(&t);
+    open_run(&t, run, checkpoint, false);
+    make_batch(&t);
+    make_optimizer(&t);
+    open_tokens(&t, "text.tokens");
     if (threads > 0)
         expect(&t, th_set_threads(t.ctx, (int)threads));
     if (steps > 0)
         chosen.steps = steps;
-    expect(&t, load(&t, "last.safetensors"));
+    expect(&t, load(&t, checkpoint));
+    check_steps(&t, steps);
+    if (strcmp(checkpoint, NEWEST_CHECKPOINT) != 0)
+        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", in_run(run, checkpoint),
+                (long long)th_step(t.ctx));
+    return_to_checkpoint(run, checkpoint);
     const int status = run_training(&t, true);
     th_context_free(t.ctx);
     return status;
@@ -402,7 +523,7 @@ static const struct {
     const char *name, *about;
     int (*function)(int argc, char **argv);
 } subcommands[] = {
-    {"train", "TEXT [RUN]     trains a model on a text file", train},
+    {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
     {"resume", "RUN           goes on with a run that was stopped, as if it had not been", resume},
     {"sample", "RUN           writes text", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte", eval},
@@ -412,7 +533,7 @@ enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static void print_subcommands(FILE *file)
 {
-    fputs("language_model: any text file in, a model out\n\n", file);
+    fputs("language_model: any text in, a model out\n\n", file);
     for (int i = 0; i < SUBCOMMANDS; i++)
         fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
     fputs("\nEach has options: language_model train --help. A first model in about a minute:\n\n"

@@ -9,15 +9,25 @@
 
 #define PRECISION_HELP "of matrix products: float32, bfloat16x3 or bfloat16"
 
-/* The precision that is called so. Ends the program for a word that is none. */
-static inline th_precision precision_called(const char *program, const char *word)
+/* Finds the precision of that name. Returns false for an unknown name. */
+static inline bool find_precision(const char *word, th_precision *precision)
 {
     static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(word, th_precision_name(all[i])) == 0)
-            return all[i];
-    refuse(program, "--precision takes float32, bfloat16x3 or bfloat16, not ", word);
-    return TH_PRECISION_FLOAT32; /* (not reached) */
+        if (strcmp(word, th_precision_name(all[i])) == 0) {
+            *precision = all[i];
+            return true;
+        }
+    return false;
+}
+
+/* The precision of that name. Ends the program for an unknown name. */
+static inline th_precision precision_called(const char *program, const char *word)
+{
+    th_precision precision = TH_PRECISION_FLOAT32;
+    if (!find_precision(word, &precision))
+        refuse(program, "--precision takes float32, bfloat16x3 or bfloat16, not ", word);
+    return precision;
 }
 
 /* For the line that a program ends with: "precision=bfloat16 ", or "" where it is the usual one. */

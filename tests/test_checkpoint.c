@@ -250,14 +250,19 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{\"version\":1,\"precision\":\"float16\"}", "there is no precision \"float16\""},
         {"{\"version\":1,\"precision\":2}", "\"precision\" is something else, it should be a string"},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":-1,\"calls\":[],\"calls_at_clear\":0}}", "outside 0"},
-        {"{\"version\":1,\"random\":{\"seed\":\"1\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}", "the seed or"},
-        {"{\"version\":1,\"random\":{\"seed\":\"0xg\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}", "the seed or"},
-        {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[-1],\"calls_at_clear\":0}}", "the calls"},
+        {"{\"version\":1,\"random\":{\"seed\":\"1\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}",
+         "\"seed\" is \"1\", it must be 0x and 1 to 16"},
+        {"{\"version\":1,\"random\":{\"seed\":\"0xg\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}",
+         "\"seed\" is \"0xg\""},
+        {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[-1],\"calls_at_clear\":0}}",
+         "\"calls\"[0] is -1, it must be an integer, 0 to 4294967295"},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[0,0,0,0,0,0,0,0,0],\"calls_at_clear\":0}}",
-         "the calls"},
+         "\"calls\" must be a list of at most"},
         {"{\"version\":1," RANDOM "}", "\"rule\" is missing"},
         {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":-1}}",
-         "options of its optimiser"},
+         "\"learning_rate\" is -1, it must be 0 or more"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":null}}",
+         "the optimiser needs \"options\", an object"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1e3}}}",
          "\"steps\" is something else"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null}", "other optimiser: none in the file, adam_w here; missing: "
@@ -476,12 +481,39 @@ START_TEST(weights_go_from_model_to_model)
                         th_get(th_module_find_parameter(model, "first.weight"), TH_INDEX(1, 2)));
     ck_assert_int_eq(th_module_cast(wide, TH_FLOAT32), TH_OK);
     ck_assert_uint_eq(th_module_crc32c(wide), crc);
-    size_t bytes;
-    char *damaged = read_bytes(path, &bytes);
-    damaged[bytes - 100] ^= 1; /* in a moment */
-    write_bytes(path, damaged, bytes);
-    free(damaged);
-    expect_status(th_weights_load(wide, path, NULL), TH_ERROR_FILE, "the checksum of tensor \".optimizer.");
+}
+END_TEST
+
+static void flip_byte(size_t from_the_end)
+{
+    size_t count;
+    char *bytes = read_bytes(path, &count);
+    bytes[count - from_the_end] ^= 1;
+    write_bytes(path, bytes, count);
+    free(bytes);
+}
+
+/* Weights are loaded from a checkpoint whose moments are damaged; all of it is not. */
+START_TEST(damage_matters_to_those_who_read_it)
+{
+    step();
+    save();
+    ck_assert_int_eq(th_checkpoint_verify(ctx, path), TH_OK);
+    const uint32_t crc = th_module_crc32c(model);
+    th_module *fresh = pair_new(3);
+    flip_byte(100); /* in a moment */
+    ck_assert_msg(th_weights_load(fresh, path, NULL) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_uint_eq(th_module_crc32c(fresh), crc);
+    expect_status(load(), TH_ERROR_FILE, "the checksum of tensor \".optimizer.");
+    expect_status(th_checkpoint_verify(ctx, path), TH_ERROR_FILE, "the checksum of tensor \".optimizer.");
+    flip_byte(100);
+    flip_byte(10 * 4 + 2 * 56 + 20); /* in a weight: before it are 10 checksums, and two moments of 56 bytes */
+    expect_status(th_weights_load(fresh, path, NULL), TH_ERROR_FILE, "the checksum of tensor \"");
+    ck_assert_ptr_null(strstr(th_error_message(ctx), ".optimizer"));
+    expect_status(th_checkpoint_verify(ctx, in_folder("nothing")), TH_ERROR_FILE, "No such file");
+    ck_assert_int_eq(th_weights_save(model, path), TH_OK);
+    expect_status(th_checkpoint_verify(ctx, path), TH_ERROR_FILE, "it is no checkpoint");
+    expect_status(th_checkpoint_verify(ctx, NULL), TH_ERROR_ARGUMENT, "NULL");
 }
 END_TEST
 
@@ -709,6 +741,35 @@ START_TEST(memory_may_run_out_anywhere)
 }
 END_TEST
 
+/* A few bytes of options describe a model of many gigabytes: it is compared before it takes any of them. */
+START_TEST(a_language_model_is_compared_before_it_takes_memory)
+{
+    const th_language_model_options small = {.vocabulary = 8, .length = 4, .width = 4, .heads = 2, .layers = 1};
+    th_module *lm = th_language_model_new(ctx, &small);
+    const th_checkpoint c = {.model = lm};
+    ck_assert_int_eq(th_checkpoint_save(path, &c), TH_OK);
+    const size_t before = memory.bytes;
+    ck_assert_int_eq(th_language_model_check_weights(ctx, &small, path), TH_OK);
+    const struct {
+        th_language_model_options options;
+        const char *sentence;
+    } cases[] = {
+        {{.vocabulary = 1 << 30, .length = 4, .width = 4, .heads = 2, .layers = 1}, "embedding.weight is (8, 4)"},
+        {{.vocabulary = 8, .length = 4, .width = 1 << 20, .heads = 2, .layers = 1}, "in the model"},
+        {{.vocabulary = 8, .length = 4, .width = 4, .heads = 2, .layers = 2}, "missing: layers.1."},
+        {{.vocabulary = 8, .length = 4, .width = 4, .heads = 2, .layers = 65536},
+         "too few for a model of 65536 layers"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_status(th_language_model_check_weights(ctx, &cases[i].options, path), TH_ERROR_FILE, cases[i].sentence);
+    ck_assert_uint_le(memory.bytes, before + 4096);
+    expect_status(th_language_model_check_weights(ctx, &small, in_folder("nothing")), TH_ERROR_FILE, "No such file");
+    expect_status(th_language_model_check_weights(ctx, &small, NULL), TH_ERROR_ARGUMENT, "the path is NULL");
+    expect_status(th_language_model_check_weights(ctx, NULL, path), TH_ERROR_ARGUMENT, "the options are NULL");
+    ck_assert_int_eq(th_weights_load(lm, path, NULL), TH_OK);
+}
+END_TEST
+
 START_TEST(there_is_nothing_to_save_in_a_forecast)
 {
     th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
@@ -733,6 +794,7 @@ int main(void)
     tcase_add_test(tests, other_options_are_an_error_unless_they_are_meant);
     tcase_add_test(tests, what_cannot_be_saved_is_refused);
     tcase_add_test(tests, weights_go_from_model_to_model);
+    tcase_add_test(tests, damage_matters_to_those_who_read_it);
     tcase_add_test(tests, weights_of_others_are_renamed_left_or_missed);
     tcase_add_test(tests, tied_weights_may_stand_twice);
     tcase_add_test(tests, a_killed_process_leaves_a_whole_file);
@@ -740,6 +802,7 @@ int main(void)
     tcase_add_test(tests, a_file_is_replaced_where_it_is);
     tcase_add_test(tests, nothing_is_held_twice);
     tcase_add_test(tests, memory_may_run_out_anywhere);
+    tcase_add_test(tests, a_language_model_is_compared_before_it_takes_memory);
     tcase_add_test(tests, there_is_nothing_to_save_in_a_forecast);
     return run_suites();
 }

@@ -1,5 +1,8 @@
 /* The settings of examples/language_model.c come back from a checkpoint as they were: a member that is forgotten in the
  * tables of settings.c would be lost on resume without a word. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "../examples/language_model/settings.c"
 
 #include "suite.h"
@@ -19,11 +22,17 @@
         6, true, true, true, false, TH_SILU, TH_RMS_NORM, 0.375, true, 0.5, true, true, true, 7, 8, SCORES, 0.125,     \
             true                                                                                                       \
     }
-static const th_language_model_options every = {1, 2, 3, 4, 5, TH_POSITIONS_NONE, true, 0.125, 0.25, BLOCK};
+static const th_language_model_options every = {1, 2, 3, 14, 5, TH_POSITIONS_NONE, true, 0.125, 0.25, BLOCK};
+
+static void set_every(void)
+{
+    memcpy(&chosen.model, &every, sizeof every);
+    chosen.length = 2;
+    chosen.min_lr = 0;
+}
 
 START_TEST(test_every_member_of_the_model_comes_back)
 {
-    memcpy(&chosen.model, &every, sizeof every);
     char *text = settings_to_json();
     memset(&chosen.model, 0, sizeof every);
     settings_from_json(text, "test");
@@ -34,8 +43,9 @@ END_TEST
 
 START_TEST(test_other_settings_come_back)
 {
-    chosen.length = 33;
+    chosen.model.length = chosen.length = 33;
     chosen.end_token = -1;
+    chosen.keep = 7;
     chosen.tokenizer_hash = UINT32_MAX;
     chosen.training_tokens = 1000000000000;
     chosen.lr = 0.1;
@@ -47,7 +57,8 @@ START_TEST(test_other_settings_come_back)
     chosen = (settings){.freeze = "all"};
     settings_from_json(text, "test");
     ck_assert(chosen.length == 33 && chosen.end_token == -1 && chosen.tokenizer_hash == UINT32_MAX &&
-              chosen.training_tokens == 1000000000000 && chosen.lr == 0.1 && chosen.llama && chosen.freeze == NULL);
+              chosen.training_tokens == 1000000000000 && chosen.lr == 0.1 && chosen.keep == 7 && chosen.llama &&
+              chosen.freeze == NULL);
     ck_assert_str_eq(chosen.prompt, "a \"é\"\n");
     ck_assert_str_eq(chosen.tokenizer, "characters");
     ck_assert_str_eq(chosen.precision, "bfloat16x3");
@@ -55,25 +66,133 @@ START_TEST(test_other_settings_come_back)
 }
 END_TEST
 
-/* Runs that are older than the choice of a precision go on in float32. */
-START_TEST(test_older_settings_are_of_float32)
+/* Runs without a precision among their settings continue in float32; runs without --keep keep two checkpoints. */
+START_TEST(test_older_settings)
 {
     char *text = settings_to_json();
-    char *precision = strstr(text, "\"precision\"");
-    ck_assert_ptr_nonnull(precision);
+    char *precision = strstr(text, "\"precision\""), *keep = strstr(text, "\"keep\"");
+    ck_assert(precision && keep);
     precision[1] = 'P';
+    keep[1] = 'K';
     chosen.precision = "bfloat16";
+    chosen.keep = 9;
     settings_from_json(text, "test");
     ck_assert_str_eq(chosen.precision, "float32");
+    ck_assert_int_eq(chosen.keep, 2);
     free(text);
+}
+END_TEST
+
+/* -- settings that nobody vouches for -- */
+
+/* What the program says of a text of settings before it ends with status 1; "" if it takes them. */
+static const char *refusal(const char *text)
+{
+    static char said[1024];
+    int channel[2], status;
+    ck_assert_int_eq(pipe(channel), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(channel[1], STDERR_FILENO);
+        settings_from_json(text, "test");
+        (void)precision_called(PROGRAM, chosen.precision);
+        _exit(0);
+    }
+    close(channel[1]);
+    size_t count = 0;
+    for (ssize_t n; (n = read(channel[0], said + count, sizeof said - 1 - count)) > 0;)
+        count += (size_t)n;
+    said[count] = 0;
+    close(channel[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == (count > 0), "status %d: %s", status, said);
+    return said;
+}
+
+/* The refusal of sound settings with another value of one. */
+static const char *refusal_of(const char *name, const char *value)
+{
+    char *text = settings_to_json();
+    json_t *all = json_loads(text, 0, NULL);
+    free(text);
+    json_object_set_new(all, name, json_loads(value, JSON_DECODE_ANY, NULL));
+    text = json_dumps(all, 0);
+    const char *said = refusal(text);
+    free(text);
+    json_decref(all);
+    return said;
+}
+
+START_TEST(test_each_setting_is_checked)
+{
+    const program_option *const tables[] = {options_of_a_run, what_follows};
+    static const char *const nonsense[] = {"[1]", "{}", "-9223372036854775807", "1e308", "9223372036854775807"};
+    ck_assert_str_eq(refusal_of("seed", "7"), "");
+    for (int i = 0; i < 2; i++)
+        for (const program_option *o = tables[i]; o->name; o++) {
+            char expected[100];
+            snprintf(expected, sizeof expected, "\"%s\" is ", o->name);
+            for (size_t k = 0; k < sizeof nonsense / sizeof *nonsense; k++) {
+                if (o->real && strcmp(nonsense[k], "9223372036854775807") == 0 && o->high > 1e18)
+                    continue;
+                const char *said = refusal_of(o->name, nonsense[k]);
+                ck_assert_msg(strstr(said, expected) && strstr(said, "it must be "), "%s = %s: %s", o->name,
+                              nonsense[k], said);
+            }
+            const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
+            ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == nullable, "%s = null", o->name);
+        }
+}
+END_TEST
+
+START_TEST(test_settings_that_do_not_fit_together)
+{
+    static const char *const cases[][3] = {
+        {"precision", "null", "\"precision\" is null, it must be a text of at most 4096 bytes"},
+        {"precision", "\"half\"", "\"precision\" is \"half\", it must be float32, bfloat16x3 or bfloat16"},
+        {"tokenizer", "\"\\u001b[2J\"", ""},
+        {"precision", "\"\\u001b[2J\"", "is \"\\u001B[2J\", it must be"},
+        {"heads", "3", "\"heads\" is 3, it must be a divisor of \"width\""},
+        {"kv-heads", "3", "\"kv-heads\" is 3, it must be 0 or a divisor of \"heads\""},
+        {"heads", "0", "\"heads\" is 0, it must be a whole number, 1 to 1024"},
+        {"batch", "-4", "\"batch\" is -4, it must be a whole number, 1 to 1000000"},
+        {"lr", "\"fast\"", "\"lr\" is \"fast\", it must be a number, 1e-12 to 1000"},
+        {"llama", "1", "\"llama\" is 1, it must be true or false"},
+        {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5, it must be 0 or a divisor of \"model.heads\""},
+        {"model.block.head_width", "0", "\"model.heads\" is 14, it must be a divisor of \"model.width\""},
+        {"length", "3", "\"length\" is 3, it must be 1 to \"model.length\""},
+        {"end token", "1", "\"end token\" is 1, it must be -1 or less than \"model.vocabulary\""},
+        {"min-lr", "1", "\"min-lr\" is 1, it must be 0 to \"lr\""},
+        {"prompt", "\"\"", "\"prompt\" is \"\", it must be null or a text that is not empty"},
+        {"model.layers", "65537", "\"model.layers\" is 65537, it must be a whole number, 1 to 65536"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *said = refusal_of(cases[i][0], cases[i][1]);
+        ck_assert_msg(cases[i][2][0] ? strstr(said, cases[i][2]) != NULL : said[0] == 0, "%s = %s: %s", cases[i][0],
+                      cases[i][1], said);
+    }
+    char longer[MOST_TEXT + 4] = "\"";
+    memset(longer + 1, 'a', MOST_TEXT + 1);
+    strcpy(longer + MOST_TEXT + 2, "\"");
+    ck_assert_ptr_nonnull(strstr(refusal_of("freeze", longer), "aaa..., it must be a text of at most 4096 bytes, or"));
+    ck_assert_ptr_nonnull(strstr(refusal("[]"), "test is no checkpoint of this program"));
+    ck_assert_ptr_nonnull(strstr(refusal("{\"program\": \"language_model\"}"), "\"tokenizer\" is missing, it must be"));
+    char *huge = malloc(MOST_BYTES + 2);
+    memset(huge, '[', MOST_BYTES + 1);
+    huge[MOST_BYTES + 1] = 0;
+    ck_assert_ptr_nonnull(strstr(refusal(huge), "test is no checkpoint of this program"));
+    free(huge);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tests = new_suite("settings", NULL, NULL);
+    TCase *tests = new_suite("settings", set_every, NULL);
     tcase_add_test(tests, test_every_member_of_the_model_comes_back);
     tcase_add_test(tests, test_other_settings_come_back);
-    tcase_add_test(tests, test_older_settings_are_of_float32);
+    tcase_add_test(tests, test_older_settings);
+    tcase_add_test(tests, test_each_setting_is_checked);
+    tcase_add_test(tests, test_settings_that_do_not_fit_together);
     return run_suites();
 }

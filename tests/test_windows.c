@@ -180,13 +180,20 @@ START_TEST(goes_on_from_anywhere)
         same += row[0] == begins[i][0];
     }
     ck_assert_int_lt(same, 20);
-    const th_windows_position nowhere[] = {{-1, 0}, {0, -1}, {0, 84}};
-    for (int i = 0; i < 3; i++) {
+    const th_windows_position nowhere[] = {{-1, 0}, {0, -1}, {0, 84}, {INT64_MAX, 0}, {INT64_MAX / 2 + 1, 0}};
+    static const char *const sentences[] = {
+        "the epoch must be 0 to 4611686018427387903, it is -1", "the next window of epoch 0 must be 0 to 82, it is -1",
+        "the next window of epoch 0 must be 0 to 82, it is 84", "it is 9223372036854775807", "the epoch must be"};
+    for (int i = 0; i < 5; i++) {
         const th_windows_position before = th_windows_where(windows);
-        expect_status(th_windows_go_to(windows, nowhere[i]), TH_ERROR_ARGUMENT, "there is no window");
+        expect_status(th_windows_go_to(windows, nowhere[i]), TH_ERROR_ARGUMENT, sentences[i]);
         const th_windows_position after = th_windows_where(windows);
         ck_assert(before.epoch == after.epoch && before.index == after.index);
     }
+    ck_assert_int_eq(th_windows_go_to(windows, (th_windows_position){INT64_MAX / 2, 80}), TH_OK);
+    for (int i = 0; i < 3; i++) /* into the next epoch */
+        ck_assert_int_eq(th_windows_next(windows, tokens, targets), TH_OK);
+    ck_assert_int_eq(th_windows_where(windows).epoch, INT64_MAX / 2 + 1);
 }
 END_TEST
 

@@ -1,53 +1,41 @@
 /* Texts into tokens: see corpus.h. */
 #include "corpus.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "settings.h"
 
 enum { PIECE = 1 << 22 }; /* bytes that are encoded at a time */
 
-text_file open_text(const char *path)
+static th_tokenizer *make_characters(th_context *ctx, const texts *text)
 {
-    char problem[400] = "";
-    struct stat status = {0};
-    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe must not hold us up) */
-    const char *trouble = file < 0 || fstat(file, &status) != 0 ? strerror(errno)
-                          : S_ISFIFO(status.st_mode)            ? "it is a pipe; write it to a file first"
-                          : !S_ISREG(status.st_mode)            ? "it is not a regular file"
-                          : status.st_size == 0                 ? "it is empty"
-                                                                : NULL;
-    void *bytes = trouble ? NULL : mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (trouble == NULL && bytes == MAP_FAILED)
-        trouble = strerror(errno);
-    if (trouble) {
-        snprintf(problem, sizeof problem, "the text %.300s cannot be used: %s", path, trouble);
-        give_up(PROGRAM, problem);
-    }
-    close(file);
-    return (text_file){path, bytes, (size_t)status.st_size};
+    th_tokenizer *characters = th_tokenizer_characters_new(ctx, text->bytes, text->count);
+    if (th_error_code(ctx) == TH_ERROR_VALUE)
+        fprintf(stderr, PROGRAM ": %s is no text of characters; --tokenizer bytes or bpe takes any file\n", text->name);
+    return characters; /* (the error says where) */
 }
 
-th_tokenizer *make_tokenizer(th_context *ctx, const text_file *text)
+static th_tokenizer *train_bpe(th_context *ctx, const texts *text)
 {
-    if (strcmp(chosen.tokenizer, "bytes") == 0)
-        return th_tokenizer_bytes_new(ctx);
-    if (strcmp(chosen.tokenizer, "characters") == 0) {
-        th_tokenizer *characters = th_tokenizer_characters_new(ctx, text->bytes, text->count);
-        if (th_error_code(ctx) == TH_ERROR_VALUE)
-            fprintf(stderr, PROGRAM ": %s is no text of characters; --tokenizer bytes or bpe takes any file\n",
-                    text->path);
-        return characters; /* (the error says where) */
-    }
+    static const char *const specials[] = {END_OF_TEXT};
+    const th_bpe_options options = {.vocabulary = chosen.vocabulary,
+                                    .min_frequency = 2,
+                                    .specials = specials,
+                                    .n_specials = text->documents > 1 ? 1 : 0};
+    return th_tokenizer_train(ctx, text->bytes, text->count, &options);
+}
+
+th_tokenizer *make_tokenizer(th_context *ctx, const texts *text)
+{
     if (strcmp(chosen.tokenizer, "bpe") == 0)
-        return th_tokenizer_train(ctx, text->bytes, text->count,
-                                  &(th_bpe_options){.vocabulary = chosen.vocabulary, .min_frequency = 2});
-    return th_tokenizer_load(ctx, chosen.tokenizer);
+        return train_bpe(ctx, text);
+    th_tokenizer *t = strcmp(chosen.tokenizer, "bytes") == 0        ? th_tokenizer_bytes_new(ctx)
+                      : strcmp(chosen.tokenizer, "characters") == 0 ? make_characters(ctx, text)
+                                                                    : th_tokenizer_load(ctx, chosen.tokenizer);
+    /* (A pretrained model has no weights for one more token.) */
+    if (text->documents > 1 && chosen.from == NULL && th_tokenizer_find(t, END_OF_TEXT) < 0)
+        (void)th_tokenizer_add(t, END_OF_TEXT);
+    return t;
 }
 
 static bool is_space(char c)
@@ -74,32 +62,51 @@ static bool may_cut_character(const char *bytes, size_t i)
     return ((unsigned char)bytes[i] & 0xc0) != 0x80;
 }
 
-/* Where the piece that begins at `begin` ends: at the first good place of as many bytes again, so that a text without
- * lines, or without words, is encoded in pieces too. */
-static size_t end_of_piece(const text_file *text, size_t begin)
+/* Where the piece of bytes begin .. end that begins at `begin` ends: at the first good place behind PIECE bytes. A text
+ * without lines, or without words, is encoded in pieces too. */
+static size_t end_of_piece(const char *bytes, size_t begin, size_t end)
 {
     static bool (*const may_cut[])(const char *bytes, size_t i) = {may_cut_line, may_cut_word, may_cut_character};
     const size_t first = begin + PIECE;
     for (int kind = 0; kind < 3; kind++)
-        for (size_t i = first; i < first + PIECE && i + 1 < text->count; i++)
-            if (may_cut[kind](text->bytes, i))
+        for (size_t i = first; i < first + PIECE && i + 1 < end; i++)
+            if (may_cut[kind](bytes, i))
                 return i;
-    return text->count - begin <= 2 * (size_t)PIECE ? text->count : begin + 2 * (size_t)PIECE;
+    return end - begin <= 2 * (size_t)PIECE ? end : begin + 2 * (size_t)PIECE;
 }
 
-th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const text_file *text, const char *path)
+bool ends_documents(const th_tokenizer *tokenizer, const texts *text)
+{
+    return text->documents > 1 && chosen.end_token >= 0 && chosen.end_token < th_tokenizer_size(tokenizer);
+}
+
+static th_status encode_document(th_tokenizer *tokenizer, const char *bytes, size_t begin, size_t end,
+                                 th_token_list *tokens, th_token_writer *writer)
+{
+    th_status status = TH_OK;
+    for (size_t next; begin < end && status == TH_OK; begin = next) {
+        next = end_of_piece(bytes, begin, end);
+        tokens->count = 0;
+        status = th_tokenizer_encode(tokenizer, bytes + begin, next - begin, tokens);
+        if (status == TH_OK)
+            status = th_token_writer_append(writer, tokens->token, (int64_t)tokens->count);
+    }
+    return status;
+}
+
+th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *text, const char *path)
 {
     th_token_writer *writer = th_token_writer_open(ctx, path, th_tokenizer_size(tokenizer));
     th_token_list tokens = {0};
-    for (size_t begin = 0, end; begin < text->count && writer; begin = end) {
-        end = end_of_piece(text, begin);
-        tokens.count = 0;
-        if (th_tokenizer_encode(tokenizer, text->bytes + begin, end - begin, &tokens) ||
-            th_token_writer_append(writer, tokens.token, (int64_t)tokens.count))
-            break;
+    const int32_t end_token = (int32_t)chosen.end_token;
+    th_status status = writer ? TH_OK : th_error_code(ctx);
+    for (size_t i = 0, begin = 0; i < text->documents && status == TH_OK; begin = text->end[i++]) {
+        status = encode_document(tokenizer, text->bytes, begin, text->end[i], &tokens, writer);
+        if (status == TH_OK && ends_documents(tokenizer, text))
+            status = th_token_writer_append(writer, &end_token, 1);
     }
     th_token_list_free(&tokens);
-    return writer ? th_token_writer_close(writer) : th_error_code(ctx);
+    return writer ? th_token_writer_close(writer) : status;
 }
 
 int64_t bytes_of_tokens(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end)
@@ -113,7 +120,8 @@ int64_t bytes_of_tokens(const th_tokenizer *tokenizer, th_token_file *file, int6
             return -1;
         for (int64_t i = 0; i < n; i++) {
             size_t size = 0;
-            (void)th_tokenizer_bytes(tokenizer, token[i], &size);
+            if (!th_tokenizer_is_special(tokenizer, token[i]))
+                (void)th_tokenizer_bytes(tokenizer, token[i], &size);
             bytes += (int64_t)size;
         }
     }

@@ -1,26 +1,27 @@
-/* From a text file to tokens: the text mapped into memory, the tokenizer that suits it, and a token file, made a piece
- * at a time, so that neither text nor tokens need fit into memory. */
+/* From texts to tokens: the tokenizer that suits them, and a token file, made a piece at a time, so that neither text nor
+ * tokens need fit into memory. One document is encoded as it is. Of several, each is followed by the end-of-text
+ * token. (The name of that token in a text is the token, too, as in GPT-2's files.) */
 #ifndef EXAMPLES_LANGUAGE_MODEL_CORPUS_H
 #define EXAMPLES_LANGUAGE_MODEL_CORPUS_H
 
 #include <tapehead/tapehead.h>
 
-typedef struct text_file {
-    const char *path;
-    const char *bytes;
-    size_t count;
-} text_file;
+#include "texts.h"
 
-/* Ends the program, with a sentence, for what is no file, cannot be read, or is empty. */
-text_file open_text(const char *path);
+/* What ends a document in tokenizers that are made here. */
+#define END_OF_TEXT "<|endoftext|>"
 
-/* The tokenizer of the settings for this text. NULL with the error in the context. */
-th_tokenizer *make_tokenizer(th_context *ctx, const text_file *text);
+/* Makes the tokenizer of the settings for this text. For several documents it gets an end-of-text token, unless it belongs
+ * to a pretrained model without that token. NULL with the error in the context. */
+th_tokenizer *make_tokenizer(th_context *ctx, const texts *text);
 
+/* Whether each document ends with the settings' end-of-text token. */
+bool ends_documents(const th_tokenizer *tokenizer, const texts *text);
 /* Writes the text's tokens to a token file. */
-th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const text_file *text, const char *path);
+th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *text, const char *path);
 
-/* The bytes of text that tokens begin .. end of a file stand for: for bits per byte. -1 with the error stored. */
+/* Counts the bytes of text in tokens begin .. end of a file, for bits per byte. Special tokens count as 0 bytes. -1 with
+ * the error stored. */
 int64_t bytes_of_tokens(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end);
 
 #endif

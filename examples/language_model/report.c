@@ -128,7 +128,7 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
         give_up(PROGRAM, "memory is out");
-    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, memory);
+    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory);
     fclose(memory);
     if (status == TH_OK) {
         snprintf(name, sizeof name, "samples/step_%07lld.txt", (long long)step);

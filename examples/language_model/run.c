@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "checkpoints.h"
 #include "trainer.h"
 
 const char *in_run(const char *run, const char *name)
@@ -55,28 +56,57 @@ void lock_run(const char *run)
     }
 }
 
+/* What a run has left in its folder that has not begun yet; removed when the program ends early. */
+static struct beginning {
+    const char *run; /* NULL: there is nothing to remove */
+    bool made;       /* the folder is new */
+} begun;
+
+static void remove_beginning(void)
+{
+    if (begun.run == NULL)
+        return;
+    unlink(in_run(begun.run, NEXT_TOKENS));
+    if (begun.made)
+        rmdir(begun.run);
+}
+
 void make_folder(const char *run, bool force)
 {
     struct stat status;
-    if (stat(run, &status) != 0 && mkdir(run, 0777) != 0)
+    const bool there = stat(run, &status) == 0;
+    if (there && !S_ISDIR(status.st_mode))
+        refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
+    if (!there && mkdir(run, 0777) != 0)
         refuse(PROGRAM, "this folder cannot be made: ", run);
     if (access(in_run(run, "config.json"), F_OK) == 0 && access(in_run(run, "text.tokens"), F_OK) != 0)
         refuse(PROGRAM, "this folder holds something else than a run: ", run);
-    if (!force && access(in_run(run, "last.safetensors"), F_OK) == 0)
+    if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
     lock_run(run);
+    begun = (struct beginning){run, !there};
+    atexit(remove_beginning);
 }
 
-void empty_folder(const char *run)
+static void empty_folder(const char *run)
 {
     /* config.json says that the others are a run's: it goes when they have gone. */
-    static const char *const files[] = {"*.safetensors", "events.out.tfevents.*", "log.jsonl",
-                                        "curves.svg",    "config.json",           "text.tokens"};
+    static const char *const files[] = {
+        "*.safetensors", "*.safetensors.damaged", "events.out.tfevents.*", "log.jsonl", "curves.svg", "config.json",
+        "text.tokens"};
     if (access(in_run(run, "config.json"), F_OK) != 0)
         return;
     remove_files(in_run(run, "samples"), "step_*.txt");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_files(run, files[i]);
+}
+
+void replace_run(const char *run)
+{
+    empty_folder(run);
+    if (rename(in_run(run, NEXT_TOKENS), in_run(run, "text.tokens")) != 0)
+        give_up(PROGRAM, "text.tokens cannot be written");
+    begun.run = NULL;
 }
 
 /* The options of the pretrained model, but for those that are of training. */
@@ -102,12 +132,12 @@ static void choose_end_token(trainer *t)
         expect(t, th_pretrained_end_token(t->ctx, chosen.from, &chosen.end_token));
         return;
     }
-    chosen.end_token = th_tokenizer_find(t->tokenizer, "<|endoftext|>");
+    chosen.end_token = th_tokenizer_find(t->tokenizer, END_OF_TEXT);
     if (chosen.end_token >= 0 && !th_tokenizer_is_special(t->tokenizer, chosen.end_token))
         chosen.end_token = -1;
 }
 
-void choose_model(trainer *t, const text_file *text)
+void choose_model(trainer *t, const texts *text)
 {
     if (chosen.from)
         choose_pretrained(t);
@@ -157,6 +187,13 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
         fprintf(stderr, PROGRAM ": %s is not what the run was begun with\n", in_run(run, "tokenizer.json"));
         exit(EXIT_FAILURE);
     }
+    expect_no_error(t);
+    if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary) {
+        fprintf(stderr, PROGRAM ": %s: \"model.vocabulary\" is %lld, but the tokenizer has %lld tokens\n", path,
+                (long long)chosen.model.vocabulary, (long long)th_tokenizer_size(t->tokenizer));
+        exit(EXIT_FAILURE);
+    }
+    expect(t, th_language_model_check_weights(t->ctx, &chosen.model, path));
     make_model(t);
     if (weights)
         expect(t, th_weights_load(t->model, path, NULL));

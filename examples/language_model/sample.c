@@ -9,14 +9,16 @@ typedef struct writing {
     const th_tokenizer *tokenizer;
     th_text_stream stream; /* a character may take several tokens */
     FILE *file;
+    bool ignore_end; /* continues after an end token, and writes the token's name */
 } writing;
 
 static bool write_token(void *user, int64_t sequence, int64_t token)
 {
     writing *w = user;
     (void)sequence;
-    if (token == chosen.end_token || token >= th_tokenizer_size(w->tokenizer) ||
-        th_tokenizer_is_special(w->tokenizer, token))
+    const bool named = w->ignore_end && token == chosen.end_token;
+    if (token >= th_tokenizer_size(w->tokenizer) ||
+        (!named && (token == chosen.end_token || th_tokenizer_is_special(w->tokenizer, token))))
         return true; /* the end, or what only fills up the model's vocabulary: neither has a text */
     return th_tokenizer_write(w->tokenizer, &(int32_t){(int32_t)token}, 1, &w->stream, w->file) == TH_OK &&
            fflush(w->file) == 0;
@@ -34,16 +36,16 @@ static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_op
     how.emit = write_token;
     how.user = w;
     how.end_tokens = &chosen.end_token;
-    how.n_end_tokens = chosen.end_token >= 0 ? 1 : 0;
+    how.n_end_tokens = chosen.end_token >= 0 && !w->ignore_end ? 1 : 0;
     if (th_generate(model, &how, NULL))
         return th_error_code(model->ctx);
     return th_tokenizer_write_end(w->tokenizer, &w->stream, w->file);
 }
 
 th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,
-                       const th_generate_options *options, FILE *file)
+                       const th_generate_options *options, bool ignore_end, FILE *file)
 {
-    writing w = {.tokenizer = tokenizer, .file = file};
+    writing w = {.tokenizer = tokenizer, .file = file, .ignore_end = ignore_end};
     th_token_list tokens = {0};
     size_t bytes = prompt ? strlen(prompt) : 1;
     if (prompt == NULL)

@@ -5,7 +5,10 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
+#include "checkpoints.h"
+
+enum { MOST_BYTES = 1 << 18, MOST_TEXT = 4096 }; /* of all settings as JSON, of a text among them */
+enum { USUAL_KEEP = 2, USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
 
 settings chosen = {
     .tokenizer = "characters",
@@ -14,6 +17,7 @@ settings chosen = {
     .layers = USUAL_LAYERS,
     .heads = USUAL_HEADS,
     .width = USUAL_WIDTH,
+    .keep = USUAL_KEEP,
     .steps = 2000,
     .precision = "float32",
     .batch = 12,
@@ -77,6 +81,7 @@ static const program_option options_of_a_run[] = {
      .group = "Reports"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
      .low = 1, .high = MOST},
+    {"keep", "checkpoints that stay, the newest included", .whole = &chosen.keep, .low = 1, .high = MOST_CHECKPOINTS},
     {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0, .high = MOST},
     {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1e6},
     {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
@@ -137,9 +142,18 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, "--min-lr must not be more than --lr", "");
 }
 
+/* (Settings with longer texts could be saved, but not read again.) */
+static void refuse_long_texts(void)
+{
+    for (const program_option *o = options_of_a_run; o->name; o++)
+        if (o->text && *o->text && strlen(*o->text) > MOST_TEXT)
+            refuse(PROGRAM, "this option takes at most 4096 bytes: --", o->name);
+}
+
 void settle(void)
 {
     refuse_contradictions();
+    refuse_long_texts();
     if (chosen.from && strcmp(chosen.tokenizer, "characters") == 0)
         chosen.tokenizer = chosen.from; /* the model knows no other tokens than its own */
     if (chosen.length == 0 && !chosen.from)
@@ -168,7 +182,8 @@ void settle(void)
  * one that is missing). Choices are numbers here, taken from and put back into their types by hand. */
 static int64_t positions, activation, norm, pairing, scaling;
 #define MODEL chosen.model
-#define SIZE(member) .whole = &MODEL.member, .low = 0, .high = 1e12
+#define SIZE(member) .whole = &MODEL.member, .low = 1, .high = INT32_MAX
+#define OTHER_SIZE(member) .whole = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: what follows from others */
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
 #define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
 
@@ -180,12 +195,12 @@ static const program_option what_follows[] = {
     {"model.length", SIZE(length)},
     {"model.width", SIZE(width)},
     {"model.heads", SIZE(heads)},
-    {"model.layers", SIZE(layers)},
+    {"model.layers", .whole = &MODEL.layers, .low = 1, .high = 65536},
     {"model.positions", .whole = &positions, .low = 0, .high = TH_POSITIONS_NONE},
     {"model.untied", .flag = &MODEL.untied},
     {"model.dropout", RATE(dropout)},
     {"model.embedding_dropout", RATE(embedding_dropout)},
-    {"model.block.mlp_width", SIZE(block.mlp_width)},
+    {"model.block.mlp_width", OTHER_SIZE(block.mlp_width)},
     {"model.block.no_mlp", .flag = &MODEL.block.no_mlp},
     {"model.block.gated", .flag = &MODEL.block.gated},
     {"model.block.post_norm", .flag = &MODEL.block.post_norm},
@@ -197,24 +212,24 @@ static const program_option what_follows[] = {
     {"model.block.no_bias", .flag = &MODEL.block.no_bias},
     {"model.block.no_attention_bias", .flag = &MODEL.block.no_attention_bias},
     {"model.block.no_mlp_bias", .flag = &MODEL.block.no_mlp_bias},
-    {"model.block.kv_heads", SIZE(block.kv_heads)},
-    {"model.block.head_width", SIZE(block.head_width)},
+    {"model.block.kv_heads", OTHER_SIZE(block.kv_heads)},
+    {"model.block.head_width", OTHER_SIZE(block.head_width)},
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
     {"model.block.scores.rotary", .flag = &MODEL.block.scores.rotary},
     {"model.block.scores.rotary_pairing", .whole = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBOURS},
     {"model.block.scores.rotary_base", REAL(block.scores.rotary_base)},
-    {"model.block.scores.rotary_width", SIZE(block.scores.rotary_width)},
+    {"model.block.scores.rotary_width", OTHER_SIZE(block.scores.rotary_width)},
     {"model.block.scores.rotary_scaling.kind", .whole = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
     {"model.block.scores.rotary_scaling.factor", REAL(block.scores.rotary_scaling.factor)},
     {"model.block.scores.rotary_scaling.low_freq_factor", REAL(block.scores.rotary_scaling.low_freq_factor)},
     {"model.block.scores.rotary_scaling.high_freq_factor", REAL(block.scores.rotary_scaling.high_freq_factor)},
-    {"model.block.scores.rotary_scaling.original_length", SIZE(block.scores.rotary_scaling.original_length)},
+    {"model.block.scores.rotary_scaling.original_length", OTHER_SIZE(block.scores.rotary_scaling.original_length)},
     {"model.block.scores.alibi", .flag = &MODEL.block.scores.alibi},
     {"model.block.scores.qk_norm", .flag = &MODEL.block.scores.qk_norm},
     {"model.block.scores.qk_norm_eps", RATE(block.scores.qk_norm_eps)},
     {"model.block.scores.soft_cap", REAL(block.scores.soft_cap)},
-    {"model.block.scores.window", SIZE(block.scores.window)},
+    {"model.block.scores.window", OTHER_SIZE(block.scores.window)},
     {0},
 };
 
@@ -247,22 +262,95 @@ char *settings_to_json(void)
     return text;
 }
 
-/* One value into its place; false for what cannot be there. */
-static bool from_json(const program_option *o, const json_t *value)
+/* Ends the program: the member of that name, or NULL, is not what it should be. */
+static _Noreturn void refuse_member(const char *file, const char *name, const json_t *value, const char *wanted)
+{
+    char problem[512];
+    char *written = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
+    snprintf(problem, sizeof problem, "the settings in %.200s: \"%s\" is %.60s%s, it must be %s", file, name,
+             written ? written : "missing", written && strlen(written) > 60 ? "..." : "", wanted);
+    free(written);
+    give_up(PROGRAM, problem);
+    abort(); /* (not reached) */
+}
+
+static bool may_be_null(const program_option *o)
+{
+    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
+}
+
+static bool is_sound(const program_option *o, const json_t *value)
 {
     const double number = json_number_value(value); /* 0 for what is none */
+    const bool in_range = number >= o->low && number <= o->high;
+    return o->flag    ? json_is_boolean(value)
+           : o->whole ? json_is_integer(value) && in_range
+           : o->real  ? json_is_number(value) && in_range
+                      : (json_is_string(value) && json_string_length(value) <= MOST_TEXT) ||
+                           (json_is_null(value) && may_be_null(o));
+}
+
+/* What is_sound asks for, in words. */
+static const char *describe(const program_option *o, char *text, size_t bytes)
+{
+    char low[32], high[32];
+    if (o->flag)
+        return "true or false";
+    if (o->text)
+        return may_be_null(o) ? "a text of at most 4096 bytes, or null" : "a text of at most 4096 bytes";
+    snprintf(text, bytes, "a%s number, %s to %s", o->whole ? " whole" : "", spell_number(o->low, low),
+             spell_number(o->high, high));
+    return text;
+}
+
+/* Puts one value into its place. */
+static void from_json(const program_option *o, const json_t *value, const char *file)
+{
+    char wanted[100];
+    if (!is_sound(o, value))
+        refuse_member(file, o->name, value, describe(o, wanted, sizeof wanted));
     if (o->flag)
         *o->flag = json_is_true(value);
     if (o->whole)
         *o->whole = json_integer_value(value);
     if (o->real)
-        *o->real = number;
+        *o->real = json_number_value(value);
     if (o->text)
         *o->text = json_string_value(value); /* NULL for null */
-    return o->flag    ? json_is_boolean(value)
-           : o->whole ? json_is_integer(value) && number >= o->low && number <= o->high
-           : o->real  ? json_is_number(value) && number >= o->low && number <= o->high
-                      : json_is_string(value) || json_is_null(value);
+}
+
+/* What runs are without that are older than a setting. */
+static void add_older(json_t *all)
+{
+    if (json_object_get(all, "precision") == NULL)
+        json_object_set_new(all, "precision", json_string("float32"));
+    if (json_object_get(all, "keep") == NULL)
+        json_object_set_new(all, "keep", json_integer(USUAL_KEEP));
+}
+
+/* Each setting is within its limits; here they must fit together. */
+static void refuse_misfits(const json_t *all, const char *file)
+{
+    const th_transformer_block_options *block = &MODEL.block;
+    th_precision precision;
+    const struct {
+        const char *name, *wanted;
+        bool fits;
+    } rules[] = {
+        {"precision", "float32, bfloat16x3 or bfloat16", find_precision(chosen.precision, &precision)},
+        {"heads", "a divisor of \"width\"", chosen.width % chosen.heads == 0},
+        {"kv-heads", "0 or a divisor of \"heads\"", chosen.kv_heads == 0 || chosen.heads % chosen.kv_heads == 0},
+        {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
+        {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
+         block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {"length", "1 to \"model.length\"", chosen.length >= 1 && chosen.length <= MODEL.length},
+        {"end token", "-1 or less than \"model.vocabulary\"", chosen.end_token < MODEL.vocabulary},
+        {"min-lr", "0 to \"lr\"", chosen.min_lr >= 0 && chosen.min_lr <= chosen.lr},
+        {"prompt", "null or a text that is not empty", chosen.prompt == NULL || chosen.prompt[0] != 0},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (!rules[i].fits)
+            refuse_member(file, rules[i].name, json_object_get(all, rules[i].name), rules[i].wanted);
 }
 
 void settings_from_json(const char *text, const char *file)
@@ -271,20 +359,17 @@ void settings_from_json(const char *text, const char *file)
     static json_t *all; /* stays: texts among the settings lie in it */
     char problem[300];
     json_decref(all);
-    all = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    all = strlen(text) <= MOST_BYTES ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
         strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
         snprintf(problem, sizeof problem, "%.200s is no checkpoint of this program", file);
         give_up(PROGRAM, problem);
     }
-    if (json_object_get(all, "precision") == NULL) /* of a run that is older than the choice */
-        json_object_set_new(all, "precision", json_string("float32"));
+    add_older(all);
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
-            if (!from_json(o, json_object_get(all, o->name))) {
-                snprintf(problem, sizeof problem, "the settings in %.200s have no sound %s", file, o->name);
-                give_up(PROGRAM, problem);
-            }
+            from_json(o, json_object_get(all, o->name), file);
+    refuse_misfits(all, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;

@@ -24,6 +24,7 @@ typedef struct settings {
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
     /* training */
+    int64_t keep; /* checkpoints */
     int64_t steps, batch, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
@@ -49,8 +50,8 @@ void settle(void);
 
 /* All settings as JSON. To be freed. */
 char *settings_to_json(void);
-/* The reverse. Ends the program with a sentence that names the file when this is not what settings_to_json has
- * written. */
+/* The reverse. All input is untrusted: each setting must be within its limits, and all must fit together. Otherwise ends
+ * the program with a sentence that names the file, the setting, its value and its limits. */
 void settings_from_json(const char *text, const char *file);
 
 #endif

@@ -23,8 +23,9 @@ typedef struct trainer {
 } trainer;
 
 /* -- ../language_model.c -- */
-/* The model of the settings with weights of its own, AdamW, and a batch. Ends the program where that fails. */
+/* Make the model of the settings, with random weights, and a batch. Both end the program if that fails. */
 void make_model(trainer *t);
+void make_batch(trainer *t);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
 
@@ -36,16 +37,19 @@ void expect_no_error(const trainer *t);
 void expect(const trainer *t, th_status status);
 /* No other process may write into the run while this one lives. Ends the program where one does. */
 void lock_run(const char *run);
-/* A folder for the run, locked. Ends the program where a run is already, unless force will replace it. */
+/* A folder for the run, locked. Ends the program if a run is there already, unless force will replace it. If the program
+ * ends before replace_run, the folder is as it was before. */
 void make_folder(const char *run, bool force);
-/* Removes the files of the run that it will replace. */
-void empty_folder(const char *run);
+/* Where the tokens of a run are that has not replaced another one yet. */
+#define NEXT_TOKENS "next.tokens"
+/* Removes the files of the run that was in the folder, and gives the new one its tokens. */
+void replace_run(const char *run);
 /* A number that another tokenizer.json would not have; only for one that could be read. */
 int64_t hash_of_tokenizer(const char *run);
 /* config.json */
 void write_settings(const char *run);
 /* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
-void choose_model(trainer *t, const text_file *text);
+void choose_model(trainer *t, const texts *text);
 /* Settings, tokenizer and model of a run that is there, with the weights of the checkpoint unless they are loaded
  * later. */
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "checkpoints.h"
 #include "sample.h"
 #include "trainer.h"
 
@@ -27,7 +28,7 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
 /* The same of a text, by way of a token file that nobody sees. */
 static th_status print_loss_of_text(trainer *t, const char *text_path)
 {
-    const text_file text = open_text(text_path);
+    texts text = open_texts(&text_path, 1);
     char path[] = "/tmp/language_model_XXXXXX";
     const int file = mkstemp(path);
     if (file < 0)
@@ -37,6 +38,7 @@ static th_status print_loss_of_text(trainer *t, const char *text_path)
     if (status == TH_OK)
         status = print_loss(t, path, 0);
     unlink(path);
+    close_texts(&text);
     return status;
 }
 
@@ -45,7 +47,7 @@ int sample(int argc, char **argv)
     const char *prompt = NULL, *run = NULL;
     int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
     double temperature = -1, top_p = 0, penalty = 0;
-    bool last = false;
+    bool last = false, ignore_end = false;
     const program_option options[] = {
         {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
         {"tokens", "to write", .whole = &tokens, .low = 1, .high = 1e7},
@@ -59,6 +61,7 @@ int sample(int argc, char **argv)
         {"beams", "more than 1: beam search, up to the length that the model sees at once", .whole = &beams, .low = 0,
          .high = 1000},
         {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
+        {"ignore-eos", "continue after an end-of-text token, up to --tokens", .flag = &ignore_end},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
@@ -71,7 +74,7 @@ int sample(int argc, char **argv)
     if (temperature < 0)
         temperature = beams > 1 ? 0 : 0.8;
     trainer t;
-    open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
+    open_run(&t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_generate_options how = {.most_tokens = tokens,
                                      .temperature = temperature,
                                      .top_k = top_k,
@@ -79,7 +82,7 @@ int sample(int argc, char **argv)
                                      .repetition_penalty = penalty,
                                      .beams = beams,
                                      .seed = (uint64_t)seed};
-    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, stdout));
+    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, ignore_end, stdout));
     putchar('\n');
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
@@ -90,7 +93,7 @@ int eval(int argc, char **argv)
     const char *text_path = NULL, *run = NULL;
     bool last = false;
     const program_option options[] = {
-        {"text", "measure on this file, instead of what the run has held out", .text = &text_path},
+        {"text", "measure on this file, folder or pipe (-), instead of what the run has held out", .text = &text_path},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
@@ -99,7 +102,8 @@ int eval(int argc, char **argv)
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "eval needs the folder of a run", "");
     trainer t;
-    open_run(&t, run, last ? "last.safetensors" : "best.safetensors", true);
+    open_run(&t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
+    make_batch(&t);
     expect(&t, text_path ? print_loss_of_text(&t, text_path)
                          : print_loss(&t, in_run(run, "text.tokens"), chosen.training_tokens));
     th_context_free(t.ctx);
@@ -122,7 +126,7 @@ int export(int argc, char **argv)
     if (!force && access(in_run(words[1], "config.json"), F_OK) == 0)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
     trainer t;
-    open_run(&t, words[0], last ? "last.safetensors" : "best.safetensors", true);
+    open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
     expect(&t, th_language_model_export(t.model, words[1], &given));
     expect(&t, th_tokenizer_save(t.tokenizer, words[1]));

@@ -17,6 +17,7 @@
 #ifndef TAPEHEAD_CHECKPOINT_H
 #define TAPEHEAD_CHECKPOINT_H
 
+#include "tapehead/language_model.h"
 #include "tapehead/optimizer.h"
 
 TH_BEGIN_DECLS
@@ -61,6 +62,9 @@ TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *check
 /* The configuration alone, so that the model can be made before it is loaded. The text belongs to the context, "" when
  * none was saved. NULL with the error stored. */
 TH_API char *th_checkpoint_configuration(th_context *ctx, const char *path);
+/* Compares every byte of the file with its checksums, without a model: a program that keeps several checkpoints can
+ * choose the newest intact one. TH_ERROR_FILE names what is damaged. */
+TH_API th_status th_checkpoint_verify(th_context *ctx, const char *path) TH_MUST_CHECK;
 
 /* -- weights alone -- */
 /* Every parameter under its dotted name, each once, as safetensors. Appears as a checkpoint does. */
@@ -77,17 +81,26 @@ typedef struct th_weights_options {
     void *report_user;
 } th_weights_options;
 
-/* Weights of any safetensors file that th_safetensors_open reads, converted to the type that the parameters have; of a
- * checkpoint its weights, whose checksums are verified. Every difference is found before a parameter changes. Gradients
- * are emptied. options may be NULL. */
+/* Loads the weights of any safetensors file that th_safetensors_open reads, converted to the type that the parameters
+ * have. Of a checkpoint, the header and the tensors that are read are compared with their checksums; damage in other
+ * tensors, such as moments, does not matter. Every difference is found before a parameter changes. Gradients are
+ * emptied. options may be NULL. */
 TH_API th_status th_weights_load(th_module *m, const char *path, const th_weights_options *options) TH_MUST_CHECK;
+
+/* Compares the names, shapes and types of the weights in a file with the language model of these options, and takes no
+ * memory for the model's values. A program that makes a model from settings in an untrusted file calls this first:
+ * settings of a few bytes can describe a model of any size. TH_ERROR_FILE names the differences. */
+TH_API th_status th_language_model_check_weights(th_context *ctx, const th_language_model_options *options,
+                                                 const char *path) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
 #define th_checkpoint_save(...) TH_AT_STATUS(th_checkpoint_save(__VA_ARGS__))
 #define th_checkpoint_load(...) TH_AT_STATUS(th_checkpoint_load(__VA_ARGS__))
 #define th_checkpoint_configuration(...) TH_AT_POINTER(char, th_checkpoint_configuration(__VA_ARGS__))
+#define th_checkpoint_verify(...) TH_AT_STATUS(th_checkpoint_verify(__VA_ARGS__))
 #define th_weights_save(...) TH_AT_STATUS(th_weights_save(__VA_ARGS__))
 #define th_weights_load(...) TH_AT_STATUS(th_weights_load(__VA_ARGS__))
+#define th_language_model_check_weights(...) TH_AT_STATUS(th_language_model_check_weights(__VA_ARGS__))
 
 TH_END_DECLS
 

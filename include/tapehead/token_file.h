@@ -93,7 +93,7 @@ typedef struct th_windows_position {
     int64_t epoch, index;
 } th_windows_position;
 TH_API th_windows_position th_windows_where(const th_windows *windows);
-/* TH_ERROR_ARGUMENT for a position that there is not. */
+/* TH_ERROR_ARGUMENT for an epoch outside 0 to INT64_MAX / 2, or an index outside 0 to the number of its windows. */
 TH_API th_status th_windows_go_to(th_windows *windows, th_windows_position position) TH_MUST_CHECK;
 /* NULL is fine. */
 TH_API void th_windows_free(th_windows *windows);

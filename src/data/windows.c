@@ -19,6 +19,7 @@ struct th_windows {
 };
 
 static const char operation[] = "windows";
+static const int64_t most_epochs = INT64_MAX / 2; /* so that counting on never overflows */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -125,17 +126,20 @@ th_status(th_windows_go_to)(th_windows *w, th_windows_position position)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows are NULL");
     if (th_failed(w->ctx))
         return w->ctx->error;
+    if (position.epoch < 0 || position.epoch > most_epochs)
+        return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the epoch must be 0 to %lld, it is %lld",
+                       (long long)most_epochs, (long long)position.epoch);
     const th_windows_position before = w->position;
-    if (position.epoch >= 0)
-        begin_epoch(w, position.epoch);
-    if (position.epoch >= 0 && position.index >= 0 && position.index <= w->count) {
+    begin_epoch(w, position.epoch);
+    if (position.index >= 0 && position.index <= w->count) {
         w->position.index = position.index;
         return TH_OK;
     }
+    const int64_t count = w->count;
     begin_epoch(w, before.epoch);
     w->position = before;
-    return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "there is no window %lld in epoch %lld",
-                   (long long)position.index, (long long)position.epoch);
+    return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the next window of epoch %lld must be 0 to %lld, it is %lld",
+                   (long long)position.epoch, (long long)count, (long long)position.index);
 }
 
 /* -- the next batch -- */

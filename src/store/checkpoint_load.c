@@ -85,7 +85,7 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
 {
     th_status status = compare(file, state, c, list, path);
     if (status == TH_OK) /* (what does not fit anyway is not read to its end) */
-        status = th_checksums_verify(file, true, operation);
+        status = th_checksums_verify_all(file, operation);
     if (status == TH_OK && c->optimizer)
         status = th_moments_ensure(c->optimizer);
     if (status == TH_OK)
@@ -124,7 +124,7 @@ th_status(th_checkpoint_load)(const char *path, const th_checkpoint *checkpoint)
 th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *reader)
 {
     th_safetensors *file = (th_safetensors_open)(ctx, path);
-    if (file == NULL || th_checksums_verify(file, false, reader) == TH_OK)
+    if (file == NULL || th_checksums_verify_header(file, reader) == TH_OK)
         return file;
     th_safetensors_close(file);
     return NULL;
@@ -166,4 +166,15 @@ char *(th_checkpoint_configuration)(th_context *ctx, const char *path)
     char *kept = keep_text(ctx, text ? text : "", reader);
     th_safetensors_close(file);
     return kept;
+}
+
+th_status(th_checkpoint_verify)(th_context *ctx, const char *path)
+{
+    static const char reader[] = "checkpoint_verify";
+    if (!th_usable_context(ctx, reader))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    th_safetensors *file = th_checkpoint_open(ctx, path, reader);
+    const th_status status = file ? th_checksums_verify_all(file, reader) : ctx->error;
+    th_safetensors_close(file);
+    return status;
 }

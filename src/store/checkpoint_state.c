@@ -185,26 +185,46 @@ static bool read_precision(const th_json_source *s, const json_t *state)
     return false;
 }
 
+static bool read_seed(const th_json_source *s, const json_t *random)
+{
+    const char *seed;
+    char quoted[TH_QUOTED];
+    if (!th_json_string(s, random, "seed", &seed))
+        return false;
+    if (strncmp(seed, "0x", 2) == 0 && seed[2] != 0 && strlen(seed) <= 18 &&
+        strspn(seed + 2, "0123456789abcdef") == strlen(seed + 2))
+        return true;
+    th_fail(s->ctx, TH_ERROR_FILE, s->operation,
+            "%.300s: \"seed\" is \"%s\", it must be 0x and 1 to 16 hexadecimal digits", s->name,
+            th_quote(seed, quoted));
+    return false;
+}
+
+static bool read_calls(const th_json_source *s, const json_t *random)
+{
+    const json_t *calls = json_object_get(random, "calls");
+    if (!json_is_array(calls) || json_array_size(calls) > TH_STREAM_COUNT) {
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"calls\" must be a list of at most %d integers", s->name,
+                (int)TH_STREAM_COUNT);
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        const json_t *call = json_array_get(calls, i);
+        if (json_is_integer(call) && json_integer_value(call) >= 0 && json_integer_value(call) <= UINT32_MAX)
+            continue;
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"calls\"[%zu] is %lld, it must be an integer, 0 to %lld",
+                s->name, i, (long long)json_integer_value(call), (long long)UINT32_MAX);
+        return false;
+    }
+    return true;
+}
+
 static bool read_random(const th_json_source *s, const json_t *random)
 {
     int64_t number;
-    const char *seed;
-    const json_t *calls = json_object_get(random, "calls");
-    if (!th_json_integer(s, random, "step", 0, INT64_MAX / 2, &number) ||
-        !th_json_integer(s, random, "calls_at_clear", 0, UINT32_MAX, &number) ||
-        !th_json_string(s, random, "seed", &seed))
-        return false;
-    bool sound = strncmp(seed, "0x", 2) == 0 && seed[2] != 0 && strlen(seed) <= 18 &&
-                 strspn(seed + 2, "0123456789abcdef") == strlen(seed + 2) && json_is_array(calls) &&
-                 json_array_size(calls) <= TH_STREAM_COUNT;
-    for (size_t i = 0; sound && i < json_array_size(calls); i++) {
-        const json_t *call = json_array_get(calls, i);
-        sound = json_is_integer(call) && json_integer_value(call) >= 0 && json_integer_value(call) <= UINT32_MAX;
-    }
-    if (!sound)
-        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: the seed or the calls of its random streams are none",
-                s->name);
-    return sound;
+    return th_json_integer(s, random, "step", 0, INT64_MAX / 2, &number) &&
+           th_json_integer(s, random, "calls_at_clear", 0, UINT32_MAX, &number) && read_seed(s, random) &&
+           read_calls(s, random);
 }
 
 static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
@@ -215,10 +235,16 @@ static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
         return true;
     if (!th_json_string(s, optimizer, "rule", &rule) || !th_json_number(s, optimizer, "learning_rate", &rate))
         return false;
-    if (rate >= 0 && isfinite(rate) && json_is_object(json_object_get(optimizer, "options")) &&
+    const bool sound_rate = rate >= 0 && isfinite(rate);
+    if (sound_rate && json_is_object(json_object_get(optimizer, "options")) &&
         json_is_array(json_object_get(optimizer, "groups")))
         return true;
-    th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: the options of its optimiser are none", s->name);
+    if (sound_rate)
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation,
+                "%.300s: the optimiser needs \"options\", an object, and \"groups\", a list", s->name);
+    else
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation,
+                "%.300s: \"learning_rate\" is %g, it must be 0 or more, and finite", s->name, rate);
     return false;
 }
 

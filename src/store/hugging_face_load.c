@@ -7,6 +7,7 @@
 #include "nn/module.h"
 #include "store/differences.h"
 #include "store/hugging_face.h"
+#include "store/shapes_first.h"
 #include "tapehead/context.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/tape.h"
@@ -108,20 +109,15 @@ static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *
     return match(s, list) == TH_OK;
 }
 
-/* Holds the file against a model that has shapes only. What that model itself is refused for, the real one is too. */
-static void check_shapes(const source *s)
+/* For th_shapes_first. */
+static void compare_shapes(th_module *model, void *user)
 {
-    th_context *ctx = (th_context_new)(&(th_context_options){.shapes_only = true});
-    th_module *model = (th_language_model_new)(ctx, &s->config.options);
-    if (model) {
-        th_foreign_tensors list = {0};
-        th_scope_begin(ctx, NULL);
-        list_tensors(s, model, &list);
-        th_foreign_tensors_free(ctx, &list);
-        th_scope_end(ctx, NULL);
-    }
-    th_context_free(ctx);
-    th_use_context(s->ctx);
+    const source *s = user;
+    th_foreign_tensors list = {0};
+    th_scope_begin(model->ctx, NULL);
+    list_tensors(s, model, &list);
+    th_foreign_tensors_free(model->ctx, &list);
+    th_scope_end(model->ctx, NULL);
 }
 
 /* Where config.json says that embedding and classifier are one and both are in the file, they must be equal. */
@@ -225,9 +221,7 @@ th_module *(th_language_model_from_pretrained)(th_context *ctx, const char *fold
     th_module *model = NULL;
     if (!th_usable_context(ctx, s.operation))
         return NULL;
-    if (open_source(&s))
-        check_shapes(&s);
-    if (!th_failed(ctx))
+    if (open_source(&s) && th_shapes_first(s.file, &s.config.options, folder, s.operation, compare_shapes, &s) == TH_OK)
         model = (th_language_model_new)(ctx, &s.config.options);
     if (model)
         read_tensors(&s, model);

@@ -26,13 +26,10 @@ static int64_t count_parameters(const th_module *m)
     return count;
 }
 
-th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
-                                 const char *operation)
+th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                               const char *operation)
 {
     *list = (th_parameter_list){0};
-    const th_status status = check(m, path, operation);
-    if (status != TH_OK)
-        return status;
     th_context *ctx = m->ctx;
     if (o && !th_optimizer_usable(o, operation))
         return o->ctx->error;
@@ -55,6 +52,14 @@ th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, co
                        "%lld of the %lld parameters of the optimiser (%s) are not %s's", (long long)(o->count - found),
                        (long long)o->count, o->operation, m->type);
     return TH_OK;
+}
+
+th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
+                                 const char *operation)
+{
+    *list = (th_parameter_list){0};
+    const th_status status = check(m, path, operation);
+    return status == TH_OK ? th_parameter_list_of(list, m, o, operation) : status;
 }
 
 void th_parameter_list_end(th_parameter_list *list)

@@ -1,0 +1,206 @@
+/* Files, folders and streams as documents: see texts.h. One regular file is mapped where it is; everything else is
+ * copied into a temporary file without a name, and that is mapped. */
+#include "texts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoints.h"
+#include "settings.h"
+
+static const char standard_input[] = "-";
+
+static _Noreturn void refuse_text(const char *path, const char *trouble)
+{
+    char problem[400];
+    snprintf(problem, sizeof problem, "the text %.300s cannot be used: %s",
+             strcmp(path, standard_input) == 0 ? "from standard input" : path, trouble);
+    give_up(PROGRAM, problem);
+    abort(); /* (not reached) */
+}
+
+static void *map_file(const char *path, int file, size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    if (memory == MAP_FAILED)
+        refuse_text(path, strerror(errno));
+    return memory;
+}
+
+/* Opens what the word names, and finds out what it is. A pipe without a writer waits for one. */
+static int open_word(const char *path, struct stat *status)
+{
+    const int file =
+        strcmp(path, standard_input) == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, status) != 0)
+        refuse_text(path, strerror(errno));
+    if ((S_ISCHR(status->st_mode) && !isatty(file)) || S_ISBLK(status->st_mode))
+        refuse_text(path, "it is a device; a file, a folder or a pipe can be read");
+    return file;
+}
+
+/* -- copying -- */
+
+typedef struct copy {
+    int file;
+    texts all;
+    size_t capacity; /* of all.end */
+} copy;
+
+/* A file in the temporary directory that has no name, so that it ends with the program. */
+static int open_unnamed(void)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096], problem[400];
+    if (folder == NULL || folder[0] == 0)
+        folder = "/tmp";
+    const bool fits = snprintf(path, sizeof path, "%s/language_model_XXXXXX", folder) < (int)sizeof path;
+    const int file = fits ? mkstemp(path) : -1;
+    if (file < 0) {
+        snprintf(problem, sizeof problem, "there can be no temporary file in %.300s (TMPDIR): %s", folder,
+                 strerror(fits ? errno : ENAMETOOLONG));
+        give_up(PROGRAM, problem);
+    }
+    unlink(path);
+    return file;
+}
+
+static void write_all(int file, const char *bytes, size_t count)
+{
+    char problem[200];
+    for (ssize_t n; count > 0; bytes += n, count -= (size_t)n) {
+        n = write(file, bytes, count);
+        if (n < 0 && errno == EINTR)
+            n = 0;
+        if (n < 0) {
+            snprintf(problem, sizeof problem, "the text cannot be copied to the temporary directory (TMPDIR): %s",
+                     strerror(errno));
+            give_up(PROGRAM, problem);
+        }
+    }
+}
+
+/* Adds what can be read from a file up to its end; returns how many bytes that was. */
+static size_t copy_stream(copy *c, const char *path, int from)
+{
+    static char buffer[1 << 16];
+    size_t bytes = 0;
+    for (ssize_t n; (n = read(from, buffer, sizeof buffer)) != 0;) {
+        if (n < 0 && errno != EINTR)
+            refuse_text(path, strerror(errno));
+        if (n > 0) {
+            write_all(c->file, buffer, (size_t)n);
+            bytes += (size_t)n;
+        }
+    }
+    return bytes;
+}
+
+static void add_document(copy *c, size_t bytes)
+{
+    texts *all = &c->all;
+    if (all->documents == c->capacity) {
+        c->capacity = 2 * c->capacity + 16;
+        all->end = realloc(all->end, c->capacity * sizeof *all->end);
+        if (all->end == NULL)
+            give_up(PROGRAM, "memory is out");
+    }
+    all->count += bytes;
+    all->end[all->documents++] = all->count;
+}
+
+static int is_not_hidden(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* The regular files of a folder that are not empty, by their names. */
+static void copy_folder(copy *c, const char *folder)
+{
+    struct dirent **entry;
+    const size_t before = c->all.documents;
+    if (has_checkpoint(folder))
+        refuse_text(folder, "it is the folder of a run, not of texts");
+    const int count = scandir(folder, &entry, is_not_hidden, alphasort);
+    if (count < 0)
+        refuse_text(folder, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char path[4096];
+        struct stat status;
+        if (snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name) >= (int)sizeof path)
+            refuse_text(folder, "the path of a file in it is too long");
+        if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+            const int file = open_word(path, &status);
+            const size_t bytes = copy_stream(c, path, file);
+            if (bytes > 0)
+                add_document(c, bytes);
+            close(file);
+        }
+        free(entry[i]);
+    }
+    free(entry);
+    if (c->all.documents == before)
+        refuse_text(folder, "the folder has no regular files with text");
+}
+
+static void copy_word(copy *c, const char *word)
+{
+    struct stat status;
+    const int file = open_word(word, &status);
+    if (S_ISDIR(status.st_mode)) {
+        copy_folder(c, word);
+    } else {
+        const size_t bytes = copy_stream(c, word, file);
+        if (bytes == 0)
+            refuse_text(word, "it is empty");
+        add_document(c, bytes);
+    }
+    close(file);
+}
+
+/* -- opening -- */
+
+/* Maps the word if it is a regular file. */
+static bool map_word(const char *word, texts *text)
+{
+    struct stat status;
+    if (stat(word, &status) != 0 || !S_ISREG(status.st_mode) || strcmp(word, standard_input) == 0)
+        return false;
+    const int file = open_word(word, &status);
+    if (status.st_size == 0)
+        refuse_text(word, "it is empty");
+    *text = (texts){word, map_file(word, file, (size_t)status.st_size), (size_t)status.st_size, NULL, 0};
+    close(file);
+    return true;
+}
+
+texts open_texts(const char *const *words, int count)
+{
+    copy c = {.file = -1};
+    if (count == 1 && map_word(words[0], &c.all)) {
+        const size_t bytes = c.all.count;
+        c.all.count = 0;
+        add_document(&c, bytes);
+        return c.all;
+    }
+    c.file = open_unnamed();
+    for (int i = 0; i < count; i++)
+        copy_word(&c, words[i]);
+    c.all.name = count == 1 && strcmp(words[0], standard_input) != 0 ? words[0] : "the text";
+    c.all.bytes = map_file(c.all.name, c.file, c.all.count);
+    close(c.file);
+    return c.all;
+}
+
+void close_texts(texts *text)
+{
+    munmap((void *)(uintptr_t)text->bytes, text->count);
+    free(text->end);
+}
