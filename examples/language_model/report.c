@@ -85,9 +85,9 @@ static th_status draw_curves(th_context *ctx, const char *run)
     }
     const th_panel panels[] = {
         {&curve[0], 2, {.title = "Loss", .x_label = "step", .y_label = "nats per token"}},
-        {&curve[2], 1, {.title = "Learning rate", .x_label = "step"}},
-        {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step"}},
-        {&curve[4], 1, {.title = "Tokens per second", .x_label = "step"}},
+        {&curve[2], 1, {.title = "Learning rate", .x_label = "step", .y_from_zero = true}},
+        {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step", .y_from_zero = true}},
+        {&curve[4], 1, {.title = "Tokens per second", .x_label = "step", .y_from_zero = true}},
     };
     const th_status status = th_picture_panels(ctx, in_run(run, "curves.svg"), panels, 4, run);
     for (int i = 0; i < CURVES; i++)
