@@ -28,7 +28,8 @@
 #include "language_model/corpus.h"
 #include "language_model/trainer.h"
 
-static bool force, only_memory, quiet;
+const char *program_path;
+static bool force, only_memory, quiet, other_tokenizer;
 static volatile sig_atomic_t interrupted;
 
 /* -- the model and its optimiser -- */
@@ -57,13 +58,12 @@ static bool is_vector(const char *name, th_tensor *parameter, void *user)
     return th_ndim(parameter) < 2;
 }
 
-/* The model of the settings, and AdamW, which decays matrices only. */
-void make_model(trainer *t)
+/* AdamW decays matrices only. */
+th_status build_model(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
     t->model = th_language_model_new(t->ctx, &chosen.model);
-    expect_no_error(t);
-    if (chosen.freeze)
+    if (chosen.freeze && t->model)
         freeze(t->model);
     t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
                                                               .beta1 = chosen.beta1 > 0 ? chosen.beta1 : TH_ZERO,
@@ -72,9 +72,20 @@ void make_model(trainer *t)
                                                               .max_norm = chosen.clip,
                                                               .groups = &vectors,
                                                               .n_groups = 1});
+    return th_error_code(t->ctx);
+}
+
+th_status make_batch(trainer *t)
+{
     t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
     t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
-    expect_no_error(t);
+    return th_error_code(t->ctx);
+}
+
+void make_model(trainer *t)
+{
+    expect(t, build_model(t));
+    expect(t, make_batch(t));
 }
 
 /* -- training -- */
@@ -258,6 +269,17 @@ static void print_end(trainer *t, double seconds)
            spell_precision(th_precision_of(t->ctx)), (long long)th_step(t->ctx), seconds, t->best,
            th_memory(t->ctx).peak, (long long)th_module_count(t->model), (unsigned)th_module_crc32c(t->model));
     expect(t, print_loss(t, in_run(t->run, "text.tokens"), chosen.training_tokens));
+    expect(t, report_progress(t->ctx, t->run));
+}
+
+/* Files to look at, and what to do now. */
+static void print_files(const trainer *t)
+{
+    const char *const go_on[] = {"resume", t->run, NULL}, *const use[] = {"sample", t->run, NULL};
+    print_written(in_run(t->run, "curves.svg"));
+    print_written(in_run(t->run, "best.safetensors"));
+    print_written(in_run(t->run, "last.safetensors"));
+    print_next(program_path, PROGRAM, interrupted ? go_on : use);
 }
 
 /* Trains, from step 0 or from where the checkpoint was, and says how it ended; returns what main does. */
@@ -272,23 +294,23 @@ static int run_training(trainer *t, bool resume)
     expect(t, train_to_the_end(t));
     expect(t, report_close(&t->report, &seconds));
     if (interrupted) {
-        fprintf(stderr, PROGRAM ": stopped and saved at step %lld; " PROGRAM " resume %s goes on\n",
-                (long long)th_step(t->ctx), t->run);
+        fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
+        print_files(t);
         return 128 + interrupted;
     }
     print_end(t, seconds);
+    print_files(t);
     return EXIT_SUCCESS;
 }
 
-/* An evaluation, a step and a sample, but for the text: the batch is always the same. */
-static th_status rehearse(trainer *t)
+th_status rehearse(trainer *t, bool evaluate_only)
 {
     const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
                                                 .most_tokens = chosen.sample_tokens,
                                                 .temperature = chosen.temperature,
                                                 .slide = true};
     double loss = 0;
-    if (evaluate_batch(t, &loss))
+    if (evaluate_batch(t, &loss) || evaluate_only)
         return th_error_code(t->ctx);
     for (int64_t i = 0; i < chosen.accumulate; i++)
         if (add_batch(t, &loss))
@@ -298,16 +320,52 @@ static th_status rehearse(trainer *t)
     return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
 }
 
+/* Of a text's tokens, those to train on; the rest is for validation. */
+static int64_t training_share(int64_t tokens)
+{
+    return tokens - (int64_t)ceil((double)tokens * chosen.validation);
+}
+
+/* Whether a text of so many tokens has a window to train on, with the token behind it, and a token to predict in
+ * validation, which takes shorter windows too. */
+static bool is_long_enough(int64_t tokens, int64_t length)
+{
+    return training_share(tokens) > length && tokens - training_share(tokens) >= 2;
+}
+
+/* Ends the program for a text that is too short, with what to do about it. */
+static void refuse_short_text(const char *path, int64_t tokens)
+{
+    const int64_t length = chosen.length > 0 ? chosen.length : 1; /* (0: as long as the text allows) */
+    const int64_t training = training_share(tokens), longest = training - 1;
+    int64_t least = length + 2;
+    char problem[600], shorter[80] = "";
+    if (is_long_enough(tokens, length))
+        return;
+    while (!is_long_enough(least, length))
+        least++;
+    if (longest > 0 && is_long_enough(tokens, longest))
+        snprintf(shorter, sizeof shorter, ", or --length %lld at most", (long long)longest);
+    snprintf(problem, sizeof problem,
+             "the text %.300s is too short: of its %lld tokens %lld are to train on, which takes %lld with --length "
+             "%lld, and %lld to measure on, which takes 2; use a text of at least %lld tokens%s",
+             path, (long long)tokens, (long long)training, (long long)length + 1, (long long)length,
+             (long long)(tokens - training), (long long)least, shorter);
+    give_up(PROGRAM, problem);
+}
+
 /* Prints what training takes, from a context that has shapes only and computes nothing. */
 static int forecast(const text_file *text)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
-    choose_model(&t, text);
+    choose_model(&t, text, other_tokenizer);
+    if (chosen.length == 0 || chosen.batch == 0)
+        choose_windows(training_share(count_tokens(&t, text)), false);
     make_model(&t);
     for (int step = 0; step < 2; step++) /* after the second nothing is new */
-        expect(&t, rehearse(&t));
+        expect(&t, rehearse(&t, false));
     const th_memory_usage memory = th_memory(t.ctx);
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
                    "system; the log adds up to 0.1 kB for each of its lines)\n",
@@ -325,15 +383,17 @@ static void write_tokens(trainer *t, const text_file *text)
     expect(t, encode_text(t->ctx, t->tokenizer, text, path));
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
     const int64_t tokens = th_token_file_count(file);
-    chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
     th_token_file_close(file);
     expect_no_error(t);
+    refuse_short_text(text->path, tokens);
+    chosen.training_tokens = training_share(tokens);
 }
 
 static int train(int argc, char **argv)
 {
     static const program_option more[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
+        {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
         {"memory", "print what training would take, and leave", .flag = &only_memory},
         {"quiet", "no progress", .flag = &quiet},
         {0}};
@@ -352,9 +412,10 @@ static int train(int argc, char **argv)
                                         .precision = precision_called(PROGRAM, chosen.precision)};
     make_folder(words[1], force);
     trainer t = {.run = words[1], .best = INFINITY, .ctx = th_context_new(&options)};
-    choose_model(&t, &text);
+    choose_model(&t, &text, other_tokenizer);
     empty_folder(t.run);
     write_tokens(&t, &text);
+    choose_windows(chosen.training_tokens, false);
     open_tokens(&t);
     make_model(&t);
     if (chosen.from)
@@ -380,6 +441,8 @@ static int resume(int argc, char **argv)
                                 "Goes on with a run that was stopped, as if it had not been.",
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
+    if (is_model_folder(run))
+        refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);
     if (access(in_run(run, "last.safetensors"), F_OK) != 0)
         refuse(PROGRAM, "this is no folder of a run, or one that was stopped before its first checkpoint: ", run);
     lock_run(run);
@@ -404,8 +467,8 @@ static const struct {
 } subcommands[] = {
     {"train", "TEXT [RUN]     trains a model on a text file", train},
     {"resume", "RUN           goes on with a run that was stopped, as if it had not been", resume},
-    {"sample", "RUN           writes text", sample},
-    {"eval", "RUN             prints loss, perplexity and bits per byte", eval},
+    {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
+    {"eval", "RUN             prints loss, perplexity and bits per byte; the same", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers", export},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
@@ -415,7 +478,8 @@ static void print_subcommands(FILE *file)
     fputs("language_model: any text file in, a model out\n\n", file);
     for (int i = 0; i < SUBCOMMANDS; i++)
         fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
-    fputs("\nEach has options: language_model train --help. A first model in about a minute:\n\n"
+    fputs("\nEach has options: language_model train --help. --version prints the version. A first model in about a "
+          "minute:\n\n"
           "  language_model train input.txt run\n"
           "  language_model sample run --prompt \"Once\"\n",
           file);
@@ -433,19 +497,21 @@ static void keep_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
+    program_path = argv[0] ? argv[0] : PROGRAM;
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {
             char name[64]; /* getopt's sentences begin with it */
             snprintf(name, sizeof name, PROGRAM " %s", subcommands[i].name);
             argv[1] = name;
             const int status = subcommands[i].function(argc - 1, argv + 1);
-            if (fflush(stdout) || ferror(stdout))
-                give_up(PROGRAM, "standard output could not be written");
+            finish_output(PROGRAM);
             return status;
         }
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        print_version(PROGRAM);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         print_subcommands(stdout);
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+        exit_after_printing();
     }
     if (argc > 1)
         fprintf(stderr, PROGRAM ": there is no command %s\n\n", argv[1]);

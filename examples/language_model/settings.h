@@ -9,22 +9,23 @@
 
 #define PROGRAM "language_model"
 
-enum { USUAL_LENGTH = 64 }; /* of windows; shorter for a pretrained model that sees fewer tokens */
+enum { USUAL_LENGTH = 64, USUAL_BATCH = 12 }; /* of windows; for a model of --from see length.c */
 
 typedef struct settings {
     /* the text */
-    const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
+    const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers; NULL until
+                              settle(): "characters", or the folder of --from */
     int64_t vocabulary;    /* of bpe */
     double validation;     /* the share of the text, its end, that is held out */
     /* the model */
     bool llama;
     int64_t layers, heads, kv_heads, width, mlp_width;
-    int64_t length; /* of a window; 0 until it is known how long the model's may be */
+    int64_t length; /* of a window; 0 until choose_windows() */
     double dropout;
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
     /* training */
-    int64_t steps, batch, accumulate, warmup, seed, threads, patience;
+    int64_t steps, batch, accumulate, warmup, seed, threads, patience; /* batch: 0 until choose_windows() */
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
     /* reports */

@@ -23,8 +23,16 @@ typedef struct trainer {
 } trainer;
 
 /* -- ../language_model.c -- */
-/* The model of the settings with weights of its own, AdamW, and a batch. Ends the program where that fails. */
+/* The program as it was started, for the command that it prints at its end. */
+extern const char *program_path;
+/* The model of the settings with weights of its own, and AdamW. */
+th_status build_model(trainer *t);
+/* Tensors for a batch of windows. */
+th_status make_batch(trainer *t);
+/* Both. Ends the program where that fails. */
 void make_model(trainer *t);
+/* What training does, but for the text: the batch is always the same. evaluate_only: without a step and a sample. */
+th_status rehearse(trainer *t, bool evaluate_only);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
 
@@ -44,16 +52,28 @@ void empty_folder(const char *run);
 int64_t hash_of_tokenizer(const char *run);
 /* config.json */
 void write_settings(const char *run);
-/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
-void choose_model(trainer *t, const text_file *text);
+/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the program for a
+ * tokenizer that is not the one of the model in the folder, unless other_tokenizer. */
+void choose_model(trainer *t, const text_file *text, bool other_tokenizer);
+/* Whether a folder holds a model of transformers, and no run. */
+bool is_model_folder(const char *folder);
+/* Tokenizer, model and weights of such a folder, without an optimizer and a batch. */
+void open_model_folder(trainer *t, const char *folder);
 /* Settings, tokenizer and model of a run that is there, with the weights of the checkpoint unless they are loaded
  * later. */
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
+
+/* -- length.c -- */
+/* The length of windows and how many make a batch, where the settings leave that to the pretrained model, as --help
+ * says; and says so on standard error. tokens: of the text, as far as it is for this purpose. */
+void choose_windows(int64_t tokens, bool evaluate_only);
 
 /* -- use.c: what there is to do with a trained model; subcommands, which return what main does -- */
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
 int export(int argc, char **argv);
+/* How many tokens the text has, by way of a token file that nobody sees. */
+int64_t count_tokens(trainer *t, const text_file *text);
 /* The loss over all tokens of the token file `path` from `begin` on, as a line on standard output. */
 th_status print_loss(trainer *t, const char *path, int64_t begin);
 
