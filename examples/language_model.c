@@ -58,12 +58,24 @@ static bool is_vector(const char *name, th_tensor *parameter, void *user)
     return th_ndim(parameter) < 2;
 }
 
-/* AdamW decays matrices only. */
-th_status build_model(trainer *t)
+void make_model(trainer *t)
+{
+    t->model = th_language_model_new(t->ctx, &chosen.model);
+    expect_no_error(t);
+}
+
+void make_batch(trainer *t)
+{
+    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    expect_no_error(t);
+}
+
+/* What training needs besides the model: AdamW, which decays matrices only, for all parameters that are not frozen. */
+void make_optimizer(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
-    t->model = th_language_model_new(t->ctx, &chosen.model);
-    if (chosen.freeze && t->model)
+    if (chosen.freeze)
         freeze(t->model);
     t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
                                                               .beta1 = chosen.beta1 > 0 ? chosen.beta1 : TH_ZERO,
@@ -72,20 +84,7 @@ th_status build_model(trainer *t)
                                                               .max_norm = chosen.clip,
                                                               .groups = &vectors,
                                                               .n_groups = 1});
-    return th_error_code(t->ctx);
-}
-
-th_status make_batch(trainer *t)
-{
-    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
-    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
-    return th_error_code(t->ctx);
-}
-
-void make_model(trainer *t)
-{
-    expect(t, build_model(t));
-    expect(t, make_batch(t));
+    expect_no_error(t);
 }
 
 /* -- training -- */
@@ -326,31 +325,23 @@ static int64_t training_share(int64_t tokens)
     return tokens - (int64_t)ceil((double)tokens * chosen.validation);
 }
 
-/* Whether a text of so many tokens has a window to train on, with the token behind it, and a token to predict in
- * validation, which takes shorter windows too. */
-static bool is_long_enough(int64_t tokens, int64_t length)
+/* Ends the program unless the tokens are enough: for a window and its last target in training, and for one target in
+ * validation. */
+static void check_length(const text_file *text, int64_t tokens)
 {
-    return training_share(tokens) > length && tokens - training_share(tokens) >= 2;
-}
-
-/* Ends the program for a text that is too short, with what to do about it. */
-static void refuse_short_text(const char *path, int64_t tokens)
-{
-    const int64_t length = chosen.length > 0 ? chosen.length : 1; /* (0: as long as the text allows) */
-    const int64_t training = training_share(tokens), longest = training - 1;
-    int64_t least = length + 2;
-    char problem[600], shorter[80] = "";
-    if (is_long_enough(tokens, length))
+    char problem[600], advice[80] = "";
+    const long long training = chosen.training_tokens, held_out = tokens - training;
+    if (training > chosen.length && held_out > 1)
         return;
-    while (!is_long_enough(least, length))
-        least++;
-    if (longest > 0 && is_long_enough(tokens, longest))
-        snprintf(shorter, sizeof shorter, ", or --length %lld at most", (long long)longest);
-    snprintf(problem, sizeof problem,
-             "the text %.300s is too short: of its %lld tokens %lld are to train on, which takes %lld with --length "
-             "%lld, and %lld to measure on, which takes 2; use a text of at least %lld tokens%s",
-             path, (long long)tokens, (long long)training, (long long)length + 1, (long long)length,
-             (long long)(tokens - training), (long long)least, shorter);
+    if (held_out <= 1)
+        snprintf(advice, sizeof advice, ", or a larger --validation");
+    else if (training > 1)
+        snprintf(advice, sizeof advice, ", or --length %lld", training - 1);
+    snprintf(
+        problem, sizeof problem,
+        "%.200s is too short: of its %lld tokens, %lld are for training, which needs %lld (--length and 1 more), and "
+        "%lld for validation, which needs 2. Give more text%s",
+        text->path, (long long)tokens, training, (long long)chosen.length + 1, held_out, advice);
     give_up(PROGRAM, problem);
 }
 
@@ -361,9 +352,11 @@ static int forecast(const text_file *text)
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
     choose_model(&t, text, other_tokenizer);
-    if (chosen.length == 0 || chosen.batch == 0)
-        choose_windows(training_share(count_tokens(&t, text)), false);
+    if (chosen.from)
+        choose_windows(chosen.length > 0 ? 0 : training_share(count_tokens(&t, text)), false);
     make_model(&t);
+    make_batch(&t);
+    make_optimizer(&t);
     for (int step = 0; step < 2; step++) /* after the second nothing is new */
         expect(&t, rehearse(&t, false));
     const th_memory_usage memory = th_memory(t.ctx);
@@ -385,8 +378,8 @@ static void write_tokens(trainer *t, const text_file *text)
     const int64_t tokens = th_token_file_count(file);
     th_token_file_close(file);
     expect_no_error(t);
-    refuse_short_text(text->path, tokens);
     chosen.training_tokens = training_share(tokens);
+    check_length(text, tokens);
 }
 
 static int train(int argc, char **argv)
@@ -415,9 +408,12 @@ static int train(int argc, char **argv)
     choose_model(&t, &text, other_tokenizer);
     empty_folder(t.run);
     write_tokens(&t, &text);
-    choose_windows(chosen.training_tokens, false);
+    if (chosen.from)
+        choose_windows(chosen.training_tokens, false);
     open_tokens(&t);
     make_model(&t);
+    make_batch(&t);
+    make_optimizer(&t);
     if (chosen.from)
         expect(&t, th_pretrained_load(t.model, chosen.from, NULL));
     write_settings(t.run);
@@ -448,6 +444,8 @@ static int resume(int argc, char **argv)
     lock_run(run);
     trainer t;
     open_run(&t, run, "last.safetensors", false);
+    make_batch(&t);
+    make_optimizer(&t);
     open_tokens(&t);
     if (threads > 0)
         expect(&t, th_set_threads(t.ctx, (int)threads));

@@ -27,6 +27,7 @@ typedef struct {
     bool *flag;
     double low, high;
     const char *group; /* a line above it in --help; NULL: none */
+    bool *given;       /* becomes true if the command line has the option; may be NULL */
 } program_option;
 
 enum { MAX_OPTIONS = 60 };
@@ -88,6 +89,8 @@ static inline void print_help(const char *about, const program_option *options)
 
 static inline void set_option(const char *program, const program_option *o, const char *argument)
 {
+    if (o->given)
+        *o->given = true;
     if (o->flag)
         *o->flag = true;
     if (o->text)

@@ -21,12 +21,6 @@
     }
 static const th_language_model_options every = {1, 2, 3, 4, 5, TH_POSITIONS_NONE, true, 0.125, 0.25, BLOCK};
 
-/* As in a run: nothing is left to be chosen. */
-static void setup(void)
-{
-    settle();
-}
-
 START_TEST(test_every_member_of_the_model_comes_back)
 {
     memcpy(&chosen.model, &every, sizeof every);
@@ -75,33 +69,11 @@ START_TEST(test_older_settings_are_of_float32)
 }
 END_TEST
 
-/* A learning rate, a length and a batch of 0 stand for a choice that train makes: a checkpoint has the chosen ones. */
-START_TEST(test_choices_are_made_before_a_checkpoint)
-{
-    ck_assert(chosen.lr == 0.003 && chosen.batch == 12 && chosen.length == 64);
-    ck_assert_str_eq(chosen.tokenizer, "characters");
-    chosen.lr = 0;
-    chosen.from = chosen.tokenizer = "folder";
-    settle();
-    ck_assert(chosen.lr == 0.0003 && chosen.min_lr == 0.0003);
-}
-END_TEST
-
-/* Ends the program, as it should; a batch of 0 windows would never come to the end of the text. */
-START_TEST(test_settings_without_a_batch_are_refused)
-{
-    chosen.batch = 0;
-    settings_from_json(settings_to_json(), "test");
-}
-END_TEST
-
 int main(void)
 {
-    TCase *tests = new_suite("settings", setup, NULL);
+    TCase *tests = new_suite("settings", NULL, NULL);
     tcase_add_test(tests, test_every_member_of_the_model_comes_back);
     tcase_add_test(tests, test_other_settings_come_back);
     tcase_add_test(tests, test_older_settings_are_of_float32);
-    tcase_add_test(tests, test_choices_are_made_before_a_checkpoint);
-    tcase_add_exit_test(tests, test_settings_without_a_batch_are_refused, EXIT_FAILURE);
     return run_suites();
 }

@@ -23,51 +23,51 @@ static int64_t batch_for(int64_t length)
 }
 
 /* Whether windows of this length fit into the memory, found by a run of shapes without data. */
-static bool fits(int64_t length, bool batch_is_open, bool evaluate_only)
+static bool fits(bool evaluate_only)
 {
-    const int64_t batch = chosen.batch;
-    const th_context_options shapes = {.threads = (int)chosen.threads,
-                                       .shapes_only = true,
-                                       .memory_limit = usable_memory(),
-                                       .precision = precision_called(PROGRAM, chosen.precision)};
+    const th_context_options shapes = {
+        .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
-    chosen.length = length;
-    chosen.batch = batch_is_open ? batch_for(length) : batch;
-    th_status status = build_model(&t);
-    if (status == TH_OK)
-        status = make_batch(&t);
-    for (int step = 0; status == TH_OK && step < (evaluate_only ? 1 : 2); step++)
-        status = rehearse(&t, evaluate_only);
+    make_model(&t);
+    make_batch(&t);
+    if (!evaluate_only)
+        make_optimizer(&t);
+    for (int step = 0; step < (evaluate_only ? 1 : 2); step++)
+        expect(&t, rehearse(&t, evaluate_only));
+    const size_t taken = th_memory(t.ctx).reserved_peak;
     th_context_free(t.ctx);
-    chosen.batch = batch;
-    return status != TH_ERROR_MEMORY; /* (any other error comes again, and is printed, when the model is made) */
+    return taken <= usable_memory();
+}
+
+static void set_windows(int64_t length)
+{
+    chosen.length = length;
+    if (!was_given.batch)
+        chosen.batch = batch_for(length);
 }
 
 void choose_windows(int64_t tokens, bool evaluate_only)
 {
-    const bool length_is_open = chosen.length == 0, batch_is_open = chosen.batch == 0;
-    const char *reason = length_is_open ? "the model's own" : "as given";
-    int64_t length = chosen.length;
-    if (!length_is_open && !batch_is_open)
+    const char *reason = chosen.length > 0 ? "as given" : "the model's own";
+    if (chosen.length > 0 && was_given.batch)
         return;
-    if (length_is_open) {
-        length = chosen.model.length;
-        if (length > MOST_LENGTH) {
-            length = MOST_LENGTH;
+    if (chosen.length > 0)
+        set_windows(chosen.length);
+    else {
+        set_windows(chosen.model.length);
+        if (chosen.length > MOST_LENGTH) {
+            set_windows(MOST_LENGTH);
             reason = "the most without asking for more";
         }
-        if (length > tokens - 1) {
-            length = tokens > 2 ? tokens - 1 : 1;
+        if (chosen.length > tokens - 1) {
+            set_windows(tokens > 2 ? tokens - 1 : 1);
             reason = "as many as the text has";
         }
-        while (length > USUAL_LENGTH && !fits(length, batch_is_open, evaluate_only)) {
-            length /= 2;
+        while (chosen.length > USUAL_LENGTH && !fits(evaluate_only)) {
+            set_windows(chosen.length / 2);
             reason = "as more would take over half of this machine's memory";
         }
     }
-    chosen.length = length;
-    if (batch_is_open)
-        chosen.batch = batch_for(length);
-    fprintf(stderr, PROGRAM ": --length is %lld, %s (the model sees up to %lld); --batch is %lld\n", (long long)length,
-            reason, (long long)chosen.model.length, (long long)chosen.batch);
+    fprintf(stderr, PROGRAM ": --length is %lld, %s (the model sees up to %lld); --batch is %lld\n",
+            (long long)chosen.length, reason, (long long)chosen.model.length, (long long)chosen.batch);
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 
 enum { USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
-static const double USUAL_LR = 3e-3, TUNING_LR = 3e-4;
+static const double TUNING_LR = 3e-4;
 
+given_options was_given;
 settings chosen = {
+    .tokenizer = "characters",
     .vocabulary = 4096,
     .validation = 0.1,
     .layers = USUAL_LAYERS,
@@ -16,9 +18,11 @@ settings chosen = {
     .width = USUAL_WIDTH,
     .steps = 2000,
     .precision = "float32",
+    .batch = USUAL_BATCH,
     .accumulate = 1,
     .warmup = 100,
     .seed = 1,
+    .lr = 3e-3,
     .min_lr = -1,
     .beta1 = 0.9,
     .beta2 = 0.99,
@@ -37,9 +41,8 @@ settings chosen = {
 
 static const program_option options_of_a_run[] = {
     {"tokenizer",
-     "characters, bytes, bpe (learned from the text), or a transformers folder (default: characters, or that of "
-     "--from)",
-     .text = &chosen.tokenizer, .group = "The text"},
+     "characters, bytes, bpe (learned from the text), or a transformers folder; with --from the model's own",
+     .text = &chosen.tokenizer, .given = &was_given.tokenizer, .group = "The text"},
     {"vocabulary", "tokens that bpe learns", .whole = &chosen.vocabulary, .low = 256, .high = 1e6},
     {"validation", "share of the text, its end, to measure on", .real = &chosen.validation, .low = 1e-6, .high = 0.9},
     {"layers", "transformer blocks", .whole = &chosen.layers, .low = 1, .high = 1000, .group = "The model"},
@@ -59,10 +62,11 @@ static const program_option options_of_a_run[] = {
      .text = &chosen.from},
     {"freeze", "parameters that stay: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
     {"steps", "of the optimiser", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
-    {"batch", "windows of the text at a time; 0: 12, or with --from 1 to 12, for 768 tokens", .whole = &chosen.batch,
-     .low = 0, .high = 1e6},
+    {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12", .whole = &chosen.batch,
+     .low = 1, .high = 1e6, .given = &was_given.batch},
     {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
-    {"lr", "learning rate at its highest; 0: 0.003, or 0.0003 with --from", .real = &chosen.lr, .low = 0, .high = 1e3},
+    {"lr", "learning rate at its highest; with --from 0.0003", .real = &chosen.lr, .low = 1e-12, .high = 1e3,
+     .given = &was_given.lr},
     {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
      .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .whole = &chosen.warmup, .low = 0, .high = MOST},
@@ -158,15 +162,13 @@ static void refuse_contradictions(void)
 
 void settle(void)
 {
-    if (chosen.lr == 0)
-        chosen.lr = chosen.from ? TUNING_LR : USUAL_LR;
+    if (chosen.from && !was_given.lr)
+        chosen.lr = TUNING_LR;
     refuse_contradictions();
-    if (chosen.tokenizer == NULL)
-        chosen.tokenizer = chosen.from ? chosen.from : "characters";
+    if (chosen.from && !was_given.tokenizer)
+        chosen.tokenizer = chosen.from;
     if (chosen.length == 0 && !chosen.from)
         chosen.length = USUAL_LENGTH;
-    if (chosen.batch == 0 && !chosen.from)
-        chosen.batch = USUAL_BATCH;
     if (chosen.min_lr < 0)
         chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
     chosen.model = (th_language_model_options){
@@ -308,10 +310,6 @@ void settings_from_json(const char *text, const char *file)
                 snprintf(problem, sizeof problem, "the settings in %.200s have no sound %s", file, o->name);
                 give_up(PROGRAM, problem);
             }
-    if (chosen.batch < 1 || chosen.length < 1 || !(chosen.lr > 0)) { /* 0 was replaced before training */
-        snprintf(problem, sizeof problem, "the settings in %.200s have no sound batch, length or lr", file);
-        give_up(PROGRAM, problem);
-    }
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;

@@ -11,10 +11,15 @@
 
 enum { USUAL_LENGTH = 64, USUAL_BATCH = 12 }; /* of windows; for a model of --from see length.c */
 
+/* Which options the command line has. The others have other defaults for a model of --from. */
+typedef struct given_options {
+    bool tokenizer, batch, lr;
+} given_options;
+extern given_options was_given;
+
 typedef struct settings {
     /* the text */
-    const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers; NULL until
-                              settle(): "characters", or the folder of --from */
+    const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
     int64_t vocabulary;    /* of bpe */
     double validation;     /* the share of the text, its end, that is held out */
     /* the model */
@@ -25,7 +30,7 @@ typedef struct settings {
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
     /* training */
-    int64_t steps, batch, accumulate, warmup, seed, threads, patience; /* batch: 0 until choose_windows() */
+    int64_t steps, batch, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
     /* reports */

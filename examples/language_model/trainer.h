@@ -25,12 +25,11 @@ typedef struct trainer {
 /* -- ../language_model.c -- */
 /* The program as it was started, for the command that it prints at its end. */
 extern const char *program_path;
-/* The model of the settings with weights of its own, and AdamW. */
-th_status build_model(trainer *t);
-/* Tensors for a batch of windows. */
-th_status make_batch(trainer *t);
-/* Both. Ends the program where that fails. */
+/* The model of the settings, with weights of its own; a batch; what training needs besides. All end the program if that
+ * fails. */
 void make_model(trainer *t);
+void make_batch(trainer *t);
+void make_optimizer(trainer *t);
 /* What training does, but for the text: the batch is always the same. evaluate_only: without a step and a sample. */
 th_status rehearse(trainer *t, bool evaluate_only);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */

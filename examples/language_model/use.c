@@ -61,8 +61,7 @@ static th_status print_loss_of_tokens(trainer *t, const char *path)
         return th_error_code(t->ctx);
     if (t->tokens == NULL) {
         choose_windows(counted, true);
-        if (make_batch(t))
-            return th_error_code(t->ctx);
+        make_batch(t);
     }
     return print_loss(t, path, 0);
 }
@@ -154,6 +153,8 @@ int eval(int argc, char **argv)
         refuse(PROGRAM, "this is a model without a text of its own; --text FILE names the text to measure on: ", run);
     trainer t;
     open_model(&t, run, last);
+    if (t.run)
+        make_batch(&t);
     if (text_path)
         print_loss_of_text(&t, text_path);
     else
