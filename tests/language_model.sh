@@ -153,7 +153,7 @@ expect 0 "" "$program" eval run --text other_text
 grep -o 'bits_per_byte.*' said >of_run
 expect 0 "--length is 16, the model's own" "$program" eval model --text other_text
 grep -o 'bits_per_byte.*' said | cmp of_run - || fail "another loss of the exported model"
-expect 2 '--text FILE names the text to measure on: model' "$program" eval model
+expect 2 'a model folder has no text to measure on; name one with --text FILE: model' "$program" eval model
 expect 2 '--last is for the checkpoints of a run' "$program" sample model --last
 expect 2 'this is a model, not a run' "$program" resume model
 expect 2 'this is a model of transformers already' "$program" export model again

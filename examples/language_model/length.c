@@ -1,6 +1,6 @@
-/* How long windows are, and how many make a batch, for a pretrained model whose user has not said so: the model's own
- * length, as far as the text, the machine's memory and patience allow: some models see 131,072 tokens, where the attention
- * of one window alone takes minutes. */
+/* The defaults of --length and --batch for a pretrained model. Windows get the model's length, unless the text or half
+ * of the machine's memory is too small for it, or it is above MOST_LENGTH: some models see 131,072 tokens, where the
+ * attention of one window takes minutes. */
 #include <unistd.h>
 
 #include "trainer.h"

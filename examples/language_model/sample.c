@@ -37,7 +37,7 @@ static void write_escaped(const char *text, size_t count, FILE *file)
     }
 }
 
-/* Writes the whole characters of what the tokens stand for; a count of 0: what is left at the end. */
+/* Writes the tokens' text, in whole characters; a count of 0 ends the text and writes the rest. */
 static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
 {
     char *text = NULL;

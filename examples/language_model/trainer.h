@@ -25,12 +25,12 @@ typedef struct trainer {
 /* -- ../language_model.c -- */
 /* The program as it was started, for the command that it prints at its end. */
 extern const char *program_path;
-/* The model of the settings, with weights of its own; a batch; what training needs besides. All end the program if that
- * fails. */
+/* The model of the settings with new weights, tensors for a batch, and the optimizer. Each ends the program on an
+ * error. */
 void make_model(trainer *t);
 void make_batch(trainer *t);
 void make_optimizer(trainer *t);
-/* What training does, but for the text: the batch is always the same. evaluate_only: without a step and a sample. */
+/* Evaluates, trains for a step and writes a sample, with a batch that never changes. evaluate_only: evaluates only. */
 th_status rehearse(trainer *t, bool evaluate_only);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
@@ -63,15 +63,15 @@ void open_model_folder(trainer *t, const char *folder);
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
 
 /* -- length.c -- */
-/* The length of windows and how many make a batch, where the settings leave that to the pretrained model, as --help
- * says; and says so on standard error. tokens: of the text, as far as it is for this purpose. */
+/* Chooses --length and --batch for the pretrained model unless they are given, and prints the choice to standard error.
+ * tokens: of the text, which are trained on or, with evaluate_only, measured on. */
 void choose_windows(int64_t tokens, bool evaluate_only);
 
 /* -- use.c: what there is to do with a trained model; subcommands, which return what main does -- */
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
 int export(int argc, char **argv);
-/* How many tokens the text has, by way of a token file that nobody sees. */
+/* Returns the number of the text's tokens. */
 int64_t count_tokens(trainer *t, const text_file *text);
 /* The loss over all tokens of the token file `path` from `begin` on, as a line on standard output. */
 th_status print_loss(trainer *t, const char *path, int64_t begin);

@@ -74,7 +74,7 @@ static void print_loss_of_text(trainer *t, const char *path)
         give_up(PROGRAM, "the text has a single token, but the first one is not predicted: use a text of at least 2");
 }
 
-/* A run, or a folder of transformers, which has one model only. */
+/* Opens a run's checkpoint or a model folder. */
 static void open_model(trainer *t, const char *run, bool last)
 {
     if (!is_model_folder(run)) {
@@ -107,12 +107,11 @@ int sample(int argc, char **argv)
         {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
-    if (parse_options_and_words(
-            argc, argv, PROGRAM,
-            "language_model sample RUN [OPTION...]\n"
-            "Writes text as a model goes on from a prompt. RUN is the folder of a run, or of a model\n"
-            "of transformers (config.json, model.safetensors and tokenizer.json).",
-            options, &run, 1) < 1)
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model sample RUN [OPTION...]\n"
+                                "Continues a prompt. RUN is the folder of a run, or of a model\n"
+                                "of transformers (config.json, model.safetensors and tokenizer.json).",
+                                options, &run, 1) < 1)
         refuse(PROGRAM, "sample needs the folder of a run or a model", "");
     if (prompt && prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
@@ -150,7 +149,7 @@ int eval(int argc, char **argv)
             options, &run, 1) < 1)
         refuse(PROGRAM, "eval needs the folder of a run or a model", "");
     if (!text_path && is_model_folder(run))
-        refuse(PROGRAM, "this is a model without a text of its own; --text FILE names the text to measure on: ", run);
+        refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
     open_model(&t, run, last);
     if (t.run)
