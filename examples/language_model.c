@@ -32,7 +32,8 @@
 
 enum { MOST_TOKENS = 1 << 26 }; /* of a batch */
 
-static bool force, only_memory, quiet;
+const char *program_path;
+static bool force, only_memory, quiet, other_tokenizer;
 static volatile sig_atomic_t interrupted;
 
 /* -- the model and its optimiser -- */
@@ -77,7 +78,7 @@ void make_batch(trainer *t)
 }
 
 /* What training needs besides the model: AdamW, which decays matrices only, for all parameters that are not frozen. */
-static void make_optimizer(trainer *t)
+void make_optimizer(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
     if (chosen.freeze)
@@ -304,6 +305,17 @@ static void print_end(trainer *t, double seconds)
            spell_precision(th_precision_of(t->ctx)), (long long)th_step(t->ctx), seconds, t->best,
            th_memory(t->ctx).peak, (long long)th_module_count(t->model), (unsigned)th_module_crc32c(t->model));
     expect(t, print_loss(t, in_run(t->run, "text.tokens"), chosen.training_tokens));
+    expect(t, report_progress(t->ctx, t->run));
+}
+
+/* Files to look at, and what to do now. */
+static void print_files(const trainer *t)
+{
+    const char *const go_on[] = {"resume", t->run, NULL}, *const use[] = {"sample", t->run, NULL};
+    print_written(in_run(t->run, "curves.svg"));
+    print_written(in_run(t->run, "best.safetensors"));
+    print_written(in_run(t->run, "last.safetensors"));
+    print_next(program_path, PROGRAM, interrupted ? go_on : use);
 }
 
 /* Trains, from step 0 or from where the checkpoint was, and says how it ended; returns what main does. */
@@ -318,23 +330,23 @@ static int run_training(trainer *t, bool resume)
     expect(t, train_to_the_end(t));
     expect(t, report_close(&t->report, &seconds));
     if (interrupted) {
-        fprintf(stderr, PROGRAM ": stopped and saved at step %lld; " PROGRAM " resume %s goes on\n",
-                (long long)th_step(t->ctx), t->run);
+        fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
+        print_files(t);
         return 128 + interrupted;
     }
     print_end(t, seconds);
+    print_files(t);
     return EXIT_SUCCESS;
 }
 
-/* An evaluation, a step and a sample, but for the text: the batch is always the same. */
-static th_status rehearse(trainer *t)
+th_status rehearse(trainer *t, bool evaluate_only)
 {
     const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
                                                 .most_tokens = chosen.sample_tokens,
                                                 .temperature = chosen.temperature,
                                                 .slide = true};
     double loss = 0;
-    if (evaluate_batch(t, &loss))
+    if (evaluate_batch(t, &loss) || evaluate_only)
         return th_error_code(t->ctx);
     for (int64_t i = 0; i < chosen.accumulate; i++)
         if (add_batch(t, &loss))
@@ -344,19 +356,27 @@ static th_status rehearse(trainer *t)
     return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
 }
 
+/* Of a text's tokens, those to train on; the rest is for validation. */
+static int64_t training_share(int64_t tokens)
+{
+    return tokens - (int64_t)ceil((double)tokens * chosen.validation);
+}
+
 /* Prints what training takes, from a context that has shapes only and computes nothing. Closes the text. */
 static int forecast(texts *text)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
-    choose_model(&t, text);
+    choose_model(&t, text, other_tokenizer);
+    if (chosen.from)
+        choose_windows(chosen.length > 0 ? 0 : training_share(count_tokens(&t, text)), false);
     close_texts(text);
     make_model(&t);
     make_batch(&t);
     make_optimizer(&t);
     for (int step = 0; step < 2; step++) /* after the second nothing is new */
-        expect(&t, rehearse(&t));
+        expect(&t, rehearse(&t, false));
     const th_memory_usage memory = th_memory(t.ctx);
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
                    "system; the log adds up to 0.1 kB for each of its lines)\n",
@@ -393,8 +413,9 @@ static void write_tokens(trainer *t, const texts *text)
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
     expect_no_error(t);
     const int64_t tokens = th_token_file_count(file);
-    chosen.training_tokens = tokens - (int64_t)ceil((double)tokens * chosen.validation);
     th_token_file_close(file);
+    expect_no_error(t);
+    chosen.training_tokens = training_share(tokens);
     check_length(text, tokens);
 }
 
@@ -409,9 +430,11 @@ static void print_documents(const trainer *t, const texts *text)
 /* Everything that can fail is done before the run that was in the folder goes. */
 static void begin_run(trainer *t, const texts *text)
 {
-    choose_model(t, text);
+    choose_model(t, text, other_tokenizer);
     print_documents(t, text);
     write_tokens(t, text);
+    if (chosen.from)
+        choose_windows(chosen.training_tokens, false);
     open_tokens(t, NEXT_TOKENS);
     make_model(t);
     make_batch(t);
@@ -443,6 +466,7 @@ static int train(int argc, char **argv)
 {
     static const program_option more[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
+        {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
         {"memory", "print what training would take, and leave", .flag = &only_memory},
         {"quiet", "no progress", .flag = &quiet},
         {0}};
@@ -495,6 +519,8 @@ static int resume(int argc, char **argv)
                                 "Goes on with a run that was stopped, as if it had not been.",
                                 options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
+    if (is_model_folder(run))
+        refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);
     lock_run(run);
     const char *checkpoint = find_intact_checkpoint(run);
     trainer t;
@@ -525,8 +551,8 @@ static const struct {
 } subcommands[] = {
     {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
     {"resume", "RUN           goes on with a run that was stopped, as if it had not been", resume},
-    {"sample", "RUN           writes text", sample},
-    {"eval", "RUN             prints loss, perplexity and bits per byte", eval},
+    {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
+    {"eval", "RUN             prints loss, perplexity and bits per byte; the same", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers", export},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
@@ -536,7 +562,8 @@ static void print_subcommands(FILE *file)
     fputs("language_model: any text in, a model out\n\n", file);
     for (int i = 0; i < SUBCOMMANDS; i++)
         fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
-    fputs("\nEach has options: language_model train --help. A first model in about a minute:\n\n"
+    fputs("\nEach has options: language_model train --help. --version prints the version. A first model in about a "
+          "minute:\n\n"
           "  language_model train input.txt run\n"
           "  language_model sample run --prompt \"Once\"\n",
           file);
@@ -554,19 +581,21 @@ static void keep_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
+    program_path = argv[0] ? argv[0] : PROGRAM;
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {
             char name[64]; /* getopt's sentences begin with it */
             snprintf(name, sizeof name, PROGRAM " %s", subcommands[i].name);
             argv[1] = name;
             const int status = subcommands[i].function(argc - 1, argv + 1);
-            if (fflush(stdout) || ferror(stdout))
-                give_up(PROGRAM, "standard output could not be written");
+            finish_output(PROGRAM);
             return status;
         }
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        print_version(PROGRAM);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         print_subcommands(stdout);
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+        exit_after_printing();
     }
     if (argc > 1)
         fprintf(stderr, PROGRAM ": there is no command %s\n\n", argv[1]);

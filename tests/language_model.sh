@@ -96,9 +96,101 @@ long="--steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
     expect 0 'loss=' "$program" train text fitting $long --from model
     grep -q '"length": 16,' fitting/config.json || fail "not the length of the model"
     expect 0 'parameters=' "$program" train text --memory $long --from model
-    expect 2 'more than the positions' "$program" train text other $long --from model --length 17
+    expect 2 '17 is more than the 16 positions' "$program" train text other $long --from model --length 17
 }
-expect 0 'loss=' train text fewer --from llama_model --tokenizer run --steps 2 # fewer tokens than the model has
+
+# -- the defaults of --from --
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "%d bottles of beer\n", i % 7 }' >other_text # half of the text is new
+quick="--steps 1 --eval-batches 1 --sample-tokens 0 --quiet"
+# shellcheck disable=SC2086 # options are words
+{
+    expect 0 '' "$program" train other_text longer $quick --layers 1 --heads 1 --width 8 --length 100 --tokenizer bytes
+    expect 0 '' "$program" export longer longer_model
+    expect 0 "--length is 100, the model's own (the model sees up to 100); --batch is 7" "$program" train other_text own $quick --from longer_model
+    grep -q '"length": 100,' own/config.json && grep -q '"batch": 7,' own/config.json && grep -q '"lr": 0.000[23]' own/config.json ||
+        fail "settings of --from: $(cat own/config.json)"
+    expect 0 "--length is 50, as given .*--batch is 12" "$program" train other_text own $quick --from longer_model --length 50 --force
+    expect 0 "" "$program" train other_text own $quick --from longer_model --length 50 --batch 3 --lr 0.003 --force
+    grep -q '"batch": 3,' own/config.json && grep -q '"lr": 0.003' own/config.json && ! grep -q -- '--length is' said ||
+        fail "given settings with --from: $(cat own/config.json said)"
+    head -c 90 other_text >brief
+    expect 0 "--length is 80, as many as the text has" "$program" train brief own $quick --steps 3 --from longer_model --force
+    memory=$(field memory)
+    expect 0 "--length is 80, as many as the text has" "$program" train brief own $quick --from longer_model --memory
+    awk -v f="$(field memory)" -v m="$memory" 'BEGIN { exit !(f <= m && m <= f + 10000) }' || fail "forecast $(field memory), taken $memory"
+    expect 0 '' "$program" train text llama_longer $quick --llama --layers 1 --heads 1 --width 8 --length 100 --tokenizer bytes
+    expect 0 '' "$program" export llama_longer endless_model
+    sed -i 's/"max_position_embeddings": 100/"max_position_embeddings": 131072/' endless_model/config.json
+    expect 0 "--length is 4096, the most without asking for more (the model sees up to 131072); --batch is 1" \
+        "$program" train text own $quick --from endless_model --force
+}
+
+# -- whether training helped --
+expect 0 'the validation loss improved from' train text tuned --from model --force
+# shellcheck disable=SC2086 # options are words
+expect 0 'did not improve: it was .* at the start .*' "$program" train text worse --from model --lr 3 --min-lr 3 --warmup 1 $quick
+grep -q 'best.safetensors is the model as it was at the start; try a lower learning rate, --lr 0.3 instead of 3' said ||
+    fail "no advice: $(cat said)"
+
+# -- the tokenizer must be the model's --
+expect 2 '--tokenizer characters does not have the tokens of the model in llama_model: leave it out .* or give --other-tokenizer' \
+    train text other --from llama_model --tokenizer characters
+expect 2 '--tokenizer run does not have the tokens' train text other --from llama_model --tokenizer run
+expect 2 '--tokenizer bytes does not have the tokens' train text other --from llama_model --tokenizer bytes
+expect 0 'the tokenizer has [0-9]* tokens, the model in llama_model 300: the others stay unused' \
+    train text fewer --from llama_model --tokenizer run --other-tokenizer --steps 2
+expect 0 'loss=' train text fewer --from model --tokenizer run --steps 2 --force # the same tokens in another folder
+expect 0 'loss=' train text fewer --from model --tokenizer characters --steps 2 --force # the same tokens of the same text
+expect 2 'has 300 tokens, more than the [0-9]* of the model in model' train text other --from model --tokenizer llama --other-tokenizer
+cp -R model bare && rm bare/tokenizer.json
+expect 0 'loss=' train text fewer --from bare --tokenizer run --steps 2 --force # the folder cannot say
+expect 2 'does not have the tokens' train text other --from bare --tokenizer bytes
+
+# -- a model of transformers, to sample from and to measure --
+"$program" sample model --prompt "12 bottles" --tokens 40 --seed 3 >of_folder
+cmp first of_folder || fail "another sample from the exported model"
+expect 0 "" "$program" eval run --text other_text
+grep -o 'bits_per_byte.*' said >of_run
+expect 0 "--length is 16, the model's own" "$program" eval model --text other_text
+grep -o 'bits_per_byte.*' said | cmp of_run - || fail "another loss of the exported model"
+expect 2 'a model folder has no text to measure on; name one with --text FILE: model' "$program" eval model
+expect 2 '--last is for the checkpoints of a run' "$program" sample model --last
+expect 2 'this is a model, not a run' "$program" resume model
+expect 2 'this is a model of transformers already' "$program" export model again
+printf 1 >single
+expect 1 'the text has a single token' "$program" eval model --text single
+expect 1 'the text has a single token' "$program" eval run --text single
+
+# -- how it ends: files, and a command that can be pasted --
+expect 0 '^wrote: run 2/curves.svg$' train text 'run 2' --steps 2
+grep -qx 'wrote: run 2/best.safetensors' said && grep -qx 'wrote: run 2/last.safetensors' said || fail "files: $(cat said)"
+next() { # runs the command of the last output
+    command=$(sed -n 's/^next:  //p' said)
+    expect 0 '' sh -c "$command"
+}
+[ "$(sed -n 's/^next:  //p' said)" = "$program sample 'run 2'" ] || fail "next: $(cat said)"
+next
+expect 0 "^next:  $program sample 'run 2'" "$program" resume 'run 2' --steps 3 --quiet
+next
+TAPEHEAD_RUN=scripts/run.sh "$program" resume 'run 2' --steps 4 --quiet >said 2>&1
+grep -qx "next:  scripts/run.sh language_model sample 'run 2'" said || fail "next: $(cat said)"
+expect 0 '^wrote: exported/model.safetensors$' "$program" export 'run 2' exported
+next
+
+# -- control characters --
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "\033[31m%d\007\302\233\342\200\256\303\251\t\n", i % 10 }' >controls
+expect 0 '' train controls escapes --steps 150
+"$program" sample escapes --tokens 60 --prompt "$(printf '\033')" >plain
+for sequence in '\033\[31m' '\007' '\302\233' '\342\200\256'; do
+    LC_ALL=C grep -q "$(printf "$sequence")" plain || fail "$sequence is not in a file: $(cat plain)"
+done
+if command -v script >/dev/null; then
+    script -qec "'$program' sample escapes --tokens 60 --prompt '$(printf '\033')'" /dev/null </dev/null >terminal
+    LC_ALL=C grep -q "$(printf '[\001-\010\013\014\016-\037\177]\|\302\233\|\342\200\256')" terminal && fail "controls on a terminal: $(od -c terminal)"
+    tr -d '\r' <terminal | sed "s/\\\\x1b/$(printf '\033')/g; s/\\\\x07/$(printf '\007')/g; s/\\\\u009b/$(printf '\302\233')/g; s/\\\\u202e/$(printf '\342\200\256')/g" >unescaped
+    cmp plain unescaped || fail "another text on a terminal"
+fi
+
 expect 0 'loss=' train text run --force --tokenizer bytes --recompute --dropout 0.2
 expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-batches 0
 expect 0 'stopped early' "$program" resume patient --steps 99 --quiet
@@ -126,7 +218,10 @@ expect 2 'holds something else than a run' train text model --force
 expect 2 'this is a run' train text other --from run
 expect 2 'there is a model already' "$program" export run model
 expect 2 'takes a whole number' train text other --steps many
-expect 2 'heads must divide the width' "$program" train text other --heads 3
+expect 2 '--heads 3 does not divide --width 128; the next widths that it divides are 126 and 129' "$program" train text other --heads 3
+expect 2 '--kv-heads 3 does not divide --heads 4' "$program" train text other --kv-heads 3
+expect 2 '--width 12 / --heads 4 is 3: with --llama it must be even, as with --width 16' "$program" train text other --llama --width 12
+expect 2 '--min-lr 1 is more than --lr, which is 0.003' "$program" train text other --min-lr 1
 expect 2 'no parameter has a name like nobody' train text other --freeze nobody
 expect 2 'leaves nothing to train' train text other --freeze '*'
 expect 2 'are for new models' "$program" train text other --from model --layers 3
@@ -149,12 +244,22 @@ expect 2 'no folder of a run' "$program" sample nowhere
 mkdir begun && cp run/config.json run/text.tokens begun # as if killed before its first checkpoint
 expect 0 'loss=' train text begun
 expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'
+! grep -q '; at ' said || fail "a place in the source of the program: $(cat said)"
 cp -R run mixed && cp llama/tokenizer.json mixed
 expect 1 'tokenizer.json is not what the run was begun with' "$program" sample mixed
 cp run/tokenizer.json mixed && cp llama/text.tokens mixed
 expect 1 'text.tokens is not of' "$program" resume mixed
 printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null
 expect 1 'is damaged' "$program" resume llama --steps 70
+for command in '' train resume sample eval export; do
+    for option in --help -h; do
+        # shellcheck disable=SC2086 # no word for no command
+        expect 0 'language_model' "$program" $command $option
+        [ -n "$(tail -n +2 said)" ] || fail "no help: $command $option"
+    done
+    # shellcheck disable=SC2086
+    expect 0 '^language_model (Tapehead) [0-9.]*$' "$program" $command --version
+done
 expect 0 '--warmup' "$program" train --help
 grep -q -- '--width .*(1 to 65536, default 128)' said && grep -q -- '--steps .*(0 to 1000000000, ' said || fail "numbers in --help"
 if [ -w /dev/full ]; then

@@ -664,6 +664,37 @@ START_TEST(the_memory_limit_is_an_error_and_not_the_end)
 }
 END_TEST
 
+START_TEST(text_and_location_are_the_parts_of_the_message)
+{
+    char whole[2048], line[64];
+    ck_assert_str_eq(th_error_text(ctx), "");
+    ck_assert_str_eq(th_error_location(ctx), "");
+    snprintf(line, sizeof line, "test_errors.c:%d", __LINE__ + 1);
+    th_matmul(x, x);
+    ck_assert_str_eq(th_error_location(ctx), line);
+    ck_assert_ptr_nonnull(strstr(th_error_text(ctx), "inner sizes differ"));
+    ck_assert_ptr_null(strstr(th_error_text(ctx), "; at "));
+    snprintf(whole, sizeof whole, "%s; at %s", th_error_text(ctx), th_error_location(ctx));
+    ck_assert_str_eq(th_error_message(ctx), whole);
+    th_error_clear(ctx);
+    ck_assert_str_eq(th_error_text(ctx), "");
+    ck_assert_str_eq(th_error_location(ctx), "");
+
+    (th_matmul)(x, x); /* as from a language without macros: nobody knows the line */
+    ck_assert_str_eq(th_error_location(ctx), "");
+    ck_assert_str_eq(th_error_message(ctx), th_error_text(ctx));
+    th_error_clear(ctx);
+
+    char *long_name = calloc(1, 3000); /* the message has no room left for the location */
+    memset(long_name, 'n', 2999);
+    ck_assert_ptr_null(th_tokenizer_load(ctx, long_name));
+    ck_assert_ptr_nonnull(strstr(th_error_location(ctx), "test_errors.c:"));
+    free(long_name);
+    ck_assert_str_eq(th_error_text(NULL), "no context");
+    ck_assert_str_eq(th_error_location(NULL), "");
+}
+END_TEST
+
 START_TEST(wrong_options_of_a_context_are_its_first_error)
 {
     th_context *wrong = th_context_new(&(th_context_options){.threads = -3});
@@ -706,6 +737,7 @@ int main(void)
     TCase *tcase = new_suite("errors", setup, teardown);
     tcase_add_loop_test(tcase, a_misuse_gives_its_sentence_and_code, 0, (int)(sizeof misuses / sizeof misuses[0]));
     tcase_add_test(tcase, the_memory_limit_is_an_error_and_not_the_end);
+    tcase_add_test(tcase, text_and_location_are_the_parts_of_the_message);
     tcase_add_test(tcase, wrong_options_of_a_context_are_its_first_error);
     tcase_add_test(tcase, functions_that_end_a_chain_return_non_zero_for_null);
     return run_suites();

@@ -173,14 +173,19 @@ static double any_number(uint64_t *state)
     return number;
 }
 
+/* Whether a picture has this tick. */
+static bool has_tick(const char *text, const char *label)
+{
+    char tick[64];
+    snprintf(tick, sizeof tick, ">%s</text>", label);
+    return strstr(text, tick) != NULL;
+}
+
 /* Of a picture, the labels that tick class gives. */
 static void expect_ticks(const char *text, const char *const *labels)
 {
-    for (; *labels; labels++) {
-        char tick[64];
-        snprintf(tick, sizeof tick, ">%s</text>", *labels);
-        ck_assert_msg(strstr(text, tick) != NULL, "no tick \"%s\"", *labels);
-    }
+    for (; *labels; labels++)
+        ck_assert_msg(has_tick(text, *labels), "no tick \"%s\"", *labels);
 }
 
 START_TEST(curves_near_the_ends_of_the_numbers)
@@ -224,6 +229,39 @@ START_TEST(curves_near_the_ends_of_the_numbers)
         ck_assert_uint_lt(strlen(text), 20000);
         free(text);
     }
+}
+END_TEST
+
+/* Steady amounts look steady: their axis begins at 0, in every run alike. */
+START_TEST(an_axis_that_includes_zero)
+{
+    static const struct {
+        double y[3];
+        const char *largest; /* a label at the other end */
+    } cases[] = {{{16000, 17000, 16500}, "15000"},
+                 {{-16000, -17000, -16500}, "-15000"},
+                 {{1e5, 2, 5e4}, "100000"},
+                 {{7, 7, 7}, "6"},
+                 {{-5, 5, 3}, "4"},
+                 {{0, 0, 0}, "0.4"}};
+    const double x[3] = {10, 20, 30}; /* so that no tick of x is 0 */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const th_curve curve = {.count = 3, .x = x, .y = cases[i].y};
+        ck_assert_int_eq(th_picture_curves(ctx, path, &curve, 1, &(th_chart_options){.y_from_zero = true}), TH_OK);
+        char *text = read_picture();
+        ck_assert_msg(has_tick(text, "0") && has_tick(text, cases[i].largest), "case %zu: %s", i, text);
+        free(text);
+    }
+    const th_curve steady = {.count = 3, .x = x, .y = cases[0].y};
+    ck_assert_int_eq(th_picture_curves(ctx, path, &steady, 1, NULL), TH_OK);
+    char *text = read_picture();
+    ck_assert(!has_tick(text, "0"));
+    free(text);
+    ck_assert_int_eq(th_picture_curves(ctx, path, &steady, 1, &(th_chart_options){.log_y = true, .y_from_zero = true}),
+                     TH_OK);
+    text = read_picture();
+    ck_assert(!has_tick(text, "0") && has_tick(text, "10000"));
+    free(text);
 }
 END_TEST
 
@@ -393,7 +431,7 @@ START_TEST(panels_and_many_points)
     for (int i = 0; i < POINTS; i++)
         y[i] = i == 77777 ? 1000 : sin(i * 0.01);
     const th_curve two[] = {{"training", POINTS, NULL, y}, {"validation", 3, NULL, y}};
-    const th_panel panels[] = {{two, 2, {"loss", "step", "nats", false}},
+    const th_panel panels[] = {{two, 2, {.title = "loss", .x_label = "step", .y_label = "nats"}},
                                {two + 1, 1, {.title = "<rate>", .log_y = true}},
                                {NULL, 0, {.title = "nothing"}}};
     ck_assert_int_eq(th_picture_panels(ctx, path, panels, 3, "A run & more"), TH_OK);
@@ -426,6 +464,7 @@ int main(void)
     tcase_add_test(pictures, curves);
     tcase_add_test(pictures, curves_of_any_numbers);
     tcase_add_test(pictures, curves_near_the_ends_of_the_numbers);
+    tcase_add_test(pictures, an_axis_that_includes_zero);
     tcase_add_test(pictures, heat_maps_near_the_ends_of_the_numbers);
     tcase_add_test(pictures, names_of_any_bytes);
     tcase_add_test(pictures, heat_maps);

@@ -85,9 +85,9 @@ static th_status draw_curves(th_context *ctx, const char *run)
     }
     const th_panel panels[] = {
         {&curve[0], 2, {.title = "Loss", .x_label = "step", .y_label = "nats per token"}},
-        {&curve[2], 1, {.title = "Learning rate", .x_label = "step"}},
-        {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step"}},
-        {&curve[4], 1, {.title = "Tokens per second", .x_label = "step"}},
+        {&curve[2], 1, {.title = "Learning rate", .x_label = "step", .y_from_zero = true}},
+        {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step", .y_from_zero = true}},
+        {&curve[4], 1, {.title = "Tokens per second", .x_label = "step", .y_from_zero = true}},
     };
     const th_status status = th_picture_panels(ctx, in_run(run, "curves.svg"), panels, 4, run);
     for (int i = 0; i < CURVES; i++)
@@ -147,4 +147,43 @@ th_status report_close(report *r, double *seconds)
     th_event_log_close(r->events);
     th_json_log_close(r->log);
     return status;
+}
+
+/* What to change in another training, as the validation loss was lowest at `step`. */
+static void advise(double step)
+{
+    if (step == 0)
+        fprintf(stderr,
+                PROGRAM ": best.safetensors is the model as it was at the start; try a lower learning rate, --lr %g "
+                        "instead of %g\n",
+                chosen.lr / 10, chosen.lr);
+    else
+        fprintf(stderr,
+                PROGRAM
+                ": best.safetensors is the model of step %.0f; try --steps %.0f, more --dropout than %g, or more "
+                "text\n",
+                step, step, chosen.dropout);
+}
+
+th_status report_progress(th_context *ctx, const char *run)
+{
+    th_tensor *series = th_json_log_series(ctx, in_run(run, "log.jsonl"), "loss/validation");
+    const th_curve loss = curve_of(series, NULL);
+    const int64_t last = loss.count - 1;
+    int64_t best = 0;
+    for (int64_t i = 1; i <= last; i++)
+        if (loss.y[i] < loss.y[best])
+            best = i;
+    if (last > 0 && best == 0)
+        printf(PROGRAM ": the validation loss did not improve: it was %.4f at the start and %.4f at the end\n",
+               loss.y[0], loss.y[last]);
+    else if (last > 0 && best == last)
+        printf(PROGRAM ": the validation loss improved from %.4f to %.4f\n", loss.y[0], loss.y[last]);
+    else if (last > 0)
+        printf(PROGRAM ": the validation loss improved from %.4f to %.4f at step %.0f; it was %.4f at the end\n",
+               loss.y[0], loss.y[best], loss.x[best], loss.y[last]);
+    if (last > 0 && best != last && (best == 0 || loss.y[last] > loss.y[0] || loss.y[last] > 1.01 * loss.y[best]))
+        advise(loss.x[best]);
+    th_tensor_free(series);
+    return th_error_code(ctx);
 }

@@ -29,6 +29,9 @@ void report_go_on(report *r);
 th_status report_evaluation(report *r, const char *run, int64_t step, double loss);
 /* What the model writes now: into the logs and RUN/samples. */
 th_status report_sample(report *r, const char *run, int64_t step, th_module *model, th_tokenizer *tokenizer);
+/* Prints how the validation loss changed from the start to the end, as the log has it, and what to change where that
+ * was for the worse. */
+th_status report_progress(th_context *ctx, const char *run);
 /* *seconds: since report_open. */
 th_status report_close(report *r, double *seconds);
 

@@ -25,13 +25,13 @@ const char *in_run(const char *run, const char *name)
 void expect_no_error(const trainer *t)
 {
     if (th_error_code(t->ctx) != TH_OK)
-        give_up(PROGRAM, th_error_message(t->ctx));
+        give_up(PROGRAM, th_error_text(t->ctx));
 }
 
 void expect(const trainer *t, th_status status)
 {
     if (status != TH_OK)
-        give_up(PROGRAM, th_error_message(t->ctx));
+        give_up(PROGRAM, th_error_text(t->ctx));
 }
 
 /* Those of the folder that are called like the pattern. (The folder is no pattern: "run[1]" is a name, too.) */
@@ -118,10 +118,70 @@ static void choose_pretrained(trainer *t)
     chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
     chosen.model.embedding_dropout = chosen.dropout;
     chosen.model.block.recompute = chosen.recompute;
-    if (chosen.length == 0)
-        chosen.length = chosen.model.length < USUAL_LENGTH ? chosen.model.length : USUAL_LENGTH;
-    if (chosen.length > chosen.model.length)
-        refuse(PROGRAM, "--length is more than the positions of the model in ", chosen.from);
+    if (chosen.length > chosen.model.length) {
+        char problem[120];
+        snprintf(problem, sizeof problem, "--length %lld is more than the %lld positions of the model in ",
+                 (long long)chosen.length, (long long)chosen.model.length);
+        refuse(PROGRAM, problem, chosen.from);
+    }
+}
+
+/* Whether both have the same tokens under the same numbers. */
+static bool have_equal_tokens(const th_tokenizer *a, const th_tokenizer *b)
+{
+    const int64_t size = th_tokenizer_size(a);
+    bool equal = size == th_tokenizer_size(b);
+    for (int64_t i = 0; i < size && equal; i++) {
+        size_t bytes_a = 0, bytes_b = 0;
+        const char *token_a = th_tokenizer_bytes(a, i, &bytes_a), *token_b = th_tokenizer_bytes(b, i, &bytes_b);
+        equal = bytes_a == bytes_b && (bytes_a == 0 || memcmp(token_a, token_b, bytes_a) == 0) &&
+                th_tokenizer_is_special(a, i) == th_tokenizer_is_special(b, i);
+    }
+    return equal;
+}
+
+static bool has_tokenizer(const char *folder)
+{
+    return access(in_run(folder, "tokenizer.json"), F_OK) == 0 || access(in_run(folder, "vocab.json"), F_OK) == 0;
+}
+
+/* Refuses a tokenizer whose numbers mean other tokens to the model. A folder without a tokenizer cannot say; then one
+ * from a file is the user's word for it, while one that the text made cannot be the model's. */
+static void refuse_other_tokenizer(trainer *t)
+{
+    bool same;
+    if (strcmp(chosen.tokenizer, chosen.from) == 0)
+        return;
+    if (has_tokenizer(chosen.from)) {
+        th_tokenizer *own = th_tokenizer_load(t->ctx, chosen.from);
+        expect_no_error(t);
+        same = have_equal_tokens(own, t->tokenizer);
+        th_tokenizer_free(own);
+    } else
+        same = access(chosen.tokenizer, F_OK) == 0;
+    if (!same) {
+        char problem[600];
+        snprintf(problem, sizeof problem,
+                 "--tokenizer %.200s does not have the tokens of the model in %.200s: leave it out to use the model's, "
+                 "or give --other-tokenizer to train the model on other tokens",
+                 chosen.tokenizer, chosen.from);
+        refuse(PROGRAM, problem, "");
+    }
+}
+
+/* A model may have more tokens than its tokenizer, to fill up its matrices, but never fewer. */
+static void compare_vocabularies(const trainer *t, const char *folder)
+{
+    const int64_t tokens = th_tokenizer_size(t->tokenizer), vocabulary = chosen.model.vocabulary;
+    char problem[120];
+    if (tokens > vocabulary) {
+        snprintf(problem, sizeof problem, "the tokenizer has %lld tokens, more than the %lld of the model in ",
+                 (long long)tokens, (long long)vocabulary);
+        refuse(PROGRAM, problem, folder);
+    }
+    if (tokens < vocabulary)
+        fprintf(stderr, PROGRAM ": the tokenizer has %lld tokens, the model in %s %lld: the others stay unused\n",
+                (long long)tokens, folder, (long long)vocabulary);
 }
 
 /* A pretrained model says which token ends a text, if the tokenizer is its own. Others end as GPT-2's does, as do those
@@ -137,7 +197,7 @@ static void choose_end_token(trainer *t)
         chosen.end_token = -1;
 }
 
-void choose_model(trainer *t, const texts *text)
+void choose_model(trainer *t, const texts *text, bool other_tokenizer)
 {
     if (chosen.from)
         choose_pretrained(t);
@@ -145,9 +205,32 @@ void choose_model(trainer *t, const texts *text)
     expect_no_error(t);
     if (!chosen.from)
         chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
-    if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary)
-        refuse(PROGRAM, "the tokenizer has more tokens than the model in ", chosen.from);
+    else {
+        if (!other_tokenizer)
+            refuse_other_tokenizer(t);
+        compare_vocabularies(t, chosen.from);
+    }
     choose_end_token(t);
+}
+
+bool is_model_folder(const char *folder)
+{
+    return access(in_run(folder, "config.json"), F_OK) == 0 && access(in_run(folder, "text.tokens"), F_OK) != 0 &&
+           (access(in_run(folder, "model.safetensors"), F_OK) == 0 ||
+            access(in_run(folder, "model.safetensors.index.json"), F_OK) == 0);
+}
+
+void open_model_folder(trainer *t, const char *folder)
+{
+    *t = (trainer){.ctx = th_context_new(NULL)};
+    chosen.from = chosen.tokenizer = folder;
+    expect(t, th_pretrained_options(t->ctx, folder, &chosen.model));
+    t->tokenizer = th_tokenizer_load(t->ctx, folder);
+    expect_no_error(t);
+    compare_vocabularies(t, folder);
+    choose_end_token(t);
+    t->model = th_language_model_new(t->ctx, &chosen.model);
+    expect(t, th_pretrained_load(t->model, folder, NULL));
 }
 
 int64_t hash_of_tokenizer(const char *run)

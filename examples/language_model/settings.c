@@ -9,7 +9,9 @@
 
 enum { MOST_BYTES = 1 << 18, MOST_TEXT = 4096 }; /* of all settings as JSON, of a text among them */
 enum { USUAL_KEEP = 2, USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
+static const double TUNING_LR = 3e-4;
 
+given_options was_given;
 settings chosen = {
     .tokenizer = "characters",
     .vocabulary = 4096,
@@ -20,7 +22,7 @@ settings chosen = {
     .keep = USUAL_KEEP,
     .steps = 2000,
     .precision = "float32",
-    .batch = 12,
+    .batch = USUAL_BATCH,
     .accumulate = 1,
     .warmup = 100,
     .seed = 1,
@@ -42,17 +44,20 @@ settings chosen = {
 #define MOST 1e9
 
 static const program_option options_of_a_run[] = {
-    {"tokenizer", "characters, bytes, bpe (learned from the text), or a transformers folder", .text = &chosen.tokenizer,
-     .group = "The text"},
+    {"tokenizer",
+     "characters, bytes, bpe (learned from the text), or a transformers folder; with --from the model's own",
+     .text = &chosen.tokenizer, .given = &was_given.tokenizer, .group = "The text"},
     {"vocabulary", "tokens that bpe learns", .whole = &chosen.vocabulary, .low = 256, .high = 1e6},
     {"validation", "share of the text, its end, to measure on", .real = &chosen.validation, .low = 1e-6, .high = 0.9},
     {"layers", "transformer blocks", .whole = &chosen.layers, .low = 1, .high = 1000, .group = "The model"},
-    {"heads", "of attention; they divide the width", .whole = &chosen.heads, .low = 1, .high = 1024},
+    {"heads", "of attention; their number divides the width", .whole = &chosen.heads, .low = 1, .high = 1024},
     {"kv-heads", "of keys and values; 0: as many", .whole = &chosen.kv_heads, .low = 0, .high = 1024},
     {"width", "of the model", .whole = &chosen.width, .low = 1, .high = 65536},
     {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .whole = &chosen.mlp_width, .low = 0,
      .high = 1e6},
-    {"length", "tokens that the model sees at once; 0: 64, or what the model of --from can see, if less",
+    {"length",
+     "tokens that the model sees at once; 0: 64, or with --from the model's own length, but at most 4096 and what the "
+     "text has for training, and halved while training would take over half of the machine's memory",
      .whole = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
@@ -61,9 +66,11 @@ static const program_option options_of_a_run[] = {
      .text = &chosen.from},
     {"freeze", "parameters that stay: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
     {"steps", "of the optimiser", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
-    {"batch", "windows of the text at a time", .whole = &chosen.batch, .low = 1, .high = 1e6},
+    {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12", .whole = &chosen.batch,
+     .low = 1, .high = 1e6, .given = &was_given.batch},
     {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
-    {"lr", "learning rate at its highest", .real = &chosen.lr, .low = 1e-12, .high = 1e3},
+    {"lr", "learning rate at its highest; with --from 0.0003", .real = &chosen.lr, .low = 1e-12, .high = 1e3,
+     .given = &was_given.lr},
     {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
      .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .whole = &chosen.warmup, .low = 0, .high = MOST},
@@ -124,12 +131,26 @@ static bool shapes_a_model(void)
 
 static void refuse_contradictions(void)
 {
-    if (chosen.width % chosen.heads != 0)
-        refuse(PROGRAM, "the heads must divide the width", "");
-    if (chosen.kv_heads && chosen.heads % chosen.kv_heads != 0)
-        refuse(PROGRAM, "the kv-heads must divide the heads", "");
-    if (chosen.llama && chosen.width / chosen.heads % 2 != 0)
-        refuse(PROGRAM, "with --llama width / heads must be even", "");
+    const int64_t heads = chosen.heads, width = chosen.width;
+    char problem[200];
+    if (width % heads != 0) {
+        snprintf(problem, sizeof problem,
+                 "--heads %lld does not divide --width %lld; the next widths that it divides are %lld and %lld",
+                 (long long)heads, (long long)width, (long long)(width < heads ? heads : width / heads * heads),
+                 (long long)(width < heads ? 2 * heads : (width / heads + 1) * heads));
+        refuse(PROGRAM, problem, "");
+    }
+    if (chosen.kv_heads && heads % chosen.kv_heads != 0) {
+        snprintf(problem, sizeof problem, "--kv-heads %lld does not divide --heads %lld", (long long)chosen.kv_heads,
+                 (long long)heads);
+        refuse(PROGRAM, problem, "");
+    }
+    if (chosen.llama && width / heads % 2 != 0) {
+        snprintf(problem, sizeof problem,
+                 "--width %lld / --heads %lld is %lld: with --llama it must be even, as with --width %lld",
+                 (long long)width, (long long)heads, (long long)(width / heads), (long long)(width + heads));
+        refuse(PROGRAM, problem, "");
+    }
     if (chosen.from && shapes_a_model())
         refuse(
             PROGRAM,
@@ -138,8 +159,10 @@ static void refuse_contradictions(void)
             "");
     if (chosen.prompt && chosen.prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
-    if (chosen.min_lr > chosen.lr)
-        refuse(PROGRAM, "--min-lr must not be more than --lr", "");
+    if (chosen.min_lr > chosen.lr) {
+        snprintf(problem, sizeof problem, "--min-lr %g is more than --lr, which is %g", chosen.min_lr, chosen.lr);
+        refuse(PROGRAM, problem, "");
+    }
 }
 
 /* (Settings with longer texts could be saved, but not read again.) */
@@ -152,10 +175,12 @@ static void refuse_long_texts(void)
 
 void settle(void)
 {
+    if (chosen.from && !was_given.lr)
+        chosen.lr = TUNING_LR;
     refuse_contradictions();
     refuse_long_texts();
-    if (chosen.from && strcmp(chosen.tokenizer, "characters") == 0)
-        chosen.tokenizer = chosen.from; /* the model knows no other tokens than its own */
+    if (chosen.from && !was_given.tokenizer)
+        chosen.tokenizer = chosen.from;
     if (chosen.length == 0 && !chosen.from)
         chosen.length = USUAL_LENGTH;
     if (chosen.min_lr < 0)

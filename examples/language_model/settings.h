@@ -9,7 +9,13 @@
 
 #define PROGRAM "language_model"
 
-enum { USUAL_LENGTH = 64 }; /* of windows; shorter for a pretrained model that sees fewer tokens */
+enum { USUAL_LENGTH = 64, USUAL_BATCH = 12 }; /* of windows; for a model of --from see length.c */
+
+/* Which options the command line has. The others have other defaults for a model of --from. */
+typedef struct given_options {
+    bool tokenizer, batch, lr;
+} given_options;
+extern given_options was_given;
 
 typedef struct settings {
     /* the text */
@@ -19,7 +25,7 @@ typedef struct settings {
     /* the model */
     bool llama;
     int64_t layers, heads, kv_heads, width, mlp_width;
-    int64_t length; /* of a window; 0 until it is known how long the model's may be */
+    int64_t length; /* of a window; 0 until choose_windows() */
     double dropout;
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */

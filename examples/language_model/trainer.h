@@ -23,9 +23,15 @@ typedef struct trainer {
 } trainer;
 
 /* -- ../language_model.c -- */
-/* Make the model of the settings, with random weights, and a batch. Both end the program if that fails. */
+/* The program as it was started, for the command that it prints at its end. */
+extern const char *program_path;
+/* The model of the settings with new weights, tensors for a batch, and the optimizer. Each ends the program on an
+ * error. */
 void make_model(trainer *t);
 void make_batch(trainer *t);
+void make_optimizer(trainer *t);
+/* Evaluates, trains for a step and writes a sample, with a batch that never changes. evaluate_only: evaluates only. */
+th_status rehearse(trainer *t, bool evaluate_only);
 /* The mean loss over a pass of windows, or over the first `batches` of it. */
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
 
@@ -48,16 +54,28 @@ void replace_run(const char *run);
 int64_t hash_of_tokenizer(const char *run);
 /* config.json */
 void write_settings(const char *run);
-/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. */
-void choose_model(trainer *t, const texts *text);
+/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the program for a
+ * tokenizer that is not the one of the model in the folder, unless other_tokenizer. */
+void choose_model(trainer *t, const texts *text, bool other_tokenizer);
+/* Whether a folder holds a model of transformers, and no run. */
+bool is_model_folder(const char *folder);
+/* Tokenizer, model and weights of such a folder, without an optimizer and a batch. */
+void open_model_folder(trainer *t, const char *folder);
 /* Settings, tokenizer and model of a run that is there, with the weights of the checkpoint unless they are loaded
  * later. */
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
+
+/* -- length.c -- */
+/* Chooses --length and --batch for the pretrained model unless they are given, and prints the choice to standard error.
+ * tokens: of the text, which are trained on or, with evaluate_only, measured on. */
+void choose_windows(int64_t tokens, bool evaluate_only);
 
 /* -- use.c: what there is to do with a trained model; subcommands, which return what main does -- */
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
 int export(int argc, char **argv);
+/* Returns the number of the text's tokens. */
+int64_t count_tokens(trainer *t, const texts *text);
 /* The loss over all tokens of the token file `path` from `begin` on, as a line on standard output. */
 th_status print_loss(trainer *t, const char *path, int64_t begin);
 

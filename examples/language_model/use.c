@@ -25,21 +25,67 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     return th_error_code(t->ctx);
 }
 
-/* The same of a text, by way of a token file that nobody sees. */
-static th_status print_loss_of_text(trainer *t, const char *text_path)
+/* Calls `use` with a token file of the text, which is removed then. */
+static th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path))
 {
-    texts text = open_texts(&text_path, 1);
     char path[] = "/tmp/language_model_XXXXXX";
     const int file = mkstemp(path);
     if (file < 0)
         give_up(PROGRAM, "there can be no file of tokens in /tmp");
     close(file);
-    th_status status = encode_text(t->ctx, t->tokenizer, &text, path);
+    th_status status = encode_text(t->ctx, t->tokenizer, text, path);
     if (status == TH_OK)
-        status = print_loss(t, path, 0);
+        status = use(t, path);
     unlink(path);
-    close_texts(&text);
     return status;
+}
+
+static int64_t counted;
+static th_status count(trainer *t, const char *path)
+{
+    th_token_file *file = th_token_file_open(t->ctx, path, NULL);
+    counted = th_token_file_count(file);
+    th_token_file_close(file);
+    return th_error_code(t->ctx);
+}
+
+int64_t count_tokens(trainer *t, const texts *text)
+{
+    expect(t, with_tokens(t, text, count));
+    return counted;
+}
+
+/* The loss over a whole text, if it can be measured. A model folder has said nothing yet of windows. */
+static th_status print_loss_of_tokens(trainer *t, const char *path)
+{
+    if (count(t, path) || counted < 2)
+        return th_error_code(t->ctx);
+    if (t->tokens == NULL) {
+        choose_windows(counted, true);
+        make_batch(t);
+    }
+    return print_loss(t, path, 0);
+}
+
+static void print_loss_of_text(trainer *t, const char *path)
+{
+    texts text = open_texts(&path, 1);
+    expect(t, with_tokens(t, &text, print_loss_of_tokens));
+    close_texts(&text);
+    if (counted < 2)
+        give_up(PROGRAM, "the text has a single token, but the first one is not predicted: use a text of at least 2");
+}
+
+/* Opens a run's checkpoint or a model folder. */
+static void open_model(trainer *t, const char *run, bool last)
+{
+    if (!is_model_folder(run)) {
+        open_run(t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
+        return;
+    }
+    if (last)
+        refuse(PROGRAM, "--last is for the checkpoints of a run; this folder has one model: ", run);
+    open_model_folder(t, run);
 }
 
 int sample(int argc, char **argv)
@@ -66,15 +112,16 @@ int sample(int argc, char **argv)
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
                                 "language_model sample RUN [OPTION...]\n"
-                                "Writes text as the model of a run goes on from a prompt.",
+                                "Continues a prompt. RUN is the folder of a run, or of a model\n"
+                                "of transformers (config.json, model.safetensors and tokenizer.json).",
                                 options, &run, 1) < 1)
-        refuse(PROGRAM, "sample needs the folder of a run", "");
+        refuse(PROGRAM, "sample needs the folder of a run or a model", "");
     if (prompt && prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
     if (temperature < 0)
         temperature = beams > 1 ? 0 : 0.8;
     trainer t;
-    open_run(&t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
+    open_model(&t, run, last);
     const th_generate_options how = {.most_tokens = tokens,
                                      .temperature = temperature,
                                      .top_k = top_k,
@@ -93,19 +140,27 @@ int eval(int argc, char **argv)
     const char *text_path = NULL, *run = NULL;
     bool last = false;
     const program_option options[] = {
-        {"text", "measure on this file, folder or pipe (-), instead of what the run has held out", .text = &text_path},
+        {"text", "measure on this file, folder or pipe (-), instead of what a run has held out; a model needs it",
+         .text = &text_path},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model eval RUN [OPTION...]\n"
-                                "Prints loss (nats per token), perplexity, and bits per byte of text.",
-                                options, &run, 1) < 1)
-        refuse(PROGRAM, "eval needs the folder of a run", "");
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "language_model eval RUN [OPTION...]\n"
+            "Prints loss (nats per token), perplexity, and bits per byte of text. RUN is the folder of a\n"
+            "run, or of a model of transformers (config.json, model.safetensors and tokenizer.json).",
+            options, &run, 1) < 1)
+        refuse(PROGRAM, "eval needs the folder of a run or a model", "");
+    if (!text_path && is_model_folder(run))
+        refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
-    open_run(&t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
-    make_batch(&t);
-    expect(&t, text_path ? print_loss_of_text(&t, text_path)
-                         : print_loss(&t, in_run(run, "text.tokens"), chosen.training_tokens));
+    open_model(&t, run, last);
+    if (t.run)
+        make_batch(&t);
+    if (text_path)
+        print_loss_of_text(&t, text_path);
+    else
+        expect(&t, print_loss(&t, in_run(run, "text.tokens"), chosen.training_tokens));
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }
@@ -125,11 +180,17 @@ int export(int argc, char **argv)
         refuse(PROGRAM, "export needs the folder of a run and one to write", "");
     if (!force && access(in_run(words[1], "config.json"), F_OK) == 0)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
+    if (is_model_folder(words[0]))
+        refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
     trainer t;
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
     expect(&t, th_language_model_export(t.model, words[1], &given));
     expect(&t, th_tokenizer_save(t.tokenizer, words[1]));
+    print_written(in_run(words[1], "config.json"));
+    print_written(in_run(words[1], "model.safetensors"));
+    print_written(in_run(words[1], "tokenizer.json"));
+    print_next(program_path, PROGRAM, (const char *const[]){"sample", words[1], NULL});
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

@@ -40,6 +40,10 @@ TH_API void th_context_free(th_context *ctx);
 TH_API th_status th_error_code(const th_context *ctx);
 /* The sentence, "" when no error is pending. Valid until the next error or th_error_clear. */
 TH_API const char *th_error_message(const th_context *ctx);
+/* The two parts of the sentence, as long valid: it is "TEXT; at LOCATION", or TEXT alone if LOCATION is "". A program
+ * shows the text to its users and the location, such as "copy_task.c:57", to its developers. */
+TH_API const char *th_error_text(const th_context *ctx);
+TH_API const char *th_error_location(const th_context *ctx);
 /* Forgets it: what follows is computed again. */
 TH_API void th_error_clear(th_context *ctx);
 

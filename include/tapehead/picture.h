@@ -19,6 +19,8 @@ typedef struct th_curve {
 typedef struct th_chart_options {
     const char *title, *x_label, *y_label; /* UTF-8; NULL: none */
     bool log_y;                            /* logarithmic y axis */
+    bool y_from_zero; /* the y axis includes 0, for amounts that are compared by their heights; otherwise it does only
+                         if the smallest value is positive and less than half of the largest. Nothing with log_y */
 } th_chart_options;
 
 /* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. TH_ERROR_FILE when the file

@@ -51,9 +51,19 @@ static int shift_of_large(double magnitude)
     return magnitude > 1 ? th_axis_shift(magnitude) : 0;
 }
 
-/* Fits both axes to what will be drawn; y starts at 0 where the data come close to it. */
-static void fit(const frame *f, const th_curve *curves, int count, bool log_y, axis *x, axis *y)
+/* Includes 0 in an axis if the options ask for it, or if the data come close to it. */
+static void include_zero(axis *y, bool asked)
 {
+    if (asked || (y->low > 0 && y->low < 0.5 * y->high)) {
+        y->low = fmin(y->low, 0);
+        y->high = fmax(y->high, 0);
+    }
+}
+
+/* Fits both axes to what will be drawn. */
+static void fit(const frame *f, const th_curve *curves, int count, const th_chart_options *options, axis *x, axis *y)
+{
+    const bool log_y = options->log_y;
     double largest_x = 0, largest_y = 0;
     for (int c = 0; c < count; c++)
         for (int64_t i = 0; i < curves[c].count; i++)
@@ -85,8 +95,8 @@ static void fit(const frame *f, const th_curve *curves, int count, bool log_y, a
         x->low = y->low = 0;
         x->high = y->high = 1;
     }
-    if (!log_y && y->low > 0 && y->low < 0.5 * y->high)
-        y->low = 0;
+    if (!log_y)
+        include_zero(y, options->y_from_zero);
     if (x->high - x->low < 1e-9 * fmax(1, fabs(x->high)))
         x->high = x->low + fmax(1, 1e-6 * fabs(x->low));
     if (y->high - y->low < 1e-9 * fmax(1e-30, fabs(y->high))) {
@@ -219,7 +229,7 @@ static void draw_legend(th_svg *svg, const frame *f, const th_curve *curves, int
 static void draw_chart(th_svg *svg, const frame *f, const th_curve *curves, int count, const th_chart_options *options)
 {
     axis x, y;
-    fit(f, curves, count, options->log_y, &x, &y);
+    fit(f, curves, count, options, &x, &y);
     th_svg_text(svg, f->x + left, f->y + 28, "title", TH_ANCHOR_START, false, options->title);
     draw_axes(svg, &x, &y);
     for (int c = 0; c < count; c++)

@@ -12,7 +12,7 @@
 #include "tensor/block_allocator.h"
 #include "tensor/pool.h"
 
-enum { TH_MESSAGE_SIZE = 1024 };
+enum { TH_MESSAGE_SIZE = 1024, TH_LOCATION_SIZE = 256 };
 
 /* The random streams: what is drawn from one never moves another. */
 typedef enum th_stream {
@@ -68,7 +68,8 @@ struct th_context {
 
     /* the first error */
     th_status error;
-    char message[TH_MESSAGE_SIZE];
+    char message[TH_MESSAGE_SIZE], message_text[TH_MESSAGE_SIZE]; /* with and without the location */
+    char location[TH_LOCATION_SIZE];
     char build_info[256];
 
     /* mode */

@@ -1,5 +1,6 @@
 /* The first error of a context, and the source locations that go into it. Nothing here prints. */
 #include <stdarg.h>
+#include <string.h>
 
 #include "tensor/format.h"
 #include "tensor/tensor.h"
@@ -91,11 +92,15 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     th_append_arguments(message, TH_MESSAGE_SIZE, format, arguments);
     if (ctx->path && ctx->path[0])
         th_append(message, TH_MESSAGE_SIZE, "; in %s", ctx->path);
+    memcpy(ctx->message_text, message, TH_MESSAGE_SIZE);
     const char *file;
     int line;
     th_location(&file, &line);
-    if (file)
-        th_append(message, TH_MESSAGE_SIZE, "; at %s:%d", th_base_name(file), line);
+    ctx->location[0] = 0;
+    if (file) {
+        th_append(ctx->location, TH_LOCATION_SIZE, "%s:%d", th_base_name(file), line);
+        th_append(message, TH_MESSAGE_SIZE, "; at %s", ctx->location);
+    }
     return code;
 }
 
@@ -148,6 +153,16 @@ th_status th_error_code(const th_context *ctx)
 const char *th_error_message(const th_context *ctx)
 {
     return ctx == NULL ? "no context" : ctx->error ? ctx->message : "";
+}
+
+const char *th_error_text(const th_context *ctx)
+{
+    return ctx == NULL ? "no context" : ctx->error ? ctx->message_text : "";
+}
+
+const char *th_error_location(const th_context *ctx)
+{
+    return ctx && ctx->error ? ctx->location : "";
 }
 
 void th_error_clear(th_context *ctx)

@@ -1,0 +1,73 @@
+/* The defaults of --length and --batch for a pretrained model. Windows get the model's length, unless the text or half
+ * of the machine's memory is too small for it, or it is above MOST_LENGTH: some models see 131,072 tokens, where the
+ * attention of one window takes minutes. */
+#include <unistd.h>
+
+#include "trainer.h"
+
+/* Of a batch, if the user has not said how many windows it has: as many as a new model's batch has. */
+enum { USUAL_TOKENS = USUAL_LENGTH * USUAL_BATCH };
+enum { MOST_LENGTH = 4096 }; /* that is chosen here; --length may be more */
+
+/* Half of the memory of the machine; the rest is for what else runs on it. */
+static size_t usable_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : SIZE_MAX;
+}
+
+static int64_t batch_for(int64_t length)
+{
+    const int64_t windows = USUAL_TOKENS / length;
+    return windows < 1 ? 1 : windows > USUAL_BATCH ? USUAL_BATCH : windows;
+}
+
+/* Whether windows of this length fit into the memory, found by a run of shapes without data. */
+static bool fits(bool evaluate_only)
+{
+    const th_context_options shapes = {
+        .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
+    trainer t = {.ctx = th_context_new(&shapes)};
+    make_model(&t);
+    make_batch(&t);
+    if (!evaluate_only)
+        make_optimizer(&t);
+    for (int step = 0; step < (evaluate_only ? 1 : 2); step++)
+        expect(&t, rehearse(&t, evaluate_only));
+    const size_t taken = th_memory(t.ctx).reserved_peak;
+    th_context_free(t.ctx);
+    return taken <= usable_memory();
+}
+
+static void set_windows(int64_t length)
+{
+    chosen.length = length;
+    if (!was_given.batch)
+        chosen.batch = batch_for(length);
+}
+
+void choose_windows(int64_t tokens, bool evaluate_only)
+{
+    const char *reason = chosen.length > 0 ? "as given" : "the model's own";
+    if (chosen.length > 0 && was_given.batch)
+        return;
+    if (chosen.length > 0)
+        set_windows(chosen.length);
+    else {
+        set_windows(chosen.model.length);
+        if (chosen.length > MOST_LENGTH) {
+            set_windows(MOST_LENGTH);
+            reason = "the most without asking for more";
+        }
+        if (chosen.length > tokens - 1) {
+            set_windows(tokens > 2 ? tokens - 1 : 1);
+            reason = "as many as the text has";
+        }
+        while (chosen.length > USUAL_LENGTH && !fits(evaluate_only)) {
+            set_windows(chosen.length / 2);
+            reason = "as more would take over half of this machine's memory";
+        }
+    }
+    fprintf(stderr, PROGRAM ": --length is %lld, %s (the model sees up to %lld); --batch is %lld\n",
+            (long long)chosen.length, reason, (long long)chosen.model.length, (long long)chosen.batch);
+}
