@@ -1,6 +1,11 @@
-/* Command-line options of the examples: a table of names, places and ranges in, values out; and words that are no
- * options, such as names of files. Nonsense ends the program with a sentence and status 2. Nothing here is about
- * Tapehead. */
+/* The command line of the examples, and how they end.
+ *
+ * Options: a table of names, variables and ranges. Every program also takes -h, --help and --version; both print and
+ * exit with status 0 before the program does anything. An option that is unknown or out of range ends the program with
+ * a sentence and status 2.
+ *
+ * The end: print_written() names each file that the program wrote, print_next() a command to paste. Both write to
+ * standard error, so that standard output holds results only. */
 #ifndef EXAMPLES_OPTIONS_H
 #define EXAMPLES_OPTIONS_H
 
@@ -10,6 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <tapehead/tapehead.h>
 
 /* One option; exactly one of the places is given. A table ends with an entry without a name. */
 typedef struct {
@@ -22,7 +29,7 @@ typedef struct {
     const char *group; /* a line above it in --help; NULL: none */
 } program_option;
 
-enum { MAX_OPTIONS = 64 };
+enum { MAX_OPTIONS = 60 };
 
 /* Ends the program when something went wrong while it ran. */
 static inline void give_up(const char *program, const char *problem)
@@ -38,6 +45,19 @@ static inline void refuse(const char *program, const char *problem, const char *
     exit(2);
 }
 
+/* Exits with status 0 after help or the version was printed, or with a failure if it could not be written. */
+static inline void exit_after_printing(void)
+{
+    exit(fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Prints "copy_task (Tapehead) 0.1.0" and exits. */
+static inline void print_version(const char *program)
+{
+    printf("%s (Tapehead) %s\n", program, th_version());
+    exit_after_printing();
+}
+
 /* A number as people write it: whole ones with all their digits. Into memory of 32 bytes, which it returns. */
 static inline const char *spell_number(double value, char *text)
 {
@@ -45,6 +65,7 @@ static inline const char *spell_number(double value, char *text)
     return text;
 }
 
+/* Prints what the program does and its options, and exits. */
 static inline void print_help(const char *about, const program_option *options)
 {
     char low[32], high[32], usual[32];
@@ -60,7 +81,9 @@ static inline void print_help(const char *about, const program_option *options)
             printf(" (default %s)", *o->text);
         printf("\n");
     }
-    exit(fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE);
+    printf("%s  -h, --%-14s %s\n  --%-18s %s\n", options->name ? "\n" : "", "help", "print this and exit", "version",
+           "print the version and exit");
+    exit_after_printing();
 }
 
 static inline void set_option(const char *program, const program_option *o, const char *argument)
@@ -91,17 +114,24 @@ static inline void set_option(const char *program, const program_option *o, cons
 static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
                                           const program_option *options, const char **words, int most)
 {
-    struct option list[MAX_OPTIONS + 2] = {{0}};
+    enum { VERSION = MAX_OPTIONS, HELP = 'h', UNKNOWN = '?' }; /* beside the indices of the table, */
+    _Static_assert((int)MAX_OPTIONS < (int)UNKNOWN, "which are smaller");
+    struct option list[MAX_OPTIONS + 3] = {{0}};
     int count = 0;
     for (; options[count].name && count < MAX_OPTIONS; count++)
         list[count] =
             (struct option){options[count].name, options[count].flag ? no_argument : required_argument, NULL, count};
-    list[count] = (struct option){"help", no_argument, NULL, MAX_OPTIONS};
-    for (int i; (i = getopt_long(argc, argv, "", list, NULL)) != -1;) {
-        if (i == '?')
-            exit(2); /* getopt_long has said why */
-        if (i == MAX_OPTIONS)
+    list[count] = (struct option){"help", no_argument, NULL, HELP};
+    list[count + 1] = (struct option){"version", no_argument, NULL, VERSION};
+    for (int i; (i = getopt_long(argc, argv, "h", list, NULL)) != -1;) {
+        if (i == UNKNOWN) { /* getopt_long has said why */
+            fprintf(stderr, "%s: --help lists the options\n", program);
+            exit(2);
+        }
+        if (i == HELP)
             print_help(about, options);
+        if (i == VERSION)
+            print_version(program);
         set_option(program, &options[i], optarg);
     }
     for (int i = optind; i < argc && i - optind < most; i++)
@@ -115,6 +145,60 @@ static inline void parse_options(int argc, char **argv, const char *program, con
                                  const program_option *options)
 {
     parse_options_and_words(argc, argv, program, about, options, NULL, 0);
+}
+
+/* -- the end of a program -- */
+
+/* Ends the program if its standard output could not be written: a full disk must not look like success. */
+static inline void finish_output(const char *program)
+{
+    if (fflush(stdout) || ferror(stdout))
+        give_up(program, "standard output could not be written");
+}
+
+/* Writes a word to standard error so that a shell reads it back as this word: quoted if it needs to be. */
+static inline void print_shell_word(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    if (*word && word[strspn(word, plain)] == 0) {
+        fputs(word, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, 0}, stderr);
+    fputc('\'', stderr);
+}
+
+/* Says that the program wrote this file: a path that holds in the directory where the user started the program. */
+static inline void print_written(const char *path)
+{
+    fflush(stdout); /* results come before */
+    fprintf(stderr, "wrote: %s\n", path);
+}
+
+/* Prints a command to run next, so that it can be pasted into the shell that started this program. It runs `program`,
+ * an example (often this one), with `words`, which end with NULL. The example is named the way this program was
+ * started: by scripts/run.sh, which leaves its own path in TAPEHEAD_RUN, or else in the directory of argv[0]. */
+static inline void print_next(const char *argv0, const char *program, const char *const *words)
+{
+    const char *script = getenv("TAPEHEAD_RUN"), *slash = strrchr(argv0, '/');
+    const size_t size = strlen(argv0) + strlen(program) + 1;
+    char *path = calloc(size, 1);
+    if (path == NULL)
+        return;
+    snprintf(path, size, "%.*s%s", slash ? (int)(slash + 1 - argv0) : 0, argv0, program);
+    fflush(stdout);
+    fputs("next:  ", stderr);
+    print_shell_word(script ? script : path);
+    if (script)
+        fprintf(stderr, " %s", program);
+    for (; *words; words++) {
+        fputc(' ', stderr);
+        print_shell_word(*words);
+    }
+    fputc('\n', stderr);
+    free(path);
 }
 
 #endif
