@@ -240,7 +240,10 @@ int main(int argc, char **argv)
     if (draw_picture(model)) /* last: what was measured is not lost with it */
         give_up("classify", th_error_message(ctx));
     th_context_free(ctx);
-    if (fflush(stdout) || ferror(stdout))
-        give_up("classify", "standard output could not be written");
+    finish_output("classify");
+    if (!quiet) {
+        print_written(picture);
+        print_next(argv[0], "classify", (const char *const[]){"--seed", "2", "--picture", "classify_seed_2.svg", NULL});
+    }
     return interrupted ? 130 : EXIT_SUCCESS;
 }

@@ -265,14 +265,18 @@ int main(int argc, char **argv)
     if (th_error_code(ctx))
         give_up("translate_dates", th_error_message(ctx));
     if (!quiet)
-        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds%s%s\n", TESTS * TEST_BATCH, 100 * right,
-               seconds() - begin, wrote ? "; see " : "", wrote ? picture : "");
+        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds\n", TESTS * TEST_BATCH, 100 * right,
+               seconds() - begin);
     printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
            spell_precision(settings.precision), (long)seed, (long)step, right, loss, (unsigned)th_module_crc32c(model));
     if (wrote && draw_picture(model, &one)) /* last: what was measured is not lost with it */
         give_up("translate_dates", th_error_message(ctx));
     th_context_free(ctx);
-    if (fflush(stdout) || ferror(stdout))
-        give_up("translate_dates", "standard output could not be written");
+    finish_output("translate_dates");
+    if (wrote && !quiet)
+        print_written(picture);
+    if (!quiet)
+        print_next(argv[0], "translate_dates",
+                   (const char *const[]){"--date", "12 March 2031", "--picture", "march.svg", NULL});
     return interrupted ? 130 : EXIT_SUCCESS;
 }
