@@ -50,7 +50,7 @@ static double round_trip_between(size_t a, size_t b)
         if (me == 0)
             seconds = now() - start;
     }
-    return seconds / TRIPS * 1e9;
+    return seconds / (double)TRIPS * 1e9;
 }
 
 static void print_round_trip(void)

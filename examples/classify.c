@@ -126,9 +126,9 @@ static score measure(th_module *model, chance *c, int low, int high)
         draw_sentences(&fresh, c, low, true);
         th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);      /* (B) */
         th_tensor *looks = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
-        s.right += agreement(th_cast(answer, TH_INT32), fresh.labels) / TESTS;
-        s.nearest += agreement(fresh.nearest, fresh.labels) / TESTS;
-        s.subject += agreement(th_cast(th_argmax(looks, -1), TH_INT32), fresh.subject) / TESTS;
+        s.right += agreement(th_cast(answer, TH_INT32), fresh.labels) / (double)TESTS;
+        s.nearest += agreement(fresh.nearest, fresh.labels) / (double)TESTS;
+        s.subject += agreement(th_cast(th_argmax(looks, -1), TH_INT32), fresh.subject) / (double)TESTS;
         th_tape_clear(model->ctx);
     }
     th_no_grad_end(model->ctx);

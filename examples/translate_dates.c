@@ -180,7 +180,7 @@ static double measure(th_context *ctx, th_module *model)
     for (int part = 0; part < TESTS; part++) {
         draw_pairs(&p, &c, true);
         translate(model, &p);
-        right += exact(&p) / TESTS;
+        right += exact(&p) / (double)TESTS;
         for (int64_t b = 0; part == 0 && b < 8 && !quiet; b++)
             printf("%-40s %s\n", spell(p.source, b, from), spell(p.written, b, to));
         th_tape_clear(ctx);
