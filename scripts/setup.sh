@@ -9,13 +9,13 @@
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
 
+. "$(dirname "$(readlink -f "$0")")/help.sh"
+answer_help "$@"
 tier=${1:-test}
 case $tier in
 demo | test | bench | interop | tiles) ;;
-*)
-    echo "usage: setup.sh [demo|test|bench|interop|tiles]" >&2
-    exit 2
-    ;;
+-*) refuse "unknown option $tier" ;;
+*) refuse "there is nothing called $tier to install for" ;;
 esac
 
 # -- what is there: each thing is tried, not looked up, so that it may come from anywhere --
