@@ -6,6 +6,7 @@
 #include "measure.h"
 #include "options.h"
 #include "precision.h"
+#include "suggest.h"
 
 static const char program[] = "attention";
 static int64_t threads, most = 4096;
@@ -147,5 +148,5 @@ int main(int argc, char **argv)
         if (shapes[i].length <= most)
             print_shape(ctx, &shapes[i]);
     th_context_free(ctx);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return end_with_suggestion(program, argv[0], NULL, "elementwise", (const char *const[]){NULL});
 }

@@ -1,11 +1,40 @@
-"""Two charts as SVG, from the standard library alone: bars in groups, and lines on logarithmic axes."""
+"""Two charts as SVG, from the standard library alone: bars in groups, and lines on logarithmic axes.
+
+Colors are those of Okabe and Ito (2008), with dark gray for black: people with any of the common color vision
+deficiencies tell them apart (tests/palette.py). Hatches, dashes and markers say the same again without color."""
 
 import math
 from xml.sax.saxutils import escape
 
-COLOURS = ["#2f6f9f", "#d9822b", "#5b9a57", "#8d5a97", "#7fb2d6", "#c0504d", "#a3a33c", "#777777"]
+COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#444444"]
+# What is drawn over a bar's color, in a square of 8 x 8 that repeats; the square of the first is empty.
+HATCHES = [
+    "",
+    "M-1 1l2 -2M0 8l8 -8M7 9l2 -2",  # rising lines
+    "M-1 7l2 2M0 0l8 8M7 -1l2 2",  # falling lines
+    "M0 2h8M0 6h8",
+    "M2 0v8M6 0v8",
+    "M-1 1l2 -2M0 8l8 -8M7 9l2 -2M-1 7l2 2M0 0l8 8M7 -1l2 2",  # both
+    "M2 2h.1M6 6h.1",  # dots
+    "M0 4h8M4 0v8",
+]
+DASHES = ["", "7 4", "2 3", "10 3 2 3", "12 5", "1 5", "6 2 1 2", "14 3"]
+MARKERS = [  # around 0 0
+    "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
+    "M-3 -3h6v6h-6z",
+    "M0 -4l4 7h-8z",
+    "M0 -4l4 4l-4 4l-4 -4z",
+    "M0 4l4 -7h-8z",
+    "M-4 -1h3v-3h2v3h3v2h-3v3h-2v-3h-3z",
+    "M-4 -2h8v4h-8z",
+    "M-2 -4h4v8h-4z",
+]
 LEGEND_WIDTH = 190
-STYLE = "text { font: 13px sans-serif; fill: #222 } .title { font-size: 17px } .small { font-size: 11px; fill: #555 }"
+STYLE = (
+    "text { font: 13px sans-serif; fill: #222 } .title { font-size: 17px } .small { font-size: 11px; fill: #555 } "
+    ".value { font-size: 11px; fill: #222; stroke: white; stroke-width: 3px; paint-order: stroke } "
+    ".bar { stroke: #222; stroke-width: 0.8 }"
+)
 
 
 def text(x, y, content, anchor="middle", kind=""):
@@ -28,18 +57,43 @@ def write_svg(path, width, height, parts):
     path.write_text("\n".join(parts) + "\n")
 
 
+def patterns(count):
+    """Definitions of the fills that bar() refers to: a color with its hatch over it."""
+    yield "<defs>"
+    for i in range(count):
+        yield (
+            f'<pattern id="fill{i}" width="8" height="8" patternUnits="userSpaceOnUse">'
+            f'<rect width="8" height="8" fill="{COLORS[i]}"/>'
+            f'<path d="{HATCHES[i]}" stroke="#222" stroke-width="1.2" stroke-linecap="round" fill="none"/></pattern>'
+        )
+    yield "</defs>"
+
+
+def bar(x, y, width, height, i):
+    return f'<rect x="{x}" y="{y:.1f}" width="{width}" height="{height:.1f}" fill="url(#fill{i})" class="bar"/>'
+
+
 def legend(x, y, names, columns):
     for i, name in enumerate(names):
-        at_x, at_y = x + LEGEND_WIDTH * (i % columns), y + 20 * (i // columns)
-        yield f'<rect x="{at_x}" y="{at_y - 10}" width="12" height="12" fill="{COLOURS[i]}"/>'
-        yield text(at_x + 18, at_y, name, "start")
+        at_x, at_y = x + LEGEND_WIDTH * (i % columns), y + 24 * (i // columns)
+        yield bar(at_x, at_y - 13, 22, 16, i)
+        yield text(at_x + 29, at_y, name, "start")
+
+
+VALUE_HEIGHT = 9  # of a digit, above its baseline
+
+
+def value_baseline(top, dashed):
+    """Where the number of a bar stands whose top is there: above it, and above the dashed line if that would cross it."""
+    baseline = top - 4
+    return dashed - 4 if baseline - VALUE_HEIGHT - 2 < dashed < baseline + 2 else baseline
 
 
 def bars(path, title, groups, names, values, reference):
     """values[group][i]: height of the bar of names[i], None: no bar. reference: what the line at 1 is called."""
     group_width = 30 * len(names) + 26
     left, columns = 50, 4
-    top = 64 + 20 * math.ceil(len(names) / columns)
+    top = 64 + 24 * math.ceil(len(names) / columns)
     bottom = top + 276
     width = left + max(group_width * len(groups), LEGEND_WIDTH * min(columns, len(names))) + 20
     most = max([1.0] + [v for group in groups for v in values[group] if v is not None]) * 1.06
@@ -48,7 +102,8 @@ def bars(path, title, groups, names, values, reference):
     def height_of(value):
         return bottom - (bottom - top) * value / most
 
-    parts = [text(left, 28, title, "start", "title"), *legend(left, 56, names, columns)]
+    parts = [*patterns(len(names)), text(left, 28, title, "start", "title"), *legend(left, 56, names, columns)]
+    numbers = []
     for i in range(int(most / unit) + 1):
         parts += [line(left, height_of(i * unit), width - 20, height_of(i * unit))]
         parts += [text(left - 8, height_of(i * unit) + 4, f"{i * unit:g}x", "end")]
@@ -60,11 +115,10 @@ def bars(path, title, groups, names, values, reference):
                 parts.append(text(x + 30 * i + 13, bottom - 5, "none", kind="small"))
                 continue
             y = height_of(value)
-            parts.append(
-                f'<rect x="{x + 30 * i}" y="{y:.1f}" width="26" height="{bottom - y:.1f}" fill="{COLOURS[i]}"/>'
-            )
-            parts.append(text(x + 30 * i + 13, y - 4, f"{value:.2f}", kind="small"))
-    parts += [line(left, height_of(1), width - 20, height_of(1), "#222", "5 4")]
+            parts.append(bar(x + 30 * i, y, 26, bottom - y, i))
+            at_y = value_baseline(y, height_of(1))
+            numbers.append(text(x + 30 * i + 13, at_y, f"{value:.2f}", kind="value"))
+    parts += [line(left, height_of(1), width - 20, height_of(1), "#222", "5 4"), *numbers]
     parts += [text(left, bottom + 44, f"Dashed line: {reference}.", "start", "small")]
     write_svg(path, width, bottom + 60, parts)
 
@@ -98,9 +152,13 @@ def log_panel(x0, y0, width, height, x_label, y_label, lines):
         parts += [line(left, at, right, at), text(left - 6, at + 4, f"{y:g}", "end", "small")]
     for i, (name, some) in enumerate(lines.items()):
         joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in some))
-        parts.append(f'<polyline points="{joined}" fill="none" stroke="{COLOURS[i]}" stroke-width="2"/>')
+        parts.append(
+            f'<polyline points="{joined}" fill="none" stroke="{COLORS[i]}" stroke-width="2" '
+            f'stroke-dasharray="{DASHES[i]}"/>'
+        )
         parts += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[i]}"/>' for x, y in (place(*p) for p in some)
+            f'<path d="{MARKERS[i]}" transform="translate({x:.1f} {y:.1f})" fill="{COLORS[i]}"/>'
+            for x, y in (place(*p) for p in some)
         ]
         parts.append(text(right, y0 + 20 - 16 * (len(lines) - 1 - i), name, "end"))
     return parts

@@ -8,6 +8,7 @@
 #include "machine_limits.h"
 #include "measure.h"
 #include "options.h"
+#include "suggest.h"
 
 static const char program[] = "elementwise";
 enum { COLUMNS = 1024 };
@@ -334,5 +335,5 @@ int main(int argc, char **argv)
     printf("operation,phase,place,threads,ns,bytes,limit_ns,of_limit\n");
     measure_all(&(place){"cache", L2_FLOATS, 1, triad_gbs(L2_FLOATS, 1)});
     measure_all(&(place){"memory", most / COLUMNS * COLUMNS, team, triad_gbs(DRAM_FLOATS, team)});
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return end_with_suggestion(program, argv[0], NULL, "probe", (const char *const[]){NULL});
 }

@@ -5,6 +5,7 @@
 #include "measure.h"
 #include "options.h"
 #include "precision.h"
+#include "suggest.h"
 
 static const char program[] = "generation";
 static int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, length = 1024, batch = 1, prompt = 32,
@@ -75,5 +76,5 @@ int main(int argc, char **argv)
            (long long)batch, (double)(batch * tokens) / all, (best.first - best.begin) * 1e3,
            (best.end - best.first) / (double)(tokens - 1) * 1e3, peak_rss_mib(), th_build_info(ctx));
     th_context_free(ctx);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return end_with_suggestion(program, argv[0], NULL, "generation", (const char *const[]){"--batch", "8", NULL});
 }

@@ -5,6 +5,11 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/scripts/help.sh"
+answer_help "$@"
+case ${1:-} in
+-*) refuse "unknown option $1" ;;
+esac
 build=$root/build/bench
 python=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/interop/bin/python}
 threads=$(nproc)
@@ -45,3 +50,5 @@ bandwidth=$("$build/bench/probe" | sed -n 's/^triad_dram_n_gbs=//p')
         }
         END { for (key in row) print row[key] }' | sort -t'|' -k2,2n -k3,3
 } >"$root/bench/results/generation.md"
+print_written "$root/bench/results/generation.md"
+print_next run.sh --quick

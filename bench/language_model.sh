@@ -9,14 +9,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/bench
 python=$build/peers/bin/python rounds=3 threads=$(nproc) text=
 
-usage() {
-    sed -n '2,5s/^# //p' "$0" >&2
-    exit 2
-}
+. "$root/scripts/help.sh"
+answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     --rounds | --threads | --python)
-        [ $# -gt 1 ] || usage
+        need_value "$@"
         case $1 in
         --rounds) rounds=$2 ;;
         --threads) threads=$2 ;;
@@ -24,12 +22,12 @@ while [ $# -gt 0 ]; do
         esac
         shift
         ;;
-    -*) usage ;;
+    -*) refuse "unknown option $1" ;;
     *) text=$1 ;;
     esac
     shift
 done
-[ -n "$text" ] || usage
+[ -n "$text" ] || refuse "which text is to be learned?"
 
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
     -DTAPEHEAD_EXAMPLES=ON >/dev/null

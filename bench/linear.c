@@ -10,6 +10,7 @@
 #include "measure.h"
 #include "options.h"
 #include "precision.h"
+#include "suggest.h"
 
 static const char program[] = "linear";
 enum { MOST_SHAPES = 64, SAMPLES = 2000 };
@@ -97,5 +98,5 @@ int main(int argc, char **argv)
         print_shape(ctx, sizes[i]);
     th_no_grad_end(ctx);
     th_context_free(ctx);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return end_with_suggestion(program, argv[0], NULL, "products", (const char *const[]){NULL});
 }

@@ -13,16 +13,14 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/bench
 text='' seeds=4 steps=1000 threads=$(nproc) copies=20
 
-usage() {
-    sed -n '2,5s/^# //p' "$0" >&2
-    exit 2
-}
+. "$root/scripts/help.sh"
+answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     --seeds | --steps | --threads | --copies)
-        [ $# -gt 1 ] || usage
+        need_value "$@"
         case $2 in
-        '' | 0* | *[!0-9]*) usage ;;
+        '' | 0* | *[!0-9]*) refuse "$1 takes a whole number from 1, not $2" ;;
         esac
         case $1 in
         --seeds) seeds=$2 ;;
@@ -32,15 +30,15 @@ while [ $# -gt 0 ]; do
         esac
         shift
         ;;
-    -*) usage ;;
+    -*) refuse "unknown option $1" ;;
     *)
-        [ -z "$text" ] || usage
+        [ -z "$text" ] || refuse "there is one text, not also $1"
         text=$1
         ;;
     esac
     shift
 done
-[ -n "$text" ] || usage
+[ -n "$text" ] || refuse "which text is to be learned?"
 [ -r "$text" ] || {
     echo "precision.sh: the text $text cannot be read" >&2
     exit 2

@@ -18,5 +18,5 @@ double fma_chains_dots(int64_t rounds, float *sink)
     for (int j = 1; j < CHAINS; j++)
         sum[0] = _mm512_add_ps(sum[0], sum[j]);
     *sink = _mm512_cvtss_f32(sum[0]);
-    return 4.0 * LANES * CHAINS * (double)rounds;
+    return (double)(4 * LANES * CHAINS) * (double)rounds;
 }

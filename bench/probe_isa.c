@@ -21,7 +21,7 @@ double NAMED(fma_chains, BENCH_ISA)(int64_t rounds, float *sink)
     for (int j = 1; j < CHAINS; j++)
         sum[0] += sum[j];
     *sink = sum[0][0];
-    return 2.0 * LANES * CHAINS * (double)rounds;
+    return (double)(2 * LANES * CHAINS) * (double)rounds;
 }
 
 void NAMED(triad, BENCH_ISA)(int64_t n, float *restrict a, const float *restrict b, const float *restrict c)

@@ -6,6 +6,7 @@
 #include "measure.h"
 #include "options.h"
 #include "precision.h"
+#include "suggest.h"
 
 static const char program[] = "products";
 static int64_t threads;
@@ -173,5 +174,5 @@ int main(int argc, char **argv)
     for (int i = 0; i < PRECISIONS; i++)
         print_products("native", precisions[i]);
     print_products("openblas", TH_PRECISION_FLOAT32);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return end_with_suggestion(program, argv[0], NULL, "attention", (const char *const[]){NULL});
 }

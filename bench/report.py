@@ -1,14 +1,14 @@
 """What a sitting writes: latest.csv, latest.md with the machine beside the figures and the comparisons of
 comparisons.py, latest.svg.
 
-report.py DIRECTORY     writes kernels.md there, from the CSV of products, attention and elementwise beside it"""
+report.py DIRECTORY     from the CSV files there: writes kernels.md, and draws latest.svg again"""
 
+import argparse
 import csv
 import datetime
 import pathlib
 import re
 import statistics
-import sys
 
 import chart
 import comparisons
@@ -229,6 +229,17 @@ def write_csv(path, results):
                 lines.writerow([name, engine, row.precision, values["variant"], *figures])
 
 
+def read_csv(path):
+    """What write_csv() wrote, as far as the chart needs it."""
+    results = {}
+    with open(path, newline="") as file:
+        for line in csv.DictReader(file):
+            row = next((row for row in ROWS if (row.engine, row.precision) == (line["engine"], line["precision"])), None)
+            if row:
+                results.setdefault(line["configuration"], {})[row] = {"min_ms": float(line["min_ms"])}
+    return results
+
+
 def charted(results):
     """Configurations of which something can be drawn beside the own float32."""
     return [name for name, found in results.items() if OWN_FLOAT32 in found and len(found) > 1]
@@ -263,5 +274,14 @@ def write_kernels(directory):
     (directory / "kernels.md").write_text("\n".join(lines) + "\n")
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=pathlib.Path)
+    directory = parser.parse_args().directory
+    write_kernels(directory)
+    if (directory / "latest.csv").exists():
+        write_chart(directory / "latest.svg", read_csv(directory / "latest.csv"))
+
+
 if __name__ == "__main__":
-    write_kernels(pathlib.Path(sys.argv[1]))
+    main()

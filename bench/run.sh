@@ -14,17 +14,15 @@ out=$root/bench/results
 threads=$(nproc)
 quick= chosen= go_on= rounds= seconds=10 with_peers=yes
 
-usage() {
-    sed -n '2,7s/^# //p' "$0" >&2
-    exit 2
-}
+. "$root/scripts/help.sh"
+answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=--quick ;;
     --continue) go_on=--continue ;;
     --no-peers) with_peers= ;;
     --out | --configurations | --engines | --precisions | --rounds | --seconds | --threads)
-        [ $# -gt 1 ] || usage
+        need_value "$@"
         case $1 in
         --out) out=$2 ;;
         --configurations | --engines | --precisions) chosen="$chosen $1=$2" ;;
@@ -34,7 +32,7 @@ while [ $# -gt 0 ]; do
         esac
         shift
         ;;
-    *) usage ;;
+    *) refuse "unknown option $1" ;;
     esac
     shift
 done
@@ -68,7 +66,9 @@ fi
 python3 "$root/bench/sitting.py" --programs "$programs" --out "$out" --journal "$build/sitting.jsonl" $go_on $quick $chosen \
     ${rounds:+--rounds "$rounds"} --seconds "$seconds" --threads "$threads" ${with_peers:+--peers "$peers/bin/python"}
 cat "$out/latest.md"
+print_written "$out/latest.csv" "$out/latest.md" "$out/latest.svg"
 if [ -n "$quick$chosen" ]; then
+    print_next run.sh
     exit
 fi
 
@@ -87,3 +87,9 @@ python3 "$root/bench/growth.py" --program "$programs/train_step" --out "$out" --
 echo "Profiling a step of gpt2s; its trace goes to $build/gpt2s.trace.json" >&2
 "$programs/train_step" gpt2s --threads "$threads" --seconds 0 --profile "$build/gpt2s.trace.json" 2>"$out/profile_gpt2s.txt" \
     >/dev/null
+for name in linear.csv linear.md products.csv attention.csv elementwise.csv kernels.md growth.csv growth.md growth.svg \
+    profile_gpt2s.txt; do
+    print_written "$out/$name"
+done
+print_written "$build/gpt2s.trace.json"
+print_next busy.sh

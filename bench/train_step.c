@@ -12,6 +12,7 @@
 #include "measure.h"
 #include "options.h"
 #include "precision.h"
+#include "suggest.h"
 
 static const char program[] = "train_step";
 enum { BATCHES = 4, MOST_STEPS = 1000 };
@@ -190,6 +191,7 @@ int main(int argc, char **argv)
     const double entered = now();
     if (argc > 1 && argv[1][0] != '-') {
         choose_configuration(argv[1]);
+        argv[1] = argv[0]; /* getopt's sentences begin with it */
         argv++;
         argc--;
     }
@@ -208,5 +210,7 @@ int main(int argc, char **argv)
     if (profile)
         write_profile(&t);
     th_context_free(t.ctx);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return end_with_suggestion(program, argv[0], profile, "train_step",
+                               profile ? (const char *const[]){"copyB", NULL}
+                                       : (const char *const[]){"copyA", "--profile", "trace.json", NULL});
 }

@@ -101,37 +101,15 @@ static th_status jacobian_on_tape(th_context *ctx, th_tensor *s, th_tensor *a, m
 
 static void parse(int argc, char **argv)
 {
-    static const struct option list[] = {{"causal", no_argument, NULL, 'c'},
-                                         {"dropout", required_argument, NULL, 'd'},
-                                         {"heads", required_argument, NULL, 'h'},
-                                         {"help", no_argument, NULL, 'u'},
-                                         {0}};
-    char *end;
-    for (int option; (option = getopt_long(argc, argv, "", list, NULL)) != -1;) {
-        if (option == '?')
-            exit(2); /* getopt_long has said why */
-        if (option == 'c')
-            causal = true;
-        if (option == 'd') {
-            dropout = strtod(optarg, &end);
-            if (end == optarg || *end || !(dropout >= 0 && dropout < 1))
-                refuse(program, "--dropout takes a probability from 0 up to but without 1, not ", optarg);
-        }
-        if (option == 'h') {
-            if (strcmp(optarg, "1") && strcmp(optarg, "2"))
-                refuse(program, "--heads takes 1 or 2, not ", optarg);
-            heads = optarg[0] - '0';
-        }
-        if (option == 'u') {
-            printf("attention_backward: the gradients of attention, three times over, on three tokens\n"
-                   "  --causal       a query sees no later key\n"
-                   "  --dropout P    weights are dropped with probability P (0 to below 1, default 0)\n"
-                   "  --heads N      1, or 2 with the projections around them (default 1)\n");
-            exit(EXIT_SUCCESS);
-        }
-    }
-    if (optind < argc)
-        refuse(program, "there are no arguments besides options: ", argv[optind]);
+    int64_t number_of_heads = heads;
+    const program_option options[] = {
+        {"causal", "a query sees no later key", .flag = &causal},
+        {"dropout", "probability with which weights are dropped", .real = &dropout, .low = 0, .high = 0.99},
+        {"heads", "1, or 2 with the projections around them", .whole = &number_of_heads, .low = 1, .high = MAX_HEADS},
+        {0}};
+    parse_options(argc, argv, program, "attention_backward: the gradients of attention, three times, on three tokens",
+                  options);
+    heads = (int)number_of_heads;
 }
 
 /* Values and gradients as the tape has them, the dropout factors that it drew, and the Jacobian of one softmax row. */
@@ -186,5 +164,10 @@ int main(int argc, char **argv)
             compare(values[which].name, *element(&on_tape, which, i), *element(&n, which, i), *element(&n, which, i));
     printf("%d numbers compared, %d wrong (tape and loops may differ by 1e-12, central differences by 1e-7)\n",
            compared, wrong);
+    finish_output(program);
+    if (causal)
+        print_next(argv[0], "gradcheck_your_op", (const char *const[]){NULL});
+    else
+        print_next(argv[0], program, (const char *const[]){"--causal", "--heads", "2", NULL});
     return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -126,9 +126,9 @@ static score measure(th_module *model, chance *c, int low, int high)
         draw_sentences(&fresh, c, low, true);
         th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);      /* (B) */
         th_tensor *looks = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
-        s.right += agreement(th_cast(answer, TH_INT32), fresh.labels) / TESTS;
-        s.nearest += agreement(fresh.nearest, fresh.labels) / TESTS;
-        s.subject += agreement(th_cast(th_argmax(looks, -1), TH_INT32), fresh.subject) / TESTS;
+        s.right += agreement(th_cast(answer, TH_INT32), fresh.labels) / (double)TESTS;
+        s.nearest += agreement(fresh.nearest, fresh.labels) / (double)TESTS;
+        s.subject += agreement(th_cast(th_argmax(looks, -1), TH_INT32), fresh.subject) / (double)TESTS;
         th_tape_clear(model->ctx);
     }
     th_no_grad_end(model->ctx);
@@ -240,7 +240,10 @@ int main(int argc, char **argv)
     if (draw_picture(model)) /* last: what was measured is not lost with it */
         give_up("classify", th_error_message(ctx));
     th_context_free(ctx);
-    if (fflush(stdout) || ferror(stdout))
-        give_up("classify", "standard output could not be written");
+    finish_output("classify");
+    if (!quiet) {
+        print_written(picture);
+        print_next(argv[0], "classify", (const char *const[]){"--seed", "2", "--picture", "classify_seed_2.svg", NULL});
+    }
     return interrupted ? 130 : EXIT_SUCCESS;
 }

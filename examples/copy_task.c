@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <tapehead/tapehead.h>
-#include <unistd.h>
 
 #include "options.h"
 #include "precision.h"
@@ -19,6 +18,7 @@ static int64_t seed = 1, steps = 400, batch = 32, length = 16, vocab = 26, width
 static double lr = 5e-3, dropout = 0.1;
 static const char *out = ".", *precision = "float32";
 static bool no_attention, quiet;
+static char loss_picture[4096], attention_picture[4096];
 static volatile sig_atomic_t interrupted;
 
 /* -- the model: embedding + position embeddings, attention with a residual, dense to the vocabulary -- */
@@ -125,14 +125,25 @@ static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *l
 {
     char reads[2 * MAX_LENGTH + 1], writes[2 * MAX_LENGTH + 1];
     const th_chart_options chart = {"Copy task: loss", .x_label = "step", .y_label = "cross entropy"};
-    if (th_picture_curves(ctx, "copy_loss.svg", loss, 1, &chart) || no_attention)
+    if (th_picture_curves(ctx, loss_picture, loss, 1, &chart) || no_attention)
         return th_error_code(ctx);
     th_tensor *h = embed(m, tokens), *weights = NULL; /* (1, H, T, T) */
     th_attend_with(m->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
     th_heatmap_options map = {"Where each symbol was looked up", "writes", "reads", .row_letters = spell(y, writes)};
     map.column_letters = spell(tokens, reads);
     weights = th_slice(th_select(weights, 0, 0), 1, length, 2 * length, 1); /* (H, n, T): from the separator on */
-    return th_picture_heatmaps(weights, "copy_attention.svg", &map);
+    return th_picture_heatmaps(weights, attention_picture, &map);
+}
+
+/* Makes the directory and the names in it. Ends the program for one that the pictures cannot be written into. */
+static void name_pictures(void)
+{
+    mkdir(out, 0777);
+    const int length_of_loss = snprintf(loss_picture, sizeof loss_picture, "%s/copy_loss.svg", out);
+    const int length_of_map = snprintf(attention_picture, sizeof attention_picture, "%s/copy_attention.svg", out);
+    if (access(out, W_OK | X_OK) != 0 || length_of_loss >= (int)sizeof loss_picture ||
+        length_of_map >= (int)sizeof attention_picture)
+        refuse("copy_task", "--out takes a directory that can be written, not ", out);
 }
 
 int main(int argc, char **argv)
@@ -140,9 +151,7 @@ int main(int argc, char **argv)
     parse_options(argc, argv, "copy_task", "copy_task: one attention layer learns to copy", options);
     if (width % heads)
         refuse("copy_task", "the heads must divide the width", "");
-    mkdir(out, 0777);
-    if (chdir(out) != 0)
-        refuse("copy_task", "this directory cannot be entered: ", out);
+    name_pictures();
     signal(SIGINT, interrupt);
     const th_context_options settings = {
         .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("copy_task", precision)};
@@ -197,7 +206,14 @@ int main(int argc, char **argv)
            spell_precision(settings.precision), (long)seed, (long)step, symbols, sequences);
     printf("loss=%.6f parameters_crc32c=%08x\n", step ? losses[step - 1] : NAN, (unsigned)th_module_crc32c(model));
     th_context_free(ctx);
-    if (fflush(stdout) || ferror(stdout))
-        give_up("copy_task", "standard output could not be written");
+    finish_output("copy_task");
+    if (!quiet) {
+        print_written(loss_picture);
+        if (!no_attention)
+            print_written(attention_picture);
+        print_next(argv[0], "copy_task",
+                   no_attention ? (const char *const[]){"--length", "24", "--out", "copy_24", NULL}
+                                : (const char *const[]){"--no-attention", "--out", "copy_without_attention", NULL});
+    }
     return interrupted ? 130 : EXIT_SUCCESS;
 }

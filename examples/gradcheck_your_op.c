@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <tapehead/tapehead.h>
 
+#include "options.h"
+
 /* -- the operation -- */
 
 typedef struct gaussian_attributes {
@@ -182,8 +184,11 @@ static bool judge(const char *what, bool right, th_status status, const th_gradi
     return right ? status == TH_OK && report->ok : status == TH_ERROR_VALUE && !report->ok;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    parse_options(argc, argv, "gradcheck_your_op",
+                  "gradcheck_your_op: checks the gradient of an operation, then of four wrong versions",
+                  (const program_option[]){{0}});
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1});
     th_gradient_report report = {0};
     th_status status = th_check_op(ctx, &op_gaussian, NULL, &report);
@@ -205,5 +210,7 @@ int main(void)
     printf(as_expected ? "the right gradient passed, every wrong one was rejected\n"
                        : "NOT as it should be: see above\n");
     th_context_free(ctx);
+    finish_output("gradcheck_your_op");
+    print_next(argv[0], "attention_backward", (const char *const[]){NULL}); /* every number of a gradient, by hand */
     return as_expected ? EXIT_SUCCESS : EXIT_FAILURE;
 }

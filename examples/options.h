@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tapehead/tapehead.h>
+#include <unistd.h>
 
 /* One option; exactly one of the places is given. A table ends with an entry without a name. */
 typedef struct {
@@ -182,7 +183,8 @@ static inline void print_written(const char *path)
 
 /* Prints a command to run next, so that it can be pasted into the shell that started this program. It runs `program`,
  * an example (often this one), with `words`, which end with NULL. The example is named the way this program was
- * started: by scripts/run.sh, which leaves its own path in TAPEHEAD_RUN, or else in the directory of argv[0]. */
+ * started: by scripts/run.sh, which leaves its own path in TAPEHEAD_RUN, or else in the directory of argv[0]; prints
+ * nothing if that has no such program. */
 static inline void print_next(const char *argv0, const char *program, const char *const *words)
 {
     const char *script = getenv("TAPEHEAD_RUN"), *slash = strrchr(argv0, '/');
@@ -191,16 +193,18 @@ static inline void print_next(const char *argv0, const char *program, const char
     if (path == NULL)
         return;
     snprintf(path, size, "%.*s%s", slash ? (int)(slash + 1 - argv0) : 0, argv0, program);
-    fflush(stdout);
-    fputs("next:  ", stderr);
-    print_shell_word(script ? script : path);
-    if (script)
-        fprintf(stderr, " %s", program);
-    for (; *words; words++) {
-        fputc(' ', stderr);
-        print_shell_word(*words);
+    if (script || !slash || access(path, X_OK) == 0) {
+        fflush(stdout);
+        fputs("next:  ", stderr);
+        print_shell_word(script ? script : path);
+        if (script)
+            fprintf(stderr, " %s", program);
+        for (; *words; words++) {
+            fputc(' ', stderr);
+            print_shell_word(*words);
+        }
+        fputc('\n', stderr);
     }
-    fputc('\n', stderr);
     free(path);
 }
 

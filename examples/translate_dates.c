@@ -180,7 +180,7 @@ static double measure(th_context *ctx, th_module *model)
     for (int part = 0; part < TESTS; part++) {
         draw_pairs(&p, &c, true);
         translate(model, &p);
-        right += exact(&p) / TESTS;
+        right += exact(&p) / (double)TESTS;
         for (int64_t b = 0; part == 0 && b < 8 && !quiet; b++)
             printf("%-40s %s\n", spell(p.source, b, from), spell(p.written, b, to));
         th_tape_clear(ctx);
@@ -265,14 +265,18 @@ int main(int argc, char **argv)
     if (th_error_code(ctx))
         give_up("translate_dates", th_error_message(ctx));
     if (!quiet)
-        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds%s%s\n", TESTS * TEST_BATCH, 100 * right,
-               seconds() - begin, wrote ? "; see " : "", wrote ? picture : "");
+        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds\n", TESTS * TEST_BATCH, 100 * right,
+               seconds() - begin);
     printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
            spell_precision(settings.precision), (long)seed, (long)step, right, loss, (unsigned)th_module_crc32c(model));
     if (wrote && draw_picture(model, &one)) /* last: what was measured is not lost with it */
         give_up("translate_dates", th_error_message(ctx));
     th_context_free(ctx);
-    if (fflush(stdout) || ferror(stdout))
-        give_up("translate_dates", "standard output could not be written");
+    finish_output("translate_dates");
+    if (wrote && !quiet)
+        print_written(picture);
+    if (!quiet)
+        print_next(argv[0], "translate_dates",
+                   (const char *const[]){"--date", "12 March 2031", "--picture", "march.svg", NULL});
     return interrupted ? 130 : EXIT_SUCCESS;
 }

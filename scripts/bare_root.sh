@@ -1,14 +1,16 @@
 #!/bin/sh
-# bare_root.sh [OPTION...] [12|13] [demo|test|install|all]: tries README's commands where nothing is installed yet.
+# bare_root.sh [OPTION...] [12|13] [demo|test|install|warnings|all]: tries README's commands where nothing is installed yet.
 #
 # Makes a minimal root of Debian 12 (the default) or 13 with debootstrap, nothing but its variant minbase, and in a fresh copy of
 # it for each, with a clean checkout:
 #   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh, as root, and again as a user with sudo
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing", and its programs compiled against what was installed
-#   all      all three
+#   warnings everything built by that Debian's gcc and clang, where a warning is an error
+#   all      all four
 # --commit REV     this commit instead of HEAD
 # --tests          in "test": runs the tests too
+# --sanitizers     in "warnings": builds with the sanitizers too
 # --fresh          makes the root anew; otherwise it is kept, with the packages downloaded, in $XDG_CACHE_HOME/tapehead
 # Exits with 77, saying why, where no root can be made: without root's rights or namespaces, without debootstrap (and no
 # way to install it), or without a Debian mirror. The mirror and the way to it are those of this machine's apt; DEBIAN_MIRROR in
@@ -16,25 +18,24 @@
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/scripts/help.sh"
 longest=3600 # seconds that a step may take: guards against hangs only
-release=12 what=demo commit=HEAD fresh= ctest_options=-N
+release=12 what=demo commit=HEAD fresh= ctest_options=-N sanitizers=OFF
 
-usage() {
-    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
-    exit 2
-}
+answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     12 | 13) release=$1 ;;
-    demo | test | install | all) what=$1 ;;
+    demo | test | install | warnings | all) what=$1 ;;
     --tests) ctest_options= ;;
+    --sanitizers) sanitizers="OFF address" ;;
     --fresh) fresh=yes ;;
     --commit)
-        [ $# -gt 1 ] || usage
+        need_value "$@"
         commit=$2
         shift
         ;;
-    *) usage ;;
+    *) refuse "there is no option or step $1" ;;
     esac
     shift
 done
@@ -229,6 +230,23 @@ try_install() {
     try "installing" user sh -c "$install"
 }
 
+# Everything, in release builds, and on demand under the sanitizers.
+# shellcheck disable=SC2016 # the inner shell's variables
+everything='scripts/setup.sh test && CC=$1 CXX=$2 cmake -S . -B "build/$1-$3" -DCMAKE_BUILD_TYPE=Release \
+        -DTAPEHEAD_WERROR=ON -DTAPEHEAD_BENCH=ON -DTAPEHEAD_INTEROP=ON -DTAPEHEAD_SANITIZE="$3" &&
+    cmake --build "build/$1-$3" --parallel "$(nproc)"'
+
+try_warnings() {
+    fresh_copy
+    give_sudo
+    for sanitizer in $sanitizers; do
+        for compiler in "gcc g++" "clang clang++"; do
+            # shellcheck disable=SC2086 # two words
+            try "no warning from ${compiler%% *}, sanitizer $sanitizer" user sh -c "$everything" sh $compiler "$sanitizer"
+        done
+    done
+}
+
 say "commit $revision"
 [ -z "$fresh" ] || rm -f "$cache/base.tar"
 [ -e "$cache/base.tar" ] || make_base
@@ -237,6 +255,7 @@ all)
     try_demo
     try_test
     try_install
+    try_warnings
     ;;
 *) "try_$what" ;;
 esac

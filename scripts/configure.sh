@@ -5,6 +5,8 @@
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$root/scripts/help.sh"
+answer_help "$@"
 build=$root/build
 if ! { mkdir -p "$build" && [ -w "$build" ]; } 2>/dev/null; then
     if [ -z "${XDG_CACHE_HOME:-}${HOME:-}" ]; then

@@ -11,15 +11,14 @@ build=${TAPEHEAD_INTEROP_BUILD:-$root/build/interop}
 environment=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/interop
 fixtures=
 
+. "$root/scripts/help.sh"
+answer_help "$@"
 case ${1:-} in
 --fixtures)
     fixtures=--fixtures
     shift
     ;;
--*)
-    sed -n '2,5s/^# //p' "$0" >&2
-    exit 2
-    ;;
+-*) refuse "unknown option $1" ;;
 esac
 if [ $# -eq 0 ]; then
     for program in "$here"/*.py; do
@@ -28,10 +27,7 @@ if [ $# -eq 0 ]; then
     done
 fi
 for name; do
-    [ -e "$here/$name.py" ] && [ "$name" != common ] || {
-        echo "interop.sh: there is no comparison called $name" >&2
-        exit 2
-    }
+    [ -e "$here/$name.py" ] && [ "$name" != common ] || refuse "there is no comparison called $name"
 done
 
 # -- what is needed: the environment is made anew when its packages are not those asked for --

@@ -9,13 +9,13 @@
 # Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
 set -eu
 
+. "$(dirname "$(readlink -f "$0")")/help.sh"
+answer_help "$@"
 tier=${1:-test}
 case $tier in
 demo | test | bench | interop | tiles) ;;
-*)
-    echo "usage: setup.sh [demo|test|bench|interop|tiles]" >&2
-    exit 2
-    ;;
+-*) refuse "unknown option $tier" ;;
+*) refuse "there is nothing called $tier to install for" ;;
 esac
 
 # -- what is there: each thing is tried, not looked up, so that it may come from anywhere --
@@ -29,6 +29,11 @@ has_c() {
     echo '#include <stdio.h>
           int main(void) { return puts("") < 0; }' | compiles "${CC:-cc}" c
 }
+has_vectors() { # which gcc has from version 12 on
+    echo 'typedef float quad __attribute__((vector_size(16)));
+          int main(void) { quad x = {1, 2}; return __builtin_shufflevector(x, x, 2, 1, 0, 3)[0] != 0; }' |
+        compiles "${CC:-cc}" c
+}
 has_openmp() {
     echo '#include <omp.h>
           int main(void) { return omp_get_max_threads() < 1; }' | compiles "${CC:-cc}" c -fopenmp
@@ -37,14 +42,20 @@ has_cpp() {
     echo '#include <memory>
           int main() { return !std::make_unique<int>(1); }' | compiles "${CXX:-c++}" c++
 }
+has_vectors_and_openmp() {
+    has_vectors && has_openmp
+}
 has_make() {
     make --version
 }
 has_cmake() { # 3.22 or later
-    cmake --version | awk 'NR == 1 { split($3, v, "."); new = v[1] > 3 || (v[1] == 3 && v[2] >= 22) } END { exit !new }'
+    cmake --version | awk '/^cmake version [0-9]+\.[0-9]/ { split($3, v, "."); new = 1000 * v[1] + v[2] >= 3022 } END { exit !new }'
 }
 has_openblas() {
-    PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libopenblas\.so\.0 '
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libopenblas\.so\.0 ' || {
+        echo "ldconfig -p lists no libopenblas.so.0"
+        return 1
+    }
 }
 has_jansson() {
     echo '#include <jansson.h>
@@ -59,7 +70,10 @@ has_pkg_config() {
     pkg-config --version
 }
 has_check() {
-    pkg-config --exists 'check >= 0.15'
+    pkg-config --exists --print-errors 'check >= 0.15' || {
+        pkg-config --exists check && echo "that one is $(pkg-config --variable=pcfiledir check)/check.pc"
+        return 1
+    }
 }
 has_random123() {
     echo '#include <Random123/philox.h>' | ${CC:-cc} -fsyntax-only -x c -
@@ -103,53 +117,78 @@ has_xorriso() {
     xorriso -version
 }
 
-# Prints the packages that are missing; with "why" as an argument, what shows it goes to standard error.
+# explain PACKAGE SAID TOOL LEAST: why the package's test fails: the tool that is found first, its path and version, which version
+# is needed, what the test said, and whether the one that Debian installs is behind another in PATH.
+explain() {
+    package=$1 said=$2 tool=$3 least=$4
+    # shellcheck disable=SC2086 # (CC may be "ccache gcc")
+    set -- $tool
+    if [ $# -eq 0 ]; then
+        printf '  %s:' "$package"
+    elif path=$(command -v "$1"); then
+        shift
+        printf '  %s: %s%s is "%s"' "$package" "$path" "${*:+ $*}" "$("$path" "$@" --version 2>&1 | head -n 1)"
+        [ -z "$least" ] || printf '; %s or later is needed' "$least"
+        others=$(printf %s "$PATH" | tr : '\n' | while read -r directory; do
+            other=$directory/$(basename "$path")
+            [ "$other" = "$path" ] || [ ! -x "$other" ] || printf ', %s' "$other"
+        done)
+        [ -z "$others" ] || printf '. PATH also has, after it, %s' "${others#, }"
+    else
+        printf '  %s: there is no %s in PATH' "$package" "$1"
+    fi
+    printf '\n'
+    [ -z "$said" ] || printf '%s\n' "$said" | sed -n '1,12s/^/    /p'
+}
+
+# Prints the packages that are missing; with "why" as an argument, the reasons go to standard error.
 missing() {
     why=${1:-}
-    need() { # need PACKAGE TEST
+    need() { # need PACKAGE TEST TOOL [LEAST]: LEAST is the tool's oldest version that will do
         if ! said=$("$2" 2>&1); then
             printf ' %s' "$1"
-            [ -z "$why" ] || printf '%s: %s\n' "$1" "$said" >&2
+            [ -z "$why" ] || explain "$1" "$said" "$3" "${4:-}" >&2
         fi
     }
-    case ${CC:-cc} in
+    c=${CC:-cc}
+    case $c in
     *clang*)
-        need clang has_c
-        need libomp-dev has_openmp
+        need clang has_vectors "$c"
+        need libomp-dev has_openmp "$c"
         ;;
-    *) need gcc has_openmp ;;
+    *) need gcc has_vectors_and_openmp "$c" 12 ;;
     esac
-    need libc6-dev has_c
-    need make has_make
-    need cmake has_cmake
-    need libjansson-dev has_jansson
-    need libpcre2-dev has_pcre2
-    need libopenblas0-pthread has_openblas
+    need libc6-dev has_c "$c"
+    need make has_make make
+    need cmake has_cmake cmake 3.22
+    need libjansson-dev has_jansson "$c"
+    need libpcre2-dev has_pcre2 "$c"
+    need libopenblas0-pthread has_openblas ""
     if [ "$tier" = bench ] || [ "$tier" = interop ]; then
-        need python3 has_python
-        need python3-venv has_venv
+        need python3 has_python python3
+        need python3-venv has_venv python3
     fi
     if [ "$tier" = bench ]; then
-        need g++ has_cpp
-        need python3-dev has_python_header
+        need g++ has_cpp "${CXX:-c++}"
+        need python3-dev has_python_header python3
     fi
     if [ "$tier" = tiles ]; then
-        need g++ has_cpp
-        need xz-utils has_xz
-        need cpio has_cpio
-        need xorriso has_xorriso
+        need g++ has_cpp "${CXX:-c++}"
+        need xz-utils has_xz xz
+        need cpio has_cpio cpio
+        need xorriso has_xorriso xorriso
     fi
     if [ "$tier" = test ]; then
-        need g++ has_cpp
-        need binutils has_binutils
-        need pkg-config has_pkg_config
-        need check has_check
-        need librandom123-dev has_random123
-        need clang has_clang
-        need libomp-dev has_clang_openmp
-        need libclang-rt-dev has_thread_sanitizer
-        need clang-format has_clang_format
-        need valgrind has_valgrind
+        need g++ has_cpp "${CXX:-c++}"
+        need binutils has_binutils objdump
+        need pkg-config has_pkg_config pkg-config
+        need check has_check pkg-config
+        need librandom123-dev has_random123 "$c"
+        need clang has_clang clang
+        need libomp-dev has_clang_openmp clang
+        need libclang-rt-dev has_thread_sanitizer clang
+        need clang-format has_clang_format clang-format
+        need valgrind has_valgrind valgrind
     fi
 }
 
@@ -160,6 +199,7 @@ packages=$(missing)
 
 echo "Missing for Tapehead's $tier:$packages" >&2
 if ! command -v apt-get >/dev/null; then
+    missing why >/dev/null
     echo "There is no apt-get here. Please install these (named as Debian names them) yourself." >&2
     exit 1
 fi
@@ -168,6 +208,7 @@ if [ "$(id -u)" -eq 0 ]; then
 elif command -v sudo >/dev/null; then
     as_root=sudo
 else
+    missing why >/dev/null
     echo "Please install them as root:  apt-get install$packages" >&2
     exit 1
 fi
@@ -207,6 +248,6 @@ get install -y --no-install-recommends $packages || {
 
 packages=$(missing why)
 if [ -n "$packages" ]; then
-    echo "Installed, but still not usable:$packages" >&2
+    echo "Installed, but still not usable:$packages (the reasons are above)" >&2
     exit 1
 fi

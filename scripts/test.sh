@@ -4,7 +4,17 @@
 set -eu
 
 scripts=$(dirname "$(readlink -f "$0")")
+. "$scripts/help.sh"
+answer_help "$@"
 "$scripts/setup.sh" test
 build=$("$scripts/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON)
 cmake --build "$build" --parallel "$(nproc)"
-exec ctest --test-dir "$build" --output-on-failure -j2 "$@"
+status=0
+ctest --test-dir "$build" --output-on-failure -j2 "$@" || status=$?
+if [ "$status" -eq 0 ]; then
+    print_next demo.sh
+else
+    print_written "$build/Testing/Temporary/LastTest.log"
+    print_next test.sh --rerun-failed
+fi
+exit "$status"

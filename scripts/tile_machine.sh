@@ -17,19 +17,17 @@ build=$here/build
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/tile-machine
 longest=3600 # seconds that the machine may run: guards against hangs only
 
-usage() {
-    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
-    exit 2
-}
+. "$here/scripts/help.sh"
+answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     --build)
-        [ $# -gt 1 ] || usage
+        need_value "$@"
         build=$2
         shift
         ;;
     --fresh) rm -rf --one-file-system "$cache" ;;
-    -*) usage ;;
+    -*) refuse "unknown option $1" ;;
     *) break ;;
     esac
     shift

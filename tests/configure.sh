@@ -11,7 +11,7 @@ unset CC
 
 checkout="$work/a checkout"
 mkdir -p "$checkout/scripts"
-cp "$configure" "$checkout/scripts/configure.sh"
+cp "$configure" "$(dirname "$configure")/help.sh" "$checkout/scripts/"
 printf 'cmake_minimum_required(VERSION 3.22)\nproject(probe LANGUAGES C)\noption(PROBE "" OFF)\n' >"$checkout/CMakeLists.txt"
 
 expect() { # expect WHAT DIRECTORY COMMAND...: it prints the directory, and that is configured

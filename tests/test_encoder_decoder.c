@@ -104,7 +104,7 @@ static th_tensor *by_hand(th_module *model, const th_transformer_options *o, th_
             double *wave = th_data(table_of_waves);
             for (int64_t p = 0; p < length; p++)
                 for (int64_t e = 0; e < E; e++) {
-                    const double angle = (double)p / pow(10000, (double)(e - e % 2) / E);
+                    const double angle = (double)p / pow(10000, (double)(e - e % 2) / (double)E);
                     wave[p * E + e] = e % 2 ? cos(angle) : sin(angle);
                 }
             x[side] = th_add(x[side], table_of_waves);

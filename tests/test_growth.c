@@ -169,7 +169,7 @@ START_TEST(time_grows_with_the_length_of_the_tape)
     double few = time_of_step(forms[_i], FEW);
     const double again = time_of_step(forms[_i], FEW), many = time_of_step(forms[_i], MANY);
     few = again < few ? again : few;
-    ck_assert_msg(many < TIMES * few, "%d: %.4f s, %d: %.4f s", FEW, few, MANY, many);
+    ck_assert_msg(many < (double)TIMES * few, "%d: %.4f s, %d: %.4f s", FEW, few, MANY, many);
 }
 END_TEST
 
@@ -206,7 +206,7 @@ static double time_of_model(int64_t n)
 START_TEST(time_grows_with_the_number_of_parameters)
 {
     const double few = time_of_model(FEW), many = time_of_model(MANY);
-    ck_assert_msg(many < TIMES * few, "%d: %.4f s, %d: %.4f s", FEW, few, MANY, many);
+    ck_assert_msg(many < (double)TIMES * few, "%d: %.4f s, %d: %.4f s", FEW, few, MANY, many);
 }
 END_TEST
 

@@ -111,10 +111,11 @@ START_TEST(test_normal)
             ck_assert(fabs((double)y[isa][i] - radius * (at % 2 ? sin(angle) : cos(angle))) < 3e-6);
         }
         for (int k = 0; k < 2; k++) { /* five standard errors */
-            ck_assert(fabs(sum[k] / N) < 5 / sqrt(N));
-            ck_assert(fabs(square[k] / N - 1) < 5 * sqrt(2.0 / N));
-            ck_assert(fabs(fourth[k] / N - 3) < 5 * sqrt(96.0 / N));
-            ck_assert(fabs(pairs[k] / N) < 5 * sqrt(2.0 / N));
+            const double n = N;
+            ck_assert(fabs(sum[k] / n) < 5 / sqrt(n));
+            ck_assert(fabs(square[k] / n - 1) < 5 * sqrt(2 / n));
+            ck_assert(fabs(fourth[k] / n - 3) < 5 * sqrt(96 / n));
+            ck_assert(fabs(pairs[k] / n) < 5 * sqrt(2 / n));
         }
         f32[isa]->random_normal(1000, part, 0, &random_numbers, 3, 0.5);
         for (int i = 0; i < 1000; i++)
@@ -187,7 +188,8 @@ START_TEST(test_dropout_share)
         int dropped = 0;
         for (int i = 0; i < N; i++)
             dropped += y[i] == 0;
-        ck_assert(fabs(dropped - N * shares[s]) <= 5 * sqrt(N * shares[s] * (1 - shares[s])) + 1e-3);
+        const double expected = (double)N * shares[s];
+        ck_assert(fabs(dropped - expected) <= 5 * sqrt(expected * (1 - shares[s])) + 1e-3);
     }
     ck_assert(th_dropout_mask_make(random_numbers, 0.5).threshold == 0x80000000 &&
               th_dropout_mask_make(random_numbers, 0.5).scale == 2);

@@ -392,6 +392,41 @@ START_TEST(heat_maps_of_any_numbers)
 }
 END_TEST
 
+/* Copies what is between the next `before` and the next `after`; returns where it ends, or NULL. */
+static const char *between(const char *text, const char *before, const char *after, char found[80])
+{
+    const char *from = strstr(text, before);
+    from = from ? from + strlen(before) : NULL;
+    const char *to = from ? strstr(from, after) : NULL;
+    if (to)
+        snprintf(found, 80, "%.*s", (int)(to - from), from);
+    return to;
+}
+
+/* Each of 35 curves has a style, color and dashes, that no other has, and the legend shows the same one. */
+START_TEST(curves_differ_without_color)
+{
+    enum { CURVES = 35 };
+    static const double y[2] = {0, 1};
+    th_curve drawn[CURVES];
+    char style[CURVES][80], in_legend[80];
+    for (int c = 0; c < CURVES; c++)
+        drawn[c] = (th_curve){.name = "a curve", .count = 2, .y = y};
+    ck_assert_int_eq(th_picture_curves(ctx, path, drawn, CURVES, NULL), TH_OK);
+    char *text = read_picture();
+    const char *curve = text, *key = text;
+    for (int c = 0; c < CURVES; c++) {
+        ck_assert_ptr_nonnull(curve = between(curve, "class=\"curve\"", " d=", style[c]));
+        ck_assert_ptr_nonnull(key = between(key, "<g stroke-width=\"3\"", ">", in_legend));
+        ck_assert_str_eq(style[c], in_legend);
+        for (int other = 0; other < c; other++)
+            ck_assert_str_ne(style[c], style[other]);
+        ck_assert_int_eq(strstr(style[c], "dasharray") == NULL, c % 5 == 0);
+    }
+    free(text);
+}
+END_TEST
+
 START_TEST(errors)
 {
     const double y[2] = {1, 2};
@@ -470,6 +505,7 @@ int main(void)
     tcase_add_test(pictures, heat_maps);
     tcase_add_test(pictures, panels_with_names_of_their_own);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
+    tcase_add_test(pictures, curves_differ_without_color);
     tcase_add_test(pictures, errors);
     tcase_add_test(pictures, panels_and_many_points);
     return run_suites();

@@ -454,7 +454,7 @@ START_TEST(test_norm_rows_without_gradient)
         if (r % 5 == 3)
             memset(dy + r * WIDTH, 0, WIDTH * sizeof *dy);
         const double mean = mean_of(WIDTH, data + r * WIDTH);
-        const double scale = 1 / sqrt(square_sum_of(WIDTH, data + r * WIDTH, mean) / WIDTH + 1e-5);
+        const double scale = 1 / sqrt(square_sum_of(WIDTH, data + r * WIDTH, mean) / (double)WIDTH + 1e-5);
         for (int j = 0; j < WIDTH; j++) {
             dweight[j] += dy[r * WIDTH + j] * (data[r * WIDTH + j] - mean) * scale;
             dbias[j] += dy[r * WIDTH + j];

@@ -90,7 +90,7 @@ START_TEST(tokens_are_drawn_by_their_probabilities)
     th_sampling_space space = th_sampling_space_at(memory, V);
     int count[V] = {0};
     for (int i = 0; i < DRAWS; i++)
-        count[th_sampling_token(&s, &row, (i + 0.5) / DRAWS, &space)]++;
+        count[th_sampling_token(&s, &row, (i + 0.5) / (double)DRAWS, &space)]++;
     double sum = 0;
     const int kept[5] = {0, 2, 4, 6, 7};
     for (int i = 0; i < 5; i++)
@@ -99,7 +99,7 @@ START_TEST(tokens_are_drawn_by_their_probabilities)
         bool is_kept = false;
         for (int j = 0; j < 5; j++)
             is_kept |= kept[j] == i;
-        ck_assert_double_eq_tol(count[i], is_kept ? DRAWS * exp(logits[i] / 0.9) / sum : 0, 2);
+        ck_assert_double_eq_tol(count[i], is_kept ? (double)DRAWS * exp(logits[i] / 0.9) / sum : 0, 2);
     }
 }
 END_TEST

@@ -260,7 +260,7 @@ START_TEST(test_not_finite)
     }
     const th_product p = row_major_product(1, 1, K, a, b, &c);
     model_product(&p, 2);
-    ck_assert_float_eq(c, K + K * 0x1p-12f);
+    ck_assert_float_eq(c, (float)K + (float)K * 0x1p-12f);
     a[600] = INFINITY;
     model_product(&p, 2);
     ck_assert(isinf(c) && c > 0);

@@ -78,7 +78,7 @@ START_TEST(no_place_is_favoured)
     for (int i = 0; i < COUNT; i++) {
         double places = 0, followers = 0;
         for (int j = 0; j < COUNT; j++) {
-            const double expected = EPOCHS / (double)COUNT, follows = EPOCHS / (COUNT - 1.0);
+            const double expected = (double)EPOCHS / (double)COUNT, follows = (double)EPOCHS / (double)(COUNT - 1);
             places += ((double)at[i][j] - expected) * ((double)at[i][j] - expected) / expected;
             if (i != j)
                 followers += ((double)after[i][j] - follows) * ((double)after[i][j] - follows) / follows;

@@ -14,8 +14,11 @@ static const double left = 72, right = 24, top = 52, bottom = 60;
 static const double panel_width = 620, panel_height = 340, panels_top = 44;
 enum { MOST_PANELS = 64 };
 
-static const char *const colour[] = {"#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700", "#57606a"};
-enum { COLOURS = sizeof colour / sizeof *colour };
+/* Seven colors, those of Okabe and Ito (2008) that are dark enough for thin lines: people with any of the common color
+ * vision deficiencies tell them apart. Five dashes tell curves apart without color; together they make 35 styles. */
+static const char *const color[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#24292f", "#56b4e9"};
+static const char *const dashes[] = {"", "7 4", "2 4", "10 4 2 4", "14 5"};
+enum { COLORS = sizeof color / sizeof *color, DASHES = sizeof dashes / sizeof *dashes };
 
 /* One axis: data low .. high, shifted, on pixels from .. to. */
 typedef struct axis {
@@ -189,11 +192,21 @@ static void add_to_column(column *c, double x, double y)
     c->points++;
 }
 
-static void draw_curve(th_svg *svg, const th_curve *c, const char *stroke, const axis *x, const axis *y)
+/* The attributes that tell curve `number` from the others. */
+static void put_line_style(th_svg *svg, int number)
+{
+    fprintf(svg->file, " stroke=\"%s\"", color[number % COLORS]);
+    if (dashes[number % DASHES][0])
+        fprintf(svg->file, " stroke-dasharray=\"%s\"", dashes[number % DASHES]);
+}
+
+static void draw_curve(th_svg *svg, const th_curve *c, int style_number, const axis *x, const axis *y)
 {
     bool pen = false;
     column now = {0};
-    fprintf(svg->file, "<path class=\"curve\" stroke=\"%s\" d=\"", stroke);
+    th_svg_put(svg, "<path class=\"curve\"");
+    put_line_style(svg, style_number);
+    th_svg_put(svg, " d=\"");
     for (int64_t i = 0; i < c->count; i++) {
         if (!drawn(c, i, y->logarithmic)) {
             end_column(svg, &now, &pen);
@@ -218,8 +231,10 @@ static void draw_legend(th_svg *svg, const frame *f, const th_curve *curves, int
         if (curves[c].name == NULL)
             continue;
         const double x = f->x + f->width - right - 150;
-        fprintf(svg->file, "<g stroke=\"%s\" stroke-width=\"3\">", colour[c % COLOURS]);
-        th_svg_line(svg, x, at - 4, x + 22, at - 4, "key");
+        th_svg_put(svg, "<g stroke-width=\"3\"");
+        put_line_style(svg, c);
+        th_svg_put(svg, ">");
+        th_svg_line(svg, x - 8, at - 4, x + 22, at - 4, "key");
         th_svg_put(svg, "</g>\n");
         th_svg_text(svg, x + 30, at, "label", TH_ANCHOR_START, false, curves[c].name);
         at += 20;
@@ -233,7 +248,7 @@ static void draw_chart(th_svg *svg, const frame *f, const th_curve *curves, int 
     th_svg_text(svg, f->x + left, f->y + 28, "title", TH_ANCHOR_START, false, options->title);
     draw_axes(svg, &x, &y);
     for (int c = 0; c < count; c++)
-        draw_curve(svg, &curves[c], colour[c % COLOURS], &x, &y);
+        draw_curve(svg, &curves[c], c, &x, &y);
     draw_legend(svg, f, curves, count);
     th_svg_text(svg, (x.from + x.to) / 2, f->y + f->height - 16, "label", TH_ANCHOR_MIDDLE, false, options->x_label);
     th_svg_text(svg, f->x + 20, (y.from + y.to) / 2, "label", TH_ANCHOR_MIDDLE, true, options->y_label);

@@ -33,7 +33,7 @@ static double entry(const map *m, int64_t p, int64_t r, int64_t c)
 static void put_colour(th_svg *svg, int level)
 {
     static const double stop[5][3] = {{246, 248, 250}, {182, 214, 242}, {84, 156, 216}, {22, 88, 168}, {8, 32, 84}};
-    const double at = 4 * sqrt((double)level / LEVELS);
+    const double at = 4 * sqrt((double)level / (double)LEVELS);
     const int low = at >= 4 ? 3 : (int)at;
     const double part = at - low;
     fputc('#', svg->file);
@@ -47,7 +47,7 @@ static int level_of(const map *m, double value)
     if (!isfinite(value))
         return -1;
     const double share = m->high > 0 ? value / m->high : 0;
-    return share <= 0 ? 0 : share >= 1 ? LEVELS : (int)ceil(share * LEVELS);
+    return share <= 0 ? 0 : share >= 1 ? LEVELS : (int)ceil(share * (double)LEVELS);
 }
 
 static void put_cells(th_svg *svg, double x, double y, double width, double height, int level)
@@ -136,7 +136,7 @@ static void draw_side(th_svg *svg, const map *m, bool columns, double x, double 
 static void draw_scale(th_svg *svg, const map *m, double x, double y, double height)
 {
     for (int i = 0; i < LEVELS; i++) {
-        put_cells(svg, x, y + height * (LEVELS - 1 - i) / LEVELS, 14, height / LEVELS + 0.5, i + 1);
+        put_cells(svg, x, y + height * (LEVELS - 1 - i) / (double)LEVELS, 14, height / (double)LEVELS + 0.5, i + 1);
         th_svg_put(svg, "/>\n");
     }
     th_svg_rect(svg, x, y, 14, height, "frame");

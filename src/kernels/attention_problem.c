@@ -8,10 +8,10 @@ enum {
     QUERY_BLOCK = 48, /* of float32 and float64 */
     SUM_KEYS = 128,
     TERM_SUM_KEYS = 256, /* these panels are smaller */
-    TASK = 200000,       /* multiply-adds of a task, if there are enough heads: some 5 µs */
-    HEAD = 5000,         /* that what else is done for a head takes as long as */
     TASKS_PER_THREAD = 4
 };
+/* Multiply-adds: of a task, if there are enough heads (some 5 µs); and how many take as long as the rest of a head. */
+static const double least_task = 200000, rest_of_head = 5000;
 
 /* Blocks of queries and of sums over keys say in which order a sum is computed: every precision has its own, and all
  * instruction sets the same. Sums of terms are in whole groups of steps. */
@@ -49,7 +49,7 @@ void th_attention_next_head(const th_attention *a, attention_head *head)
 
 int64_t th_attention_heads_of_task(int64_t count, double multiply_adds, int threads)
 {
-    const int64_t enough = multiply_adds < TASK ? (int64_t)(TASK / (multiply_adds + HEAD)) : 1;
+    const int64_t enough = multiply_adds < least_task ? (int64_t)(least_task / (multiply_adds + rest_of_head)) : 1;
     const int64_t fair = count / ((int64_t)threads * TASKS_PER_THREAD);
     return th_larger(threads > 1 ? th_smaller(enough, fair) : enough, 1);
 }

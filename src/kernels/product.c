@@ -114,8 +114,8 @@ static th_product product_at(const th_product *batch, int64_t size, int64_t numb
 static bool team_over_batch(const th_product *product, int64_t count, int threads)
 {
     const double work = th_product_work(product);
-    return threads > 1 && count > 1 && work * (double)count >= TH_PRODUCT_SERIAL &&
-           (work < 8.0 * TH_PRODUCT_SERIAL || count >= 4 * (int64_t)threads);
+    return threads > 1 && count > 1 && work * (double)count >= (double)TH_PRODUCT_SERIAL &&
+           (work < 8 * (double)TH_PRODUCT_SERIAL || count >= 4 * (int64_t)threads);
 }
 
 static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
@@ -227,7 +227,7 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
                            .dtype = dtype,
                            .batch = &p,
                            .count = count,
-                           .group = 1 + (int64_t)(TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
+                           .group = 1 + (int64_t)((double)TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
                            .workspace = workspace,
                            .worker = workspace_of(machine, dtype, &p, 1)};
         th_parallel(threads, th_parts(count, team.group), run_task, &team);

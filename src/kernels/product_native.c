@@ -245,7 +245,7 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
                            void *workspace)
 {
     const th_product_plan p = th_product_plan_of(machine, dtype, product, threads);
-    const int team = th_product_work(product) < TH_PRODUCT_SERIAL ? 1 : threads;
+    const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
     product_pass pass = {.plan = &p, .packed_b = workspace};
     pass.packed_a = pass.packed_b + th_aligned(p.b_shared_bytes);
     pass.workers = pass.packed_a + p.a_shared_bytes;

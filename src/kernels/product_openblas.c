@@ -131,6 +131,6 @@ void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th
 {
     plan p = make_plan(dtype, machine, product);
     p.workers = workspace;
-    const int team = th_product_work(product) < TH_PRODUCT_SERIAL ? 1 : threads;
+    const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
     th_parallel(team, th_parts(product->m, p.rows) * p.column_blocks, multiply_block, &p);
 }

@@ -36,7 +36,7 @@ static int64_t tasks_wanted(const th_product *product, int threads)
 {
     const int64_t most = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
     const double work = th_product_work(product);
-    return work < (double)TH_PRODUCT_TASK * (double)most ? (int64_t)(work / TH_PRODUCT_TASK) + 1 : most;
+    return work < (double)TH_PRODUCT_TASK * (double)most ? (int64_t)(work / (double)TH_PRODUCT_TASK) + 1 : most;
 }
 
 /* A block of B that stays in an L2 cache. */

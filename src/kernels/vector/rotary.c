@@ -21,14 +21,26 @@ TH_INLINE void turn_halves(const real *x, real *y, const real *turn, int64_t hal
     }
 }
 
-/* Element 2 i exchanged with 2 i + 1. */
+/* For __builtin_shufflevector: the places of a register's elements with each 2 i and 2 i + 1 exchanged. */
+#define SWAPPED_2 1, 0
+#define SWAPPED_4 SWAPPED_2, 3, 2
+#define SWAPPED_8 SWAPPED_4, 5, 4, 7, 6
+#define SWAPPED_16 SWAPPED_8, 9, 8, 11, 10, 13, 12, 15, 14
+#if TH_VECTOR_BYTES * 8 / TH_REAL_BITS == 16
+#define SWAPPED SWAPPED_16
+#elif TH_VECTOR_BYTES * 8 / TH_REAL_BITS == 8
+#define SWAPPED SWAPPED_8
+#elif TH_VECTOR_BYTES * 8 / TH_REAL_BITS == 4
+#define SWAPPED SWAPPED_4
+#else
+#define SWAPPED SWAPPED_2
+#endif
+
+/* Exchanges elements 2 i and 2 i + 1. */
 TH_INLINE lanes swap_neighbours(lanes x)
 {
-    for (int r = 0; r < TH_REGISTERS; r++) {
-        const vec from = x.part[r];
-        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
-            x.part[r][i] = from[i ^ 1];
-    }
+    for (int r = 0; r < TH_REGISTERS; r++)
+        x.part[r] = __builtin_shufflevector(x.part[r], x.part[r], SWAPPED);
     return x;
 }
 

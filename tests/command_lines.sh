@@ -1,0 +1,150 @@
+#!/bin/sh
+# command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, of the benchmark programs in the directory BENCH,
+# and of the scripts. --help, -h and --version print and return 0, an unknown option returns 2 with a sentence, and neither
+# writes a file or asks a tool for anything. The examples end with every file that they wrote and with a command that runs as
+# pasted, started by themselves or by scripts/run.sh and scripts/demo.sh.
+set -eu
+
+source=$1 examples=$(cd "$2" && pwd) bench=$(cd "${3:-.}" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=
+export OMP_NUM_THREADS=1 # the work is small
+
+wrong() {
+    printf 'WRONG: %s\n' "$*"
+    sed 's/^/    /' "$work/out" "$work/err"
+    failed=yes
+}
+# run COMMAND...: in an empty directory; *status, and what it printed in out and err.
+run() {
+    status=0
+    "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+}
+
+# -- help, version and nonsense --
+
+# Installing or building is recorded, not done.
+mkdir "$work/tools" "$work/empty"
+for tool in apt-get sudo cmake make ctest pip debootstrap unshare; do
+    printf '#!/bin/sh\necho "%s $*" >>"%s"\nexit 1\n' "$tool" "$work/called" >"$work/tools/$tool"
+    chmod +x "$work/tools/$tool"
+done
+cd "$work/empty"
+
+check_command() { # check_command NAME COMMAND...
+    name=$1
+    shift
+    for option in --help -h --version; do
+        run env PATH="$work/tools:$PATH" "$@" "$option"
+        [ "$status" -eq 0 ] || wrong "$name $option returns $status"
+        [ -s "$work/out" ] && [ ! -s "$work/err" ] || wrong "$name $option does not print to standard output alone"
+    done
+    grep -x "$name (Tapehead) [0-9.]*" "$work/out" >/dev/null || wrong "$name --version does not print a version"
+}
+check_refusal() { # check_refusal NAME COMMAND...: an option that there is not
+    name=$1
+    shift
+    run env PATH="$work/tools:$PATH" "$@" --nonsense
+    [ "$status" -eq 2 ] || wrong "$name --nonsense returns $status"
+    grep -e --nonsense "$work/err" >/dev/null && grep -e --help "$work/err" >/dev/null ||
+        wrong "$name --nonsense does not say what is wrong and where help is"
+    [ ! -s "$work/out" ] || wrong "$name --nonsense prints results"
+}
+
+for program in "$examples"/* ${3:+"$bench"/*}; do
+    name=$(basename "$program")
+    case $name in
+    CMakeFiles | Makefile | *.cmake | *.a | language_model) continue ;; # (the last has subcommands: language_model.sh)
+    esac
+    check_command "$name" "$program"
+    check_refusal "$name" "$program"
+done
+for script in "$source"/scripts/*.sh "$source"/bench/*.sh; do
+    name=$(basename "$script")
+    case $name in
+    help.sh) continue ;; # sourced
+    esac
+    check_command "$name" "$script"
+    case $name in
+    demo.sh | test.sh | configure.sh) ;; # theirs are the options of other programs
+    *) check_refusal "$name" "$script" ;;
+    esac
+done
+[ ! -e "$work/called" ] || wrong "these were called: $(cat "$work/called")"
+[ -z "$(ls -A)" ] || wrong "these files were written: $(ls -A)"
+
+# -- what examples end with --
+
+# check_end COMMAND...: in an empty directory; next is the command that it suggests.
+check_end() {
+    rm -rf "$work/empty" && mkdir "$work/empty" && cd "$work/empty"
+    run "$@"
+    [ "$status" -eq 0 ] || wrong "$* returns $status"
+    sed -n 's/^wrote: //p' "$work/err" | sed 's|^\./||' | sort >"$work/named"
+    find . -type f | sed 's|^\./||' | sort >"$work/found"
+    cmp -s "$work/named" "$work/found" || wrong "$* wrote $(cat "$work/found") and names $(cat "$work/named")"
+    next=$(tail -n 1 "$work/err" | sed -n 's/^next: *//p')
+    [ -n "$next" ] || wrong "$* does not end with a next command"
+}
+# check_next [OPTION...]: the command works as pasted; options make it short.
+check_next() {
+    run sh -c "$next $*"
+    [ "$status" -eq 0 ] || wrong "the next command, $next $*, returns $status"
+}
+
+mkdir "$work/with space"
+ln -s "$examples"/* "$work/with space/"
+check_end "$examples/copy_task" --steps 1 --length 2
+check_next --steps 1 --quiet
+check_end "$work/with space/copy_task" --steps 1 --length 2 --out "it's new" --no-attention
+check_next --steps 1 --quiet
+check_end "$work/with space/classify" --steps 1
+check_next --steps 1 --quiet
+check_end "$examples/translate_dates" --steps 1
+check_next --steps 1 --quiet
+check_end "$examples/attention_backward"
+check_next
+check_end "$examples/attention_backward" --causal --heads 2 --dropout 0.3
+check_next
+check_end "$examples/gradcheck_your_op"
+check_next
+
+# -- the same by scripts, in a checkout where everything is installed and built --
+
+checkout="$work/check out"
+mkdir -p "$checkout/scripts" "$checkout/build" "$work/built"
+cp "$source"/scripts/run.sh "$source"/scripts/demo.sh "$source"/scripts/help.sh "$checkout/scripts/"
+cp "$source/CMakeLists.txt" "$checkout/"
+ln -s "$source/examples" "$checkout/examples"
+ln -s "$examples" "$checkout/build/examples"
+for tool in scripts/setup.sh scripts/configure.sh ../built/cmake; do
+    printf '#!/bin/sh\ncase $0 in *configure.sh) echo "%s/build" ;; esac\n' "$checkout" >"$checkout/$tool"
+    chmod +x "$checkout/$tool"
+done
+PATH=$work/built:$PATH
+
+for command in "$checkout/scripts/demo.sh" "../check out/scripts/demo.sh"; do
+    check_end "$command" --steps 1 --length 2
+    [ -e copy_task_out/copy_loss.svg ] || wrong "demo.sh does not write into copy_task_out"
+    check_next --steps 1 --quiet
+done
+check_end "../check out/scripts/run.sh" classify --steps 1
+check_next --steps 1 --quiet
+check_end "../check out/scripts/run.sh" gradcheck_your_op
+check_next
+cd "$checkout/scripts"
+run sh demo.sh --steps 1 --length 2 --no-attention --out "$work/empty"
+next=$(tail -n 1 "$work/err" | sed -n 's/^next: *//p')
+check_next --steps 1 --quiet --out "'$work/empty'"
+
+# Without the build, help for an example is still there, and nothing is built for it.
+rm "$checkout/build/examples"
+run ./run.sh copy_task --help
+[ "$status" -eq 0 ] && grep "must write the sequence again" "$work/out" >/dev/null || wrong "run.sh copy_task --help"
+run ./demo.sh --help
+[ "$status" -eq 0 ] && grep "watches one attention layer" "$work/out" >/dev/null || wrong "demo.sh --help"
+run ./run.sh nonsense
+[ "$status" -eq 2 ] && grep "no example nonsense" "$work/err" >/dev/null || wrong "run.sh nonsense returns $status"
+
+[ -z "$failed" ]

@@ -1,0 +1,61 @@
+#!/bin/sh
+# setup.sh SETUP: what scripts/setup.sh says about a tool that is installed and does not do, because another one comes first in
+# PATH: its path, its version and the version that is needed. Nothing is installed: apt-get is a stand-in.
+set -eu
+
+setup=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset CC CXX
+mkdir "$work/first" "$work/all"
+
+stand_in() { # stand_in TOOL BODY: a program that comes first in PATH
+    printf '#!/bin/sh\n%s\n' "$2" >"$work/first/$1"
+    chmod +x "$work/first/$1"
+}
+# refuses TIER SENTENCE...: setup.sh fails and says each of them.
+refuses() {
+    tier=$1
+    shift
+    if PATH="$work/first:$PATH" "$setup" "$tier" >"$work/said" 2>&1; then
+        echo "setup.sh $tier: everything is there, but $1"
+        exit 1
+    fi
+    for sentence; do
+        grep -F -e "$sentence" "$work/said" >/dev/null || {
+            cat "$work/said"
+            echo "setup.sh $tier does not say: $sentence"
+            exit 1
+        }
+    done
+}
+
+stand_in apt-get 'exit 0'
+stand_in sudo 'exit 0'
+stand_in cmake 'echo "cmake version 3.18.4"'
+refuses demo "Installed, but still not usable: cmake (" \
+    "cmake: $work/first/cmake is \"cmake version 3.18.4\"; 3.22 or later is needed. PATH also has, after it, /"
+stand_in cmake 'echo "cmake: libuv.so.1 is missing"; exit 127'
+refuses demo "cmake: $work/first/cmake is \"cmake: libuv.so.1 is missing\"; 3.22 or later is needed"
+rm "$work/first/cmake"
+
+stand_in cc 'case $* in --version) echo "cc 9.3.0" ;; *) echo "cc: unknown builtin"; exit 1 ;; esac'
+refuses demo "gcc: $work/first/cc is \"cc 9.3.0\"; 12 or later is needed" "cc: unknown builtin"
+CC="$work/first/none -m64" refuses demo "gcc: there is no $work/first/none in PATH"
+rm "$work/first/cc"
+
+stand_in pkg-config 'case $* in
+*">= 0.15"*) echo "Requested check >= 0.15 but version of Check is 0.10"; exit 1 ;;
+--version) echo 0.29 ;;
+*pcfiledir*) echo /opt/old/pkgconfig ;;
+esac'
+refuses test "check: $work/first/pkg-config is \"0.29\"" "version of Check is 0.10" "that one is /opt/old/pkgconfig/check.pc"
+rm "$work/first/pkg-config"
+
+# Where nothing can be installed, the reason is there too.
+for tool in sh awk sed grep dirname readlink basename cat head tr id env make cc as ld; do
+    ln -s "$(command -v "$tool")" "$work/all/"
+done
+rm "$work/first/apt-get"
+stand_in cmake 'echo "cmake version 3.18.4"'
+PATH=$work/all refuses demo "cmake: $work/first/cmake is \"cmake version 3.18.4\"; 3.22 or later is needed" "There is no apt-get here"
