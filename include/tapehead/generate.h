@@ -42,7 +42,9 @@ TH_API size_t th_cache_bytes(const th_cache *cache);
  *   top_k               of all but the k largest none is drawn; those equal to the last of them stay (Fan et al. 2018)
  *   top_p               of the most probable the first that have p of the probability together (Holtzman et al. 2020)
  *
- * With temperature 0 it is the largest logit, the first of equals (top_k and top_p change nothing then). Random numbers
+ * With temperature 0 it is the largest logit, the first of equals (top_k and top_p change nothing then). The smallest
+ * temperatures above 0 draw among the largest logits alone: no quotient overflows. A penalty's result that overflows is
+ * the largest finite number. Random numbers
  * are a function of (seed, number of the sequence in the batch, number of the token): the same call gives the same
  * tokens, another seed others. They come from a stream of their own, whatever the context's seed, and move no other.
  *
