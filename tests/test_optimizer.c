@@ -578,6 +578,40 @@ START_TEST(what_has_no_gradient_rests)
 }
 END_TEST
 
+START_TEST(a_step_without_a_backward_is_an_error)
+{
+    th_module *m = three_new(ctx), *rest = three_new(ctx);
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+    th_optimizer *idle = th_sgd_new(rest, &(th_sgd_options){.learning_rate = 0.1});
+    th_tensor *bias = th_module_find_parameter(m, "bias");
+    const double g[LARGEST] = {1};
+    const uint32_t crc = th_module_crc32c(m);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE); /* before the first backward */
+    expect_error(TH_ERROR_STATE, "no parameter of adam has a gradient: call th_backward");
+    ck_assert_uint_eq(th_module_crc32c(m), crc);
+    ck_assert_int_eq(th_step(ctx), 0);
+    set_gradient(bias, g);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE); /* a second step */
+    expect_error(TH_ERROR_STATE, "th_backward");
+    ck_assert_int_eq(th_step(ctx), 1);
+    /* the backward reached none of its parameters, once */
+    ck_assert_int_eq(th_optimizer_step(idle), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(idle), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "no parameter of sgd");
+    /* gradients that a backward hands out are no parameter's */
+    th_tensor *gradient, *loss = th_sum(bias, TH_ALL_AXES, NULL);
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = &bias, .n_wrt = 1, .gradients = &gradient}),
+                     TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "th_backward");
+    /* with nothing to train there is nothing to forget */
+    ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    no_error();
+}
+END_TEST
+
 START_TEST(backward_over_a_stepped_parameter_is_an_error)
 {
     th_module *m = th_dense_new(ctx, 3, 3, NULL);
@@ -730,6 +764,7 @@ int main(void)
     tcase_add_loop_test(steps, a_huge_gradient_before_a_cast, 0, RULES);
     tcase_add_test(steps, clipping_the_largest_gradients);
     tcase_add_test(steps, what_has_no_gradient_rests);
+    tcase_add_test(steps, a_step_without_a_backward_is_an_error);
     tcase_add_test(steps, backward_over_a_stepped_parameter_is_an_error);
     tcase_add_test(steps, a_freed_module_is_forgotten);
     tcase_add_test(steps, steps_allocate_nothing);

@@ -82,7 +82,11 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * are marked empty and the context's step count moves by one. If a gradient is not finite nothing changes:
  * TH_ERROR_VALUE names the parameter and the element, gradients stay to be looked at, and the step can be repeated: the
  * next backward overwrites them, with the same random numbers. The first step allocates the moments (TH_ERROR_MEMORY),
- * later ones allocate nothing. */
+ * later ones allocate nothing.
+ *
+ * TH_ERROR_STATE, and nothing changes, if th_backward was forgotten: no parameter has a gradient, though one requires
+ * it, and no th_backward succeeded since this optimiser's last step. If one did, but reached none of these parameters,
+ * or all of them are frozen, the step changes no parameter and returns TH_OK. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* Taken literally, 0 included; TH_ERROR_ARGUMENT for a negative or non-finite one. */

@@ -49,6 +49,7 @@ struct th_optimizer {
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
     bool freed;
+    uint64_t backwards; /* of the context, when the last step was taken or the optimiser made */
     th_moments *moments;
     th_moments *reserved; /* for parameters that are about to move, or for the first step; NULL otherwise */
 };

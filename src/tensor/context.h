@@ -81,6 +81,7 @@ struct th_context {
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT]; /* calls within the step, per stream */
     uint32_t calls_at_clear; /* of the dropout stream, at the last clear that ended a step that had not failed */
+    uint64_t backwards;      /* that added to gradients of leaves */
     bool step_failed;        /* an error has occurred, and since then neither a backward nor a clear */
 
     /* memory */
