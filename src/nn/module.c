@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "nn/attention_layer.h"
+#include "nn/cache.h"
 #include "nn/optimizer.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
@@ -227,6 +229,8 @@ static void destroy(th_module *m)
         destroy(child);
     }
     th_optimizers_forget_module(ctx, m);
+    if (th_is_attention(m))
+        th_caches_forget(ctx, m);
     while (m->parameters) {
         th_parameter *p = m->parameters;
         m->parameters = p->next;
