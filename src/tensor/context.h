@@ -102,7 +102,8 @@ struct th_context {
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
-    int scope_depth;  /* open scopes; 0: what is created is the user's */
+    bool in_step;     /* since th_step_begin: what is created belongs to the tape */
+    int scope_depth;  /* open scopes; 0: what is created is the user's, unless in_step */
     th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
                          alone */
     const char *path; /* dotted names of the open scopes; "" outside */
