@@ -105,7 +105,7 @@ static const program_option options[] = {
     {"vocab", "different symbols", .whole = &vocab, .low = 2, .high = 62},
     {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
     {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
-    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
+    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e30},
     {"dropout", "on the attention weights", .real = &dropout, .low = 0, .high = 0.99},
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},

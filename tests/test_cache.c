@@ -221,6 +221,107 @@ START_TEST(misuse_of_a_cache_is_an_error)
 }
 END_TEST
 
+/* After a cast the cache says so; reset, it takes the new type. */
+START_TEST(a_cache_after_a_cast)
+{
+    th_module *model = th_language_model_new(ctx, &models[0]);
+    th_cache *cache = th_cache_new(model, 2, 6);
+    th_tensor *position = th_full(ctx, TH_INT64, TH_SHAPE(2, 1), 3);
+    const th_language_model_logits_options first = {.cache = cache}, next = {.cache = cache, .positions = position};
+    th_no_grad_begin(ctx);
+    th_language_model_logits(model, tokens_new(2, 3), &first);
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_module_cast(model, TH_FLOAT64), TH_OK);
+    assert_error(th_language_model_logits(model, tokens_new(2, 1), &next), TH_ERROR_STATE,
+                 "the cache holds float32 numbers, and the layer has been cast to float64: th_cache_reset");
+    th_tape_clear(ctx);
+    /* cast back, nothing is lost */
+    ck_assert_int_eq(th_module_cast(model, TH_FLOAT32), TH_OK);
+    ck_assert_ptr_nonnull(th_language_model_logits(model, tokens_new(2, 1), &next));
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_module_cast(model, TH_FLOAT64), TH_OK);
+    ck_assert_int_eq(th_cache_reset(cache), TH_OK);
+    const size_t before = th_cache_bytes(cache);
+    th_tensor *pieces = th_language_model_logits(model, tokens_new(2, 3), &first);
+    th_tensor *whole = th_language_model_logits(model, tokens_new(2, 3), NULL);
+    ck_assert(pieces && whole && th_dtype_of(pieces) == TH_FLOAT64);
+    for (int64_t i = 0; i < V; i++)
+        ck_assert_double_eq_tol(th_get(pieces, TH_INDEX(1, 2, i)), th_get(whole, TH_INDEX(1, 2, i)), 1e-12);
+    ck_assert_uint_eq(th_cache_bytes(cache), 2 * before);
+    th_no_grad_end(ctx);
+    no_error();
+}
+END_TEST
+
+/* A cache that is gone, or whose model or context is, is an error. */
+START_TEST(a_stale_cache_is_an_error)
+{
+    th_context *brief = th_context_new(NULL);
+    th_module *model = th_language_model_new(brief, &models[0]);
+    th_cache *cache = th_cache_new(model, 2, 4);
+    const th_language_model_logits_options given = {.cache = cache};
+    ck_assert_ptr_nonnull(cache);
+    th_context_free(brief);
+    model = th_language_model_new(ctx, &models[0]);
+    th_no_grad_begin(ctx);
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert_int_eq(th_cache_reset(cache), TH_ERROR_STATE);
+        expect_error(TH_ERROR_STATE, "the cache is none of a context that lives");
+        ck_assert_uint_eq(th_cache_bytes(cache), 0);
+        expect_error(TH_ERROR_STATE, "the cache is none of a context that lives");
+        assert_error(th_language_model_logits(model, tokens_new(2, 1), &given), TH_ERROR_STATE, "context that lives");
+        th_cache_free(cache);
+        no_error();
+        brief = th_context_new(NULL); /* in the place of the first */
+        ck_assert_ptr_nonnull(th_cache_new(th_language_model_new(brief, &models[0]), 2, 4));
+        th_cache *other = th_cache_new(model, 2, 4);
+        th_context_free(brief);
+        ck_assert_ptr_ne(other, cache);
+        ck_assert_ptr_nonnull(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1))); /* ctx is the one used last */
+    }
+    th_cache *freed = th_cache_new(model, 2, 4), *later;
+    th_cache_free(freed);
+    later = th_cache_new(model, 2, 4);
+    ck_assert_ptr_ne(freed, later);
+    ck_assert_int_eq(th_cache_reset(freed), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "the cache has been freed");
+    th_cache_free(freed);
+    expect_error(TH_ERROR_STATE, "has been freed before");
+    /* of a model that was freed */
+    th_module_free(model);
+    model = th_language_model_new(ctx, &models[0]);
+    assert_error(th_language_model_logits(model, tokens_new(2, 1), &(th_language_model_logits_options){.cache = later}),
+                 TH_ERROR_ARGUMENT, "another model");
+    ck_assert_int_eq(th_cache_reset(later), TH_OK);
+    th_cache_free(later);
+    th_no_grad_end(ctx);
+    no_error();
+}
+END_TEST
+
+/* The memory of a cache runs out at any allocation: an error, and nothing is lost. */
+START_TEST(no_memory_for_a_cache)
+{
+    static test_memory memory;
+    th_context_free(ctx);
+    for (int64_t allowed = 0;; allowed++) {
+        memory = (test_memory){0};
+        ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+        th_module *model = th_language_model_new(ctx, &models[0]);
+        memory.fail_at = memory.calls + allowed + 1;
+        const th_cache *cache = th_cache_new(model, 2, 4);
+        const bool done = cache != NULL;
+        if (!done)
+            expect_error(TH_ERROR_MEMORY, "memory");
+        if (done)
+            break;
+        th_context_free(ctx);
+        ck_assert_uint_eq(memory.bytes, 0);
+    }
+    no_error();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("cache", setup, close_context);
@@ -228,5 +329,8 @@ int main(void)
     tcase_add_loop_test(tests, each_sequence_goes_on_from_its_own_end, 0, MODELS);
     tcase_add_test(tests, memory_is_projected_once);
     tcase_add_test(tests, misuse_of_a_cache_is_an_error);
+    tcase_add_test(tests, a_cache_after_a_cast);
+    tcase_add_test(tests, a_stale_cache_is_an_error);
+    tcase_add_test(tests, no_memory_for_a_cache);
     return run_suites();
 }

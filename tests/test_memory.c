@@ -1,7 +1,9 @@
 /* What th_memory counts: a run of shapes only counts what a run with data takes, chunk by chunk, so that its
  * reservation is enough as a memory_limit; a limit is never passed; what was in use before a step is in use after its
  * clear. */
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "memory.h"
 #include "suite.h"
@@ -184,6 +186,76 @@ END_TEST
 
 /* -- the numbers -- */
 
+/* What is created in a step ends with it: 2,000 steps take no more memory than two. */
+START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
+{
+    th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
+    th_module *model = th_dense_new(ctx, 8, 4, NULL);
+    th_optimizer *sgd = th_sgd_new(model, &(th_sgd_options){.learning_rate = 1e-3, .momentum = 0.9});
+    const float numbers[8] = {1, 2, 3};
+    th_memory_usage early = {0};
+    th_tensor *kept = NULL, *stale = NULL;
+    for (int step = 0; step < 2000; step++) {
+        th_step_begin(ctx);
+        th_step_begin(ctx);
+        th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(16, 8)), *bias = th_full(ctx, TH_FLOAT32, TH_SHAPE(4), 2);
+        th_tensor *mean = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(8), numbers);
+        th_tensor *labels = th_random_integers(ctx, TH_INT64, TH_SHAPE(16), 0, 4);
+        th_tensor *loss = th_cross_entropy(th_add(th_module_forward(model, th_sub(x, mean)), bias), labels, NULL);
+        if (step == 0)
+            kept = th_keep(stale = x);
+        ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(sgd) == TH_OK, "%s", th_error_message(ctx));
+        th_tape_clear(ctx);
+        if (step == 2)
+            early = th_memory(ctx);
+        if (step > 2)
+            ck_assert_uint_eq(th_memory(ctx).live, early.live);
+    }
+    const th_memory_usage late = th_memory(ctx);
+    ck_assert_uint_eq(late.reserved, early.reserved);
+    ck_assert_uint_eq(late.owned, early.owned);
+    ck_assert_uint_eq(late.allocations, early.allocations);
+    ck_assert(isfinite(th_get(kept, TH_INDEX(3, 3))) && th_error_code(ctx) == TH_OK);
+    ck_assert(isnan(th_get(stale, TH_INDEX(3, 3))) || th_error_code(ctx) == TH_ERROR_STATE);
+    th_error_clear(ctx);
+    /* after the clear what is created lasts, as ever */
+    th_tensor *own = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
+    th_tape_clear(ctx);
+    ck_assert(th_get(own, TH_INDEX(1)) == 1 && th_error_code(ctx) == TH_OK);
+    th_step_begin(NULL);
+    th_context_free(ctx);
+}
+END_TEST
+
+/* A program that leaves its tensors to the context is told which line made them, when memory is out. */
+START_TEST(the_limit_names_the_line_that_created_most)
+{
+    th_context *ctx = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 4 << 20});
+    th_tensor *few = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(100, 1000));
+    int line = 0;
+    const size_t before = th_memory(ctx).owned;
+    while (th_error_code(ctx) == TH_OK) {
+        line = __LINE__ + 1;
+        th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 64));
+        th_relu(x);
+        th_tape_clear(ctx);
+    }
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_MEMORY);
+    char words[100];
+    snprintf(words, sizeof words, "tensors created at test_memory.c:%d hold ", line);
+    ck_assert_msg(strstr(th_error_message(ctx), words) && strstr(th_error_message(ctx), "th_step_begin"), "%s",
+                  th_error_message(ctx));
+    ck_assert_uint_gt(th_memory(ctx).owned, before + (2 << 20));
+    ck_assert_ptr_nonnull(few);
+    th_context_free(ctx);
+    /* without such tensors nobody is suspected */
+    ctx = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 1 << 20});
+    ck_assert_ptr_null(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1000, 1000)));
+    ck_assert(th_error_code(ctx) == TH_ERROR_MEMORY && strstr(th_error_message(ctx), "created at") == NULL);
+    th_context_free(ctx);
+}
+END_TEST
+
 START_TEST(a_clear_gives_back_what_the_step_used)
 {
     const program *p = &programs[3];
@@ -220,6 +292,8 @@ int main(void)
     tcase_add_loop_test(tcase, the_forecast_is_exact_and_enough, 0, PROGRAMS);
     tcase_add_test(tcase, a_limit_holds_in_the_forecast_as_well);
     tcase_add_test(tcase, the_forecast_counts_what_sums_and_copies_need);
+    tcase_add_test(tcase, a_loop_that_creates_its_batches_takes_no_more_memory);
+    tcase_add_test(tcase, the_limit_names_the_line_that_created_most);
     tcase_add_test(tcase, a_clear_gives_back_what_the_step_used);
     return run_suites();
 }

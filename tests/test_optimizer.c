@@ -480,6 +480,83 @@ START_TEST(squares_that_overflow_are_no_reason_to_refuse)
 }
 END_TEST
 
+/* One huge but finite gradient element, then ordinary ones: parameters stay finite, and those beside it learn on. */
+START_TEST(a_huge_gradient_leaves_finite_parameters)
+{
+    const recipe *rule = &rules[_i];
+    for (int wide = 0; wide < 2; wide++) {
+        th_module *m = three_new(ctx);
+        if (wide)
+            ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+        th_optimizer *o = optimizer_of(m, rule);
+        th_tensor *bias = th_module_find_parameter(m, "bias");
+        const double huge = wide ? 1e200 : 1e20;
+        for (int step = 0; step < 20; step++) {
+            const double g[LARGEST] = {step == 0 ? huge : 1e-3, step == 1 ? -huge : -1e-3, 1};
+            const double before = th_get(bias, TH_INDEX(2));
+            set_gradient(bias, g);
+            ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+            for (int64_t i = 0; i < 5; i++)
+                ck_assert_msg(isfinite(th_get(bias, TH_INDEX(i))), "rule %d, step %d: bias[%d] is %g", _i, step, (int)i,
+                              th_get(bias, TH_INDEX(i)));
+            ck_assert(th_get(bias, TH_INDEX(2)) < before);
+        }
+        th_module_free(m);
+    }
+    no_error();
+}
+END_TEST
+
+/* Moments that float32 cannot hold are limited when the parameters are cast to it. */
+START_TEST(a_huge_gradient_before_a_cast)
+{
+    const recipe *rule = &rules[_i];
+    th_module *m = three_new(ctx);
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+    th_optimizer *o = optimizer_of(m, rule);
+    th_tensor *bias = th_module_find_parameter(m, "bias");
+    const double huge[LARGEST] = {1e30, -1e100}, usual[LARGEST] = {1, 1, 1, 1, 1};
+    ck_assert_int_eq(th_optimizer_set_learning_rate(o, 1e-9), TH_OK);
+    set_gradient(bias, huge);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_int_eq(th_fill(bias, 1), TH_OK);
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT32), TH_OK);
+    for (int step = 0; step < 3; step++) {
+        set_gradient(bias, usual);
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        for (int64_t i = 0; i < 5; i++)
+            ck_assert_msg(isfinite(th_get(bias, TH_INDEX(i))), "rule %d: bias[%d] is %g", _i, (int)i,
+                          th_get(bias, TH_INDEX(i)));
+    }
+    if (!rule->sgd)
+        ck_assert_double_eq_tol(th_get(bias, TH_INDEX(0)), 1, 1e-5);
+    no_error();
+}
+END_TEST
+
+/* A clipping factor below float32's normal numbers keeps its digits; a norm beyond float64 is its largest number. */
+START_TEST(clipping_the_largest_gradients)
+{
+    th_module *m = three_new(ctx);
+    th_tensor *weight = th_module_find_parameter(m, "weight");
+    double largest[LARGEST], norm;
+    for (int wide = 0; wide < 2; wide++) {
+        for (int64_t i = 0; i < 35; i++)
+            largest[i] = wide ? 1.7e308 : 3.4e38;
+        set_gradient(weight, largest);
+        const double max_norm = 1e-3;
+        ck_assert_int_eq(th_clip_gradients(m, max_norm, &norm), TH_OK);
+        ck_assert(isfinite(norm));
+        if (!wide)
+            ck_assert_double_eq_tol(th_get(th_gradient(weight), TH_INDEX(3)), max_norm / sqrt(35), 1e-9);
+        else
+            ck_assert(th_get(th_gradient(weight), TH_INDEX(3)) > 0);
+        ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+    }
+    no_error();
+}
+END_TEST
+
 START_TEST(what_has_no_gradient_rests)
 {
     th_module *m = three_new(ctx);
@@ -497,6 +574,40 @@ START_TEST(what_has_no_gradient_rests)
     const uint32_t crc = th_module_crc32c(m);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     ck_assert_uint_eq(th_module_crc32c(m), crc);
+    no_error();
+}
+END_TEST
+
+START_TEST(a_step_without_a_backward_is_an_error)
+{
+    th_module *m = three_new(ctx), *rest = three_new(ctx);
+    th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1});
+    th_optimizer *idle = th_sgd_new(rest, &(th_sgd_options){.learning_rate = 0.1});
+    th_tensor *bias = th_module_find_parameter(m, "bias");
+    const double g[LARGEST] = {1};
+    const uint32_t crc = th_module_crc32c(m);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE); /* before the first backward */
+    expect_error(TH_ERROR_STATE, "no parameter of adam has a gradient: call th_backward");
+    ck_assert_uint_eq(th_module_crc32c(m), crc);
+    ck_assert_int_eq(th_step(ctx), 0);
+    set_gradient(bias, g);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE); /* a second step */
+    expect_error(TH_ERROR_STATE, "th_backward");
+    ck_assert_int_eq(th_step(ctx), 1);
+    /* the backward reached none of its parameters, once */
+    ck_assert_int_eq(th_optimizer_step(idle), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(idle), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "no parameter of sgd");
+    /* gradients that a backward hands out are no parameter's */
+    th_tensor *gradient, *loss = th_sum(bias, TH_ALL_AXES, NULL);
+    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = &bias, .n_wrt = 1, .gradients = &gradient}),
+                     TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "th_backward");
+    /* with nothing to train there is nothing to forget */
+    ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     no_error();
 }
 END_TEST
@@ -649,7 +760,11 @@ int main(void)
     tcase_add_test(steps, clipping);
     tcase_add_test(steps, clipping_to_next_to_nothing_keeps_parameters_finite);
     tcase_add_test(steps, squares_that_overflow_are_no_reason_to_refuse);
+    tcase_add_loop_test(steps, a_huge_gradient_leaves_finite_parameters, 0, RULES);
+    tcase_add_loop_test(steps, a_huge_gradient_before_a_cast, 0, RULES);
+    tcase_add_test(steps, clipping_the_largest_gradients);
     tcase_add_test(steps, what_has_no_gradient_rests);
+    tcase_add_test(steps, a_step_without_a_backward_is_an_error);
     tcase_add_test(steps, backward_over_a_stepped_parameter_is_an_error);
     tcase_add_test(steps, a_freed_module_is_forgotten);
     tcase_add_test(steps, steps_allocate_nothing);

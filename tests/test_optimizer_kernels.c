@@ -156,11 +156,79 @@ START_TEST(test_sgd)
 }
 END_TEST
 
-int main(void)
+/* -- gradients whose squares overflow -- */
+
+typedef struct huge_case {
+    double gradient;  /* of the first two steps; then 1e-3 */
+    double coupled;   /* weight decay */
+    double parameter; /* at the start */
+} huge_case;
+
+static const huge_case huge_cases[] = {{1e20, 0, 1}, {3e38, 0, 1}, {-3e38, 0.1, 1}, {1, 1, 3e38}};
+
+#define NEAR_LARGEST(x) (fabs((double)(x)) < 1e38)
+
+/* A finite gradient, however large, leaves finite moments and parameters, and Adam moves by the learning rate. */
+#define CHECK_HUGE(real, table, factor)                                                                                \
+    for (int isa = 0; isa < ISAS && supported(isa); isa++)                                                             \
+        for (int amsgrad = 0; amsgrad < 2; amsgrad++) {                                                                \
+            real p[N], g[N], m[N] = {0}, v[N] = {0}, largest[N] = {0};                                                 \
+            for (int i = 0; i < N; i++)                                                                                \
+                p[i] = (real)h->parameter;                                                                             \
+            for (int t = 1; t <= 50; t++) {                                                                            \
+                for (int i = 0; i < N; i++)                                                                            \
+                    g[i] = t < 3 ? (real)(t == 2 ? -h->gradient : h->gradient) * (real)(factor) : (real)1e-3;          \
+                const th_adam_update update = {.gradient_scale = 1,                                                    \
+                                               .weight_decay = h->coupled,                                             \
+                                               .beta1 = 0.9,                                                           \
+                                               .beta2 = 0.999,                                                         \
+                                               .step_size = 1e-3 / (1 - pow(0.9, t)),                                  \
+                                               .second_scale = 1 / (1 - pow(0.999, t)),                                \
+                                               .eps_outside = 1e-8};                                                   \
+                table[isa]->adam(N, p, g, m, v, amsgrad ? largest : NULL, &update);                                    \
+                for (int i = 0; i < N; i++) {                                                                          \
+                    ck_assert_msg(isfinite(p[i]) && isfinite(m[i]) && isfinite(v[i]) && isfinite(largest[i]),          \
+                                  "isa %d, step %d, gradient %g: p %g, m %g, v %g", isa, t, (double)g[i],              \
+                                  (double)p[i], (double)m[i], (double)v[i]);                                           \
+                    if (t == 1 && NEAR_LARGEST(h->parameter))                                                          \
+                        ck_assert_double_eq_tol((double)p[i], h->parameter - copysign(1e-3, h->gradient), 1e-6);       \
+                }                                                                                                      \
+            }                                                                                                          \
+        }
+
+START_TEST(test_adam_with_huge_gradients)
+{
+    const huge_case *h = &huge_cases[_i];
+    CHECK_HUGE(float, f32, 1)
+    CHECK_HUGE(double, f64, NEAR_LARGEST(h->parameter) ? 1e270 : 1)
+}
+END_TEST
+
+/* The velocity of SGD ends at the largest finite number. */
+#define CHECK_VELOCITY(real, table, huge)                                                                              \
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {                                                           \
+        real p[N] = {0}, g[N], velocity[N] = {0};                                                                      \
+        const th_sgd_update update = {                                                                                 \
+            .gradient_scale = 1, .momentum = 0.9, .nesterov = _i == 1, .learning_rate = 1e-6};                         \
+        for (int t = 1; t <= 40; t++) {                                                                                \
+            for (int i = 0; i < N; i++)                                                                                \
+                g[i] = t < 20 ? (real)(huge) : -(real)(huge);                                                          \
+            table[isa]->sgd(N, p, g, _i == 2 ? NULL : velocity, &update);                                              \
+            for (int i = 0; i < N; i++)                                                                                \
+                ck_assert_msg(isfinite(p[i]) && isfinite(velocity[i]), "isa %d, step %d: p %g, velocity %g", isa, t,   \
+                              (double)p[i], (double)velocity[i]);                                                      \
+        }                                                                                                              \
+    }
+
+START_TEST(test_sgd_with_huge_gradients){CHECK_VELOCITY(float, f32, 3e38) CHECK_VELOCITY(double, f64, 1.7e308)} END_TEST
+
+    int main(void)
 {
     TCase *tests = new_suite("optimizer_kernels", NULL, NULL);
     tcase_add_loop_test(tests, test_adam, 0, sizeof adam_cases / sizeof *adam_cases);
     tcase_add_loop_test(tests, test_sgd, 0, 3);
     tcase_add_test(tests, test_lengths);
+    tcase_add_loop_test(tests, test_adam_with_huge_gradients, 0, sizeof huge_cases / sizeof *huge_cases);
+    tcase_add_loop_test(tests, test_sgd_with_huge_gradients, 0, 3);
     return run_suites();
 }

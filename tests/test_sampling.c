@@ -133,6 +133,56 @@ START_TEST(what_is_no_distribution_is_refused)
 }
 END_TEST
 
+/* Logits, history, temperature, penalty, and the tokens among which the choice is. */
+static const struct {
+    double logits[4];
+    int64_t history;
+    double temperature, penalty;
+    bool possible[4];
+} extremes[] = {
+    {{1, 3, 2, -1}, 0, 1e-320, 0, {0, 1, 0, 0}},
+    {{1, 3, 2, -1}, 0, 5e-324, 0, {0, 1, 0, 0}},
+    {{-5, -4, -3, -6}, 0, 1e-320, 0, {0, 0, 1, 0}},
+    {{0, -1, -2, -3}, 0, 1e-320, 0, {1, 0, 0, 0}},
+    {{2, 3, 3, -INFINITY}, 0, 1e-310, 0, {0, 1, 1, 0}},
+    {{-INFINITY, -INFINITY, -7, -INFINITY}, 0, 1e-320, 0, {0, 0, 1, 0}},
+    {{1e308, 1.7e308, -1.7e308, 0}, 0, 0.5, 0, {0, 1, 0, 0}},
+    {{1e308, 1.7e308, -1.7e308, 0}, 0, 1, 0, {0, 1, 0, 0}},
+    {{-1.7e308, -1.7e308, -1e308, -1.7e308}, 0, 1e-3, 0, {0, 0, 1, 0}},
+    {{1, 2, 3, 4}, 0, 1e300, 0, {1, 1, 1, 1}},
+    {{1, 2, 3, 4}, 1, 1, 1e-320, {0, 1, 0, 0}}, /* 2 / penalty overflows */
+    {{-1, -2, -3, -4}, 0, 1, 1e308, {0, 1, 1, 1}},
+    {{-1e10, -INFINITY, -INFINITY, -INFINITY}, 0, 1, 1e308, {1, 0, 0, 0}},
+    {{-1e10, -INFINITY, 5, -INFINITY}, 0, 1e-320, 1e308, {0, 0, 1, 0}},
+};
+
+START_TEST(extremes_are_the_limit_of_the_usual)
+{
+    const int64_t top_k[] = {0, 1, 2, 3};
+    const double top_p[] = {0, 1e-320, 0.5, 1}, u[] = {0, 0.3, 0.999999};
+    th_sampling_space space = th_sampling_space_at(memory, 4);
+    const th_logits_row row = {extremes[_i].logits, TH_FLOAT64, 4, &extremes[_i].history, 1};
+    for (int k = 0; k < 4; k++)
+        for (int p = 0; p < 4; p++) {
+            const th_sampling s = sampling_of(extremes[_i].temperature, top_k[k], top_p[p], extremes[_i].penalty);
+            ck_assert(th_sampling_choices(&s, &row, &space));
+            double sum = 0;
+            for (int64_t i = 0; i < space.choices.count; i++)
+                sum += space.choices.weight[i];
+            ck_assert_msg(sum > 0 && isfinite(sum), "the weights' sum is %g", sum);
+            for (int i = 0; i < 3; i++) {
+                const int64_t token = th_sampling_token(&s, &row, u[i], &space);
+                ck_assert_msg(token >= 0 && extremes[_i].possible[token], "token %d", (int)token);
+            }
+        }
+    const th_sampling s = sampling_of(0, 0, 0, extremes[_i].penalty);
+    ck_assert(extremes[_i].temperature >= 0.5 || extremes[_i].possible[th_sampling_token(&s, &row, 0, &space)]);
+    ck_assert(th_log_probabilities(&s, &row, &space));
+    for (int i = 0; i < 4; i++)
+        ck_assert(!isnan(space.score[i]) && space.score[i] < INFINITY);
+}
+END_TEST
+
 /* -- choosing among many -- */
 
 static uint64_t state = 1;
@@ -216,6 +266,7 @@ int main(void)
     tcase_add_test(tests, tokens_are_drawn_by_their_probabilities);
     tcase_add_test(tests, the_first_of_equals_is_the_largest);
     tcase_add_test(tests, what_is_no_distribution_is_refused);
+    tcase_add_loop_test(tests, extremes_are_the_limit_of_the_usual, 0, sizeof extremes / sizeof *extremes);
     tcase_add_test(tests, the_best_are_the_first_of_all_in_order);
     tcase_add_test(tests, a_beam_search_by_hand);
     return run_suites();

@@ -141,6 +141,7 @@ typedef struct th_memory_usage {
     size_t reserved;      /* bytes taken from the allocator now: what memory_limit limits */
     size_t reserved_peak; /* the most of them since the context was made or th_memory_reset_peak */
     size_t allocations;   /* calls of the allocator so far */
+    size_t owned;         /* the part of live in tensors that you own: if it grows with each step, see th_step_begin */
 } th_memory_usage;
 /* What is in use now, and the most so far; the peaks begin anew with a reset. */
 TH_API th_memory_usage th_memory(const th_context *ctx);

@@ -23,12 +23,15 @@ TH_BEGIN_DECLS
  *
  * Memory for a layer is taken when it first runs with the cache, th_cache_bytes in all, and stays. While recording, a
  * forward with a cache is TH_ERROR_STATE; positions outside [0, capacity) are TH_ERROR_INDEX. The cache belongs to the
- * context, which frees it at its end; it must not be used when its model has been freed. Errors: sizes that are not
- * positive. */
+ * context, which frees it at its end. A th_cache * is a handle, as a tensor is: used after th_cache_free or after its
+ * context's end, it is TH_ERROR_STATE. After its model was freed a forward with it is TH_ERROR_ARGUMENT. After
+ * th_module_cast of the model to another type a forward with it is TH_ERROR_STATE until th_cache_reset. Errors: sizes
+ * that are not positive. */
 TH_API th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity);
-/* Forgets the memory of cross attention: for other sequences. Keeps its own. */
+/* For other sequences: forgets the memory of cross attention, and lets keys and values have another type. The cache
+ * keeps its own memory while their type stays the same. */
 TH_API th_status th_cache_reset(th_cache *cache) TH_MUST_CHECK;
-/* NULL is fine. */
+/* NULL is fine, and so is a cache whose context was freed. */
 TH_API void th_cache_free(th_cache *cache);
 /* Bytes of keys and values so far. In a shapes-only context: what they would be. */
 TH_API size_t th_cache_bytes(const th_cache *cache);
@@ -42,7 +45,9 @@ TH_API size_t th_cache_bytes(const th_cache *cache);
  *   top_k               of all but the k largest none is drawn; those equal to the last of them stay (Fan et al. 2018)
  *   top_p               of the most probable the first that have p of the probability together (Holtzman et al. 2020)
  *
- * With temperature 0 it is the largest logit, the first of equals (top_k and top_p change nothing then). Random numbers
+ * With temperature 0 it is the largest logit, the first of equals (top_k and top_p change nothing then). The smallest
+ * temperatures above 0 draw among the largest logits alone: no quotient overflows. A penalty's result that overflows is
+ * the largest finite number. Random numbers
  * are a function of (seed, number of the sequence in the batch, number of the token): the same call gives the same
  * tokens, another seed others. They come from a stream of their own, whatever the context's seed, and move no other.
  *

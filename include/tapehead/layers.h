@@ -15,7 +15,7 @@ typedef struct th_dense_layer_options {
     bool no_bias;
 } th_dense_layer_options;
 TH_API th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options);
-/* The same layer with residual (N, out) added to its result, as one operation. */
+/* The same layer with residual (N, out) added to its result, as one operation (as two when its forward was replaced). */
 TH_API th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual);
 
 /* Row i of weight (count, width) for every index i: (N) int32/int64 -> (N, width). weight: N(0, 1). */

@@ -22,6 +22,24 @@
  *         return &b->base;
  *     }
  *
+ * The forward of a module of the library's can be replaced, for adapters such as LoRA. It then runs wherever the library
+ * runs that module, fused paths included:
+ *
+ *     static th_forward_function *dense_forward;                               saved before it is replaced
+ *
+ *     static th_tensor *with_adapter(th_module *m, th_tensor *x)
+ *     {
+ *         return th_add(dense_forward(m, x), th_module_forward(th_module_find(m, "adapter"), x));
+ *     }
+ *
+ *     th_module *linear2 = th_module_find(model, "layers.0.linear2");
+ *     dense_forward = linear2->forward;
+ *     linear2->forward = with_adapter;
+ *     th_module_add(linear2, "adapter", adapter_new(ctx));
+ *
+ * A replaced forward takes x alone. Where the library would give the module more (a mask, a memory, a cache, positions),
+ * or expects more of it (attention weights), that is TH_ERROR_ARGUMENT, never silence.
+ *
  * Names of parameters ("norm.weight"), training and evaluation, counting, saving and freeing follow from that. A
  * constructor checks nothing but its own memory: the first error stays in the context, and with one pending every
  * forward returns NULL. */
@@ -52,9 +70,10 @@ typedef struct th_parameter {
 /* To read; the functions below change it. Set by hand: forward (before the first use), destroy and part. */
 struct th_module {
     th_context *ctx;
-    char type[TH_NAME_SIZE];       /* "attention_block": for sentences */
-    char name[TH_NAME_SIZE];       /* what the parent calls it; "" without a parent */
-    th_forward_function *forward;  /* NULL: the module has typed functions only, like th_attend */
+    char type[TH_NAME_SIZE]; /* "attention_block": for sentences */
+    char name[TH_NAME_SIZE]; /* what the parent calls it; "" without a parent */
+    th_forward_function
+        *forward; /* may be replaced, see above. NULL: the module has typed functions only, like th_attend */
     void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before they go; may be
                                       NULL */
     th_module *parent, *first, *next; /* first child; next child of the same parent */
@@ -70,7 +89,8 @@ struct th_module {
 TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward);
 /* Makes child a member of m; it is freed with m from now on. Returns child. A NULL child is returned as NULL.
  * Errors (then NULL): a name that is empty, longer than 63 bytes, has a dot or is taken; a child that has a parent or
- * would contain itself. */
+ * would contain itself; m is a module of the library's, other than a list, and its forward was not replaced: it would
+ * never use the child. The last is true for parameters below, too. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
 /* A new parameter of the context's default type, all zeros (th_fill_*, tapehead/tensor.h, draws others), which requires
  * a gradient. It belongs to the module: th_tensor_free leaves it alone. */

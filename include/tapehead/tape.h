@@ -35,6 +35,22 @@ TH_API th_tensor *th_keep_gradient(th_tensor *t);
 TH_API void th_empty_gradient(th_tensor *t);
 
 /* -- the step -- */
+/* Begins a step: until the next th_tape_clear every tensor that is created (th_randn, th_from_data, th_npy_load, ...)
+ * belongs to the tape, as results do, and ends with the step. th_keep makes one that lasts. For training loops that
+ * create their batches:
+ *
+ *     for (int step = 0; step < steps; step++) {
+ *         th_step_begin(ctx);
+ *         th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(32, 8));
+ *         ...
+ *         if (th_backward(loss) || th_optimizer_step(adam))
+ *             return report(ctx);
+ *         th_tape_clear(ctx);
+ *     }
+ *
+ * A second call in one step changes nothing. NULL is fine. Modules, optimisers, caches and their memory are not
+ * affected. */
+TH_API void th_step_begin(th_context *ctx);
 /* Everything that the step made is gone: values, handles, nodes. Works with an error pending (which stays).
  *
  * It also closes every scope that is still open, such as that of a forward which returned before its th_module_end, but

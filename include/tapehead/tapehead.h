@@ -7,13 +7,16 @@
  * the context used last and its team of threads; of the process the list of the contexts that live, the number of
  * threads that compute, and OpenBLAS once it was asked for. Tensors know their context.
  *
- * 2. Ownership. What you create outside a forward you own, or leave to the context, which frees everything at the end.
- * What an operation returns, views included, and whatever is created inside a forward, belongs to the tape and dies at
- * th_tape_clear. th_keep makes an owned copy. When a module's forward (or a scope of your own) ends, every value but
+ * 2. Ownership. What an operation returns, views included, and what is created inside a forward, or between
+ * th_step_begin and th_tape_clear, belongs to the tape and ends at th_tape_clear. What you create elsewhere you own:
+ * free it, or the context does at its end. So begin each turn of a loop that creates tensors with th_step_begin. th_keep
+ * makes an owned copy. When a module's forward (or a scope of your own) ends, every value but
  * its results is given up. A th_tensor * is a handle, a number that no other tensor gets and that leads nowhere by
  * itself: one used after its time (its scope's, its step's, its tensor's, its context's), however long after, is an
- * error, never a crash and never another tensor. Equal handles are the same tensor. Once a step has been as large as it
- * gets, a step allocates nothing.
+ * error, never a crash and never another tensor. Equal handles are the same tensor. A th_cache * is a handle too. All
+ * other types are pointers, which must not be used after their context ended. A module, optimiser or tokenizer that was
+ * freed before its context is recognised for a while (th_module_free). Once a step has been as large as it gets, a step
+ * allocates nothing.
  *
  * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a
  * sentence with the operation, its operands, the numbers and your line. With an error pending every operation returns

@@ -381,6 +381,7 @@ th_status(th_backward_with)(th_tensor *handle, const th_backward_options *option
         walk(&pass);
     const th_status status = th_pass_end(&pass);
     ctx->step_failed = status != TH_OK;
+    ctx->backwards += status == TH_OK && options->n_wrt == 0;
     return status;
 }
 

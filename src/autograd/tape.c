@@ -106,7 +106,7 @@ void th_tape_clear(th_context *ctx)
     else
         ctx->calls_at_clear = ctx->calls[TH_STREAM_DROPOUT];
     ctx->no_grad_at_clear = ctx->no_grad_depth;
-    ctx->step_failed = false;
+    ctx->step_failed = ctx->in_step = false;
     th_tape *tape = ctx->tape;
     if (tape)
         for (int64_t i = 0; i < tape->nodes.count; i++)
@@ -130,6 +130,14 @@ void th_tape_clear(th_context *ctx)
         tape->finding_is_old = tape->finding[0] != 0;
         ctx->path = "";
     }
+}
+
+void th_step_begin(th_context *ctx)
+{
+    if (ctx == NULL)
+        return;
+    th_use_context(ctx);
+    ctx->in_step = true;
 }
 
 int64_t th_tape_length(const th_context *ctx)

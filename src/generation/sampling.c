@@ -1,6 +1,7 @@
 /* From logits to a token (sampling.h). */
 #include "generation/sampling.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +56,8 @@ static double largest_of(int64_t n, const double *score)
 }
 
 /* What has been said already becomes less probable, each token once, however often it was said: every time it is taken
- * from the logits anew. shift: what has been taken off all of them. */
+ * from the logits anew. shift: what has been taken off all of them. What overflows becomes the largest finite number, so
+ * that differences of scores are never NaN. */
 static void penalize(const th_sampling *s, const th_logits_row *row, double shift, double *score)
 {
     const double penalty = s->repetition_penalty;
@@ -63,9 +65,18 @@ static void penalize(const th_sampling *s, const th_logits_row *row, double shif
         return;
     for (int64_t i = 0; i < row->length; i++) {
         const int64_t token = row->history[i];
-        const double x = logit_at(row, token) - shift;
-        score[token] = x < 0 ? x * penalty : x / penalty;
+        const double x = logit_at(row, token) - shift, penalized = x < 0 ? x * penalty : x / penalty;
+        score[token] = isinf(x) ? x : fmax(-DBL_MAX, fmin(penalized, DBL_MAX));
     }
+}
+
+/* Divides by the temperature. Where the largest quotient overflows, it subtracts the largest score first: that is the
+ * same distribution, and for the smallest temperatures the greedy choice. */
+static void divide_by_temperature(double temperature, int64_t n, double *score)
+{
+    const double largest = largest_of(n, score), off = isfinite(largest / temperature) ? 0 : largest;
+    for (int64_t i = 0; i < n; i++)
+        score[i] = (score[i] - off) / temperature;
 }
 
 /* weight = exp(weight - largest); the sum of them, in order. */
@@ -117,8 +128,7 @@ bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_samp
     if (!load(row, space->score))
         return false;
     penalize(s, row, 0, space->score);
-    for (int64_t i = 0; i < row->vocabulary; i++)
-        space->score[i] /= s->temperature;
+    divide_by_temperature(s->temperature, row->vocabulary, space->score);
     take_top_k(s->top_k, row->vocabulary, space);
     th_choices *c = &space->choices;
     const double sum = exponentials(s->kernels, c->count, largest_of(c->count, c->weight), c->weight);

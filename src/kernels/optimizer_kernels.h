@@ -8,7 +8,7 @@
 /* One step of Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019) or AMSGrad (Reddi et al. 2018) on a run of
  * parameters p:
  *
- *     g = gradient_scale * gradient + weight_decay * p
+ *     g = gradient_scale * gradient + weight_decay * p, limited to +-2^63 in float32, +-2^511 in float64
  *     m += (1 - beta1) (g - m)
  *     v += (1 - beta2) (g² - v);  with AMSGrad largest = max(largest, v) stands for v below
  *     p -= shrink * p
@@ -31,7 +31,7 @@ typedef struct th_adam_update {
  *     velocity = momentum * velocity + g;  u = nesterov ? g + momentum * velocity : velocity
  *     p -= learning_rate * u
  *
- * Without a velocity u = g. */
+ * Without a velocity u = g. velocity and u are limited to the largest finite number. */
 typedef struct th_sgd_update {
     double gradient_scale; /* 0 (a gradient dampened away): weight_decay is 0 too */
     double weight_decay;

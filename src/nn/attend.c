@@ -154,9 +154,10 @@ static bool mask_of(const th_attention_layer *l, const th_mask *given, th_mask *
 static bool heads_of(const th_attention_layer *l, th_tensor *const *x, const th_attend_options *given, th_tensor **h)
 {
     th_tensor *p[3] = {NULL};
-    th_cache *cache = given->cache;
     const bool self = x[0] == x[1];
-    if (cache && !th_cache_usable(cache, l->base.ctx, l->base.type))
+    const th_dtype dtype = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->q_proj_weight);
+    th_cache_body *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
+    if (given->cache && cache == NULL)
         return false;
     const bool found = cache && !self && th_cache_find_memory(cache, &l->base, &h[1], &h[2]);
     if (found)

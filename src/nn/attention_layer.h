@@ -24,7 +24,7 @@ th_tensor *th_attention_no_forward(th_module *m, th_tensor *x);
 /* Whether it was made by th_multi_head_attention_new. */
 static inline bool th_is_attention(const th_module *m)
 {
-    return m->forward == th_attention_no_forward;
+    return th_module_is(m, th_attention_no_forward);
 }
 
 #endif

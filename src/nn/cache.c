@@ -1,22 +1,22 @@
-/* The cache of keys and values, made and freed. It is a module, because it lives and dies as modules do, but it has no
- * parameters: nothing of it is saved, stepped or counted. What is stored in it: cache_store.c. */
+/* The cache of keys and values, made and freed. It belongs to the context, and what the caller gets is a handle: one
+ * used after the cache or its context was freed is an error. What is stored in it: cache_store.c. */
 #include "nn/cache.h"
 
 #include "nn/attention_layer.h"
 
 /* -- making and freeing -- */
 
-static void destroy(th_module *m)
+static void release(th_context *ctx, void *object)
 {
-    th_cache *cache = (th_cache *)m;
-    for (int64_t i = 0; i < cache->layers; i++) {
+    th_cache_body *cache = object;
+    for (int64_t i = 0; cache->layer && i < cache->layers; i++) {
         th_tensor_free(th_handle_of(cache->layer[i].keys));
         th_tensor_free(th_handle_of(cache->layer[i].values));
     }
-    if (cache->layer)
-        th_release(m->ctx, cache->layer, (size_t)cache->layers * sizeof *cache->layer);
+    th_release(ctx, cache->layer, (size_t)cache->layers * sizeof *cache->layer);
     if (cache->scratch_bytes)
-        th_release_numbers(m->ctx, cache->scratch, cache->scratch_bytes);
+        th_release_numbers(ctx, cache->scratch, cache->scratch_bytes);
+    th_release(ctx, cache, sizeof *cache);
 }
 
 /* The attention layers of a tree, into `layer` unless that is NULL: how many there are. */
@@ -45,39 +45,89 @@ th_cache *(th_cache_new)(th_module *model, int64_t batch, int64_t capacity)
         th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "%s has no attention, and so no keys and values", model->type);
         return NULL;
     }
-    th_cache *cache = (th_module_new)(ctx, sizeof *cache, "cache", NULL);
-    if (cache == NULL)
-        return NULL;
-    cache->batch = batch;
-    cache->capacity = capacity;
-    cache->layer = th_allocate(ctx, (size_t)layers * sizeof *cache->layer);
-    cache->base.destroy = destroy;
-    if (cache->layer == NULL) {
-        th_fail_memory(ctx, "cache_new", (size_t)layers * sizeof *cache->layer);
-        th_module_free(&cache->base);
+    const size_t bytes = (size_t)layers * sizeof(th_cached_layer);
+    th_cache_body *cache = th_allocate(ctx, sizeof *cache);
+    if (cache == NULL) {
+        th_fail_memory(ctx, "cache_new", sizeof *cache);
         return NULL;
     }
-    cache->layers = layers;
-    find_layers(model, cache->layer);
+    *cache = (th_cache_body){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
+    cache->layer = th_allocate(ctx, bytes);
+    if (cache->layer)
+        find_layers(model, cache->layer);
+    if (cache->layer == NULL || !th_attach(ctx, cache, release)) {
+        release(ctx, cache);
+        th_fail_memory(ctx, "cache_new", bytes);
+        return NULL;
+    }
+    return th_object_handle(ctx, cache);
+}
+
+void th_cache_free(th_cache *handle)
+{
+    th_context *ctx = th_object_context(handle);
+    th_cache_body *cache = th_object_of(handle, release);
+    if (ctx == NULL)
+        return;
+    if (cache == NULL) {
+        th_fail(ctx, TH_ERROR_STATE, "cache_free", "the cache has been freed before");
+        return;
+    }
+    th_detach_object(ctx, cache);
+    release(ctx, cache);
+}
+
+void th_caches_forget(th_context *ctx, const th_module *attention)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next) {
+        const th_cache_body *cache = at->release == release ? at->object : NULL;
+        for (int64_t i = 0; cache && i < cache->layers; i++)
+            if (cache->layer[i].attention == attention)
+                cache->layer[i].attention = NULL;
+    }
+}
+
+/* -- using -- */
+
+/* The body, whatever error is pending; NULL with the error stored. */
+static th_cache_body *find(const th_cache *handle, const char *operation)
+{
+    th_cache_body *cache = th_object_of(handle, release);
+    th_context *ctx = th_object_context(handle);
+    if (ctx)
+        th_use_context(ctx);
+    if (handle == NULL)
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the cache is NULL");
+    else if (ctx == NULL)
+        th_fail_last(TH_ERROR_STATE, operation, "the cache is none of a context that lives");
+    else if (cache == NULL)
+        th_fail(ctx, TH_ERROR_STATE, operation, "the cache has been freed");
     return cache;
 }
 
-void th_cache_free(th_cache *cache)
+th_cache_body *th_cache_of(const th_cache *handle, const char *operation)
 {
-    th_module_free((th_module *)cache);
+    th_cache_body *cache = find(handle, operation);
+    return cache && !th_failed(cache->ctx) ? cache : NULL;
 }
 
-th_status(th_cache_reset)(th_cache *cache)
+th_status(th_cache_reset)(th_cache *handle)
 {
-    if (!th_module_usable((th_module *)cache, "cache_reset"))
-        return cache ? cache->base.ctx->error : th_refused(NULL);
-    for (int64_t i = 0; i < cache->layers; i++)
+    const th_cache_body *cache = th_cache_of(handle, "cache_reset");
+    if (cache == NULL) {
+        const th_context *ctx = th_object_context(handle);
+        return ctx ? ctx->error : handle ? TH_ERROR_STATE : th_refused(NULL);
+    }
+    for (int64_t i = 0; i < cache->layers; i++) {
         cache->layer[i].stored = false;
+        cache->layer[i].replaceable = true;
+    }
     return TH_OK;
 }
 
-size_t th_cache_bytes(const th_cache *cache)
+size_t th_cache_bytes(const th_cache *handle)
 {
+    const th_cache_body *cache = handle ? find(handle, "cache_bytes") : NULL;
     size_t bytes = 0;
     for (int64_t i = 0; cache && i < cache->layers; i++) {
         bytes += cache->layer[i].keys ? cache->layer[i].keys->storage->bytes : 0;

@@ -8,34 +8,41 @@
 
 /* Of one attention layer. */
 typedef struct th_cached_layer {
-    const th_module *attention;
+    const th_module *attention; /* NULL once it is freed */
     th_body *keys,
-        *values; /* (B, H, S, D), (B, H, S, Dv), owned; NULL before its first forward. S: the capacity, or the
+        *values;      /* (B, H, S, D), (B, H, S, Dv), owned; NULL before its first forward. S: the capacity, or the
                                length of the memory */
-    bool memory; /* of cross attention */
-    bool stored; /* of a memory: since the last reset */
+    bool memory;      /* of cross attention */
+    bool stored;      /* of a memory: since the last reset */
+    bool replaceable; /* reset, and not stored in since: keys and values may get another type */
 } th_cached_layer;
 
-struct th_cache {
-    th_module base;
+/* What a th_cache, which is a handle (tensor/context.h), stands for. */
+typedef struct th_cache_body {
+    th_context *ctx;
     int64_t batch, capacity;
     th_cached_layer *layer; /* [layers] */
     int64_t layers;
     void *scratch; /* of th_cache_follow, taken when first needed */
     size_t scratch_bytes;
-};
+} th_cache_body;
 
-/* The cache as an operand of a forward of `operation`: false, with the error stored, when it cannot be used there. */
-bool th_cache_usable(const th_cache *cache, th_context *ctx, const char *operation);
+/* What is behind a cache; NULL, with the error stored, when it is NULL, has been freed, or an error is pending. */
+th_cache_body *th_cache_of(const th_cache *cache, const char *operation);
+/* The cache as an operand of a forward of `attention`, which computes in dtype: NULL, with the error stored, when it
+ * cannot be used there. */
+th_cache_body *th_cache_usable(const th_cache *cache, const th_module *attention, th_dtype dtype);
 /* Self-attention: stores k (B, H, T, D) and v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T-1). They then are
  * all that is there, (B, H, capacity, D) and (B, H, capacity, Dv), as tensors that stay. */
-th_status th_cache_store(th_cache *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
+th_status th_cache_store(th_cache_body *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v);
 /* Cross attention: all of a memory, once. */
-th_status th_cache_store_memory(th_cache *cache, const th_module *attention, th_tensor **k, th_tensor **v);
+th_status th_cache_store_memory(th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v);
 /* What was stored of it; false when there is nothing since the last reset. */
-bool th_cache_find_memory(const th_cache *cache, const th_module *attention, th_tensor **k, th_tensor **v);
+bool th_cache_find_memory(const th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v);
 /* Sequence b of self-attention becomes what source[b] was, at positions first[b] .. past[b] - 1. */
 th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first, const int64_t *past);
+/* An attention layer is about to be freed: no cache takes another one in its place for it. */
+void th_caches_forget(th_context *ctx, const th_module *attention);
 
 #endif

@@ -8,7 +8,7 @@
 enum { CHUNK = 16 }; /* positions that are moved at a time, of all sequences */
 
 typedef struct follow_work {
-    const th_cache *cache;
+    const th_cache_body *cache;
     const int64_t *source, *first, *past;
     size_t bytes; /* of a worker's scratch: (batch, CHUNK, D) */
 } follow_work;
@@ -35,7 +35,7 @@ static void follow_chunk(const follow_work *work, const th_body *t, int64_t h, i
 static void follow_task(void *shared, int64_t index, int worker)
 {
     const follow_work *work = shared;
-    const th_cache *cache = work->cache;
+    const th_cache_body *cache = work->cache;
     const th_cached_layer *layer = &cache->layer[index / 2];
     const th_body *t = index % 2 ? layer->values : layer->keys;
     if (t == NULL || layer->memory)
@@ -52,7 +52,7 @@ static void follow_task(void *shared, int64_t index, int worker)
 }
 
 /* Bytes that a worker needs: those of the widest rows. */
-static size_t worker_bytes(const th_cache *cache)
+static size_t worker_bytes(const th_cache_body *cache)
 {
     size_t widest = 0;
     for (int64_t i = 0; i < 2 * cache->layers; i++) {
@@ -63,9 +63,12 @@ static size_t worker_bytes(const th_cache *cache)
     return th_aligned(widest * (size_t)cache->batch * CHUNK);
 }
 
-th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first, const int64_t *past)
+th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t *first, const int64_t *past)
 {
-    th_context *ctx = cache->base.ctx;
+    th_cache_body *cache = th_cache_of(handle, "cache");
+    if (cache == NULL)
+        return th_refused(NULL);
+    th_context *ctx = cache->ctx;
     const follow_work work = {
         .cache = cache, .source = source, .first = first, .past = past, .bytes = worker_bytes(cache)};
     const size_t bytes = work.bytes * (size_t)ctx->threads;

@@ -5,19 +5,7 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
-bool th_cache_usable(const th_cache *cache, th_context *ctx, const char *operation)
-{
-    if (!th_module_usable((const th_module *)cache, operation))
-        return false;
-    if (cache->base.ctx != ctx)
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the cache belongs to another context");
-    else if (th_is_recording(ctx))
-        th_fail(ctx, TH_ERROR_STATE, operation,
-                "a cache has no gradient: it cannot be used while recording (th_no_grad_begin)");
-    return !th_failed(ctx);
-}
-
-static th_cached_layer *layer_of(const th_cache *cache, const th_module *attention)
+static th_cached_layer *layer_of(const th_cache_body *cache, const th_module *attention)
 {
     for (int64_t i = 0; i < cache->layers; i++)
         if (cache->layer[i].attention == attention)
@@ -25,8 +13,33 @@ static th_cached_layer *layer_of(const th_cache *cache, const th_module *attenti
     return NULL;
 }
 
+th_cache_body *th_cache_usable(const th_cache *handle, const th_module *attention, th_dtype dtype)
+{
+    th_context *ctx = attention->ctx;
+    th_cache_body *cache = th_cache_of(handle, attention->type);
+    if (cache == NULL) {
+        th_fail(ctx, TH_ERROR_STATE, attention->type,
+                "the cache is none of a context that lives"); /* pending here too */
+        return NULL;
+    }
+    const th_cached_layer *layer = layer_of(cache, attention);
+    if (cache->ctx != ctx)
+        th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache belongs to another context");
+    else if (th_is_recording(ctx))
+        th_fail(ctx, TH_ERROR_STATE, attention->type,
+                "a cache has no gradient: it cannot be used while recording (th_no_grad_begin)");
+    else if (layer == NULL)
+        th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache was made for another model");
+    else if (layer->keys && layer->keys->dtype != dtype && !layer->replaceable)
+        th_fail(ctx, TH_ERROR_STATE, attention->type,
+                "the cache holds %s numbers, and the layer has been cast to %s: th_cache_reset, then run the tokens "
+                "again",
+                th_dtype_name(layer->keys->dtype), th_dtype_name(dtype));
+    return th_failed(ctx) ? NULL : cache;
+}
+
 /* Memory for `length` keys like x (B, H, T, D), zeros at first, in *place, unless it is there. */
-static th_status take_memory(const th_cache *cache, const th_body *x, int64_t length, th_body **place)
+static th_status take_memory(const th_cache_body *cache, const th_body *x, int64_t length, th_body **place)
 {
     th_body *t = *place;
     const int64_t size[4] = {x->size[0], x->size[1], length, x->size[3]};
@@ -34,22 +47,20 @@ static th_status take_memory(const th_cache *cache, const th_body *x, int64_t le
         return TH_OK;
     if (t)
         th_tensor_free(th_handle_of(t));
-    t = *place = th_tensor_new(cache->base.ctx, x->dtype, 4, size, true, "cache");
+    t = *place = th_tensor_new(cache->ctx, x->dtype, 4, size, true, "cache");
     if (t == NULL)
-        return cache->base.ctx->error;
+        return cache->ctx->error;
     const th_array all = th_tensor_array(t);
     th_fill_array(t->ctx, &all, 0);
     return TH_OK;
 }
 
-static th_status check_keys(const th_cache *cache, const th_module *attention, const th_body *k)
+static th_status check_keys(const th_cache_body *cache, const th_module *attention, const th_body *k)
 {
-    th_context *ctx = cache->base.ctx;
+    th_context *ctx = cache->ctx;
     if (k->ndim != 4 || k->size[0] != cache->batch)
         return th_fail(ctx, TH_ERROR_SHAPE, attention->type, "the cache is of %lld sequences: x must be (%lld, T, E)",
                        (long long)cache->batch, (long long)cache->batch);
-    if (layer_of(cache, attention) == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache was made for another model");
     return TH_OK;
 }
 
@@ -62,10 +73,10 @@ static int64_t position_at(const th_array *positions, int64_t b, int64_t t)
     return th_index_of(positions->dtype, positions->data, offset);
 }
 
-static th_status check_positions(const th_cache *cache, const th_module *attention, const th_array *positions,
+static th_status check_positions(const th_cache_body *cache, const th_module *attention, const th_array *positions,
                                  int64_t length, int64_t places)
 {
-    th_context *ctx = cache->base.ctx;
+    th_context *ctx = cache->ctx;
     if (!positions->given) {
         if (length <= places)
             return TH_OK;
@@ -120,10 +131,10 @@ static void give(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
 }
 
 /* k and v, which are stored at these positions, become all that there are, `length` of them. */
-static th_cached_layer *put(th_cache *cache, const th_module *attention, const th_array *positions, int64_t length,
+static th_cached_layer *put(th_cache_body *cache, const th_module *attention, const th_array *positions, int64_t length,
                             th_tensor **k, th_tensor **v)
 {
-    th_context *ctx = cache->base.ctx;
+    th_context *ctx = cache->ctx;
     const th_body *keys = th_usable(*k, ctx, attention->type, "the key");
     const th_body *values = keys ? th_usable(*v, ctx, attention->type, "the value") : NULL;
     if (values == NULL || check_keys(cache, attention, keys) != TH_OK)
@@ -136,34 +147,35 @@ static th_cached_layer *put(th_cache *cache, const th_module *attention, const t
         return NULL;
     store(layer->keys, keys, positions);
     store(layer->values, values, positions);
+    layer->replaceable = false;
     give(layer, k, v);
     return layer;
 }
 
-th_status th_cache_store(th_cache *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
+th_status th_cache_store(th_cache_body *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v)
 {
-    const th_body *body = positions ? th_usable(positions, cache->base.ctx, attention->type, "positions") : NULL;
+    const th_body *body = positions ? th_usable(positions, cache->ctx, attention->type, "positions") : NULL;
     if (positions && body == NULL)
-        return cache->base.ctx->error;
+        return cache->ctx->error;
     const th_array at = body ? th_tensor_array(body) : (th_array){.given = false};
     th_cached_layer *layer = put(cache, attention, &at, cache->capacity, k, v);
     if (layer == NULL)
-        return cache->base.ctx->error;
+        return cache->ctx->error;
     layer->memory = false;
     return TH_OK;
 }
 
-th_status th_cache_store_memory(th_cache *cache, const th_module *attention, th_tensor **k, th_tensor **v)
+th_status th_cache_store_memory(th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v)
 {
     th_cached_layer *layer = put(cache, attention, &(th_array){.given = false}, 0, k, v);
     if (layer == NULL)
-        return cache->base.ctx->error;
+        return cache->ctx->error;
     layer->memory = layer->stored = true;
     return TH_OK;
 }
 
-bool th_cache_find_memory(const th_cache *cache, const th_module *attention, th_tensor **k, th_tensor **v)
+bool th_cache_find_memory(const th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v)
 {
     const th_cached_layer *layer = layer_of(cache, attention);
     if (layer == NULL || !layer->stored)

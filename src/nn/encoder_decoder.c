@@ -19,6 +19,7 @@ typedef struct transformer {
     th_module base;
     side source, target;
     th_tensor *classifier;          /* (V, E) */
+    th_module *output;              /* that has it, of an untied model; else NULL */
     th_transformer_options options; /* completed */
 } transformer;
 
@@ -70,9 +71,15 @@ static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *mem
     return th_rows_taken(x, given->rows);
 }
 
+static bool replaced_output(const transformer *t)
+{
+    return t->output && th_module_replaced(t->output);
+}
+
 static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
 {
-    th_tensor *logits = (th_dense)(hidden, t->classifier, NULL);
+    th_tensor *logits =
+        replaced_output(t) ? (th_module_forward)(t->output, hidden) : (th_dense)(hidden, t->classifier, NULL);
     return logits ? (th_set_axes)(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
@@ -103,14 +110,15 @@ th_tensor *(th_transformer_loss)(th_module *model, th_tensor *source, th_tensor 
     const transformer *t = (const transformer *)model;
     th_tensor *memory = encode(t, source, source_lens);
     th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lens = source_lens});
-    th_tensor *loss = th_has_fusion(model->ctx) ? (th_dense_cross_entropy)(x, t->classifier, next, options)
-                                                : (th_cross_entropy)(logits_of(t, x), next, options);
+    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(t)
+                          ? (th_dense_cross_entropy)(x, t->classifier, next, options)
+                          : (th_cross_entropy)(logits_of(t, x), next, options);
     return th_module_end(model, loss);
 }
 
 const th_transformer_options *th_transformer_options_of(const th_module *model)
 {
-    return model && model->forward == no_forward ? &((const transformer *)model)->options : NULL;
+    return model && th_module_is(model, no_forward) ? &((const transformer *)model)->options : NULL;
 }
 
 /* -- construction -- */
@@ -200,7 +208,8 @@ static void add_members(transformer *t)
     if (o->untied) {
         const th_dense_layer_options dense = {.no_bias = true};
         th_module *own = (th_dense_new)(ctx, o->width, o->target_vocabulary, &dense);
-        t->classifier = th_module_find_parameter((th_module_add)(&t->base, "classifier", own), "weight");
+        t->output = (th_module_add)(&t->base, "classifier", own);
+        t->classifier = th_module_find_parameter(t->output, "weight");
         (void)fill_normal(t->classifier, o->width);
     }
 }

@@ -1,6 +1,7 @@
 /* The global norm: fast for gradients as they should be, and slow for what is not finite. */
 #include "nn/gradient_norm.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ static th_status fail_non_finite(const th_body *t, const char *operation, const 
                    name, element_of(t, element), index);
 }
 
-static void scale(const th_body *t, double factor)
+static void scale_one(const th_body *t, double factor)
 {
     th_array gradient = th_tensor_array(t);
     gradient.data = th_place_data(t->gradient);
@@ -130,7 +131,7 @@ static th_status slow_norm(const th_gradient_list *list, const char *operation, 
             const double share = fabs(element_of(t, i)) / largest;
             sum += share * share;
         }
-    *norm = largest * sqrt(sum);
+    *norm = fmin(largest * sqrt(sum), DBL_MAX);
     return TH_OK;
 }
 
@@ -146,11 +147,20 @@ th_status th_global_norm(const th_gradient_list *list, const char *operation, do
     return TH_OK;
 }
 
-void th_scale_gradients(const th_gradient_list *list, double factor)
+static void scale_all(const th_gradient_list *list, double factor)
 {
     walk w = start(list);
     for (const th_body *t; (t = next(list, &w));)
-        scale(t, factor);
+        scale_one(t, factor);
+}
+
+/* A factor that float32 cannot hold with all its digits is applied in parts. */
+void th_scale_gradients(const th_gradient_list *list, double factor)
+{
+    const double part = 0x1p-100;
+    for (; factor > 0 && factor < part; factor /= part)
+        scale_all(list, part);
+    scale_all(list, factor);
 }
 
 th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)

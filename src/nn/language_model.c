@@ -14,6 +14,7 @@ typedef struct language_model {
     th_module *embedding, *layers;
     th_module *norm;       /* NULL after post-norm blocks */
     th_tensor *classifier; /* (V, E), the embedding's weight unless untied */
+    th_module *output;     /* that has it, of an untied model; else NULL */
     th_positions positions;
     th_language_model_options options; /* completed */
 } language_model;
@@ -24,7 +25,8 @@ typedef struct language_model {
 static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
-    if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK)
+    if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
+        !th_module_not_replaced(l->layers, l->base.type, "the model runs each block by itself"))
         return NULL;
     th_tensor *x = (th_module_forward)(l->embedding, tokens);
     x = th_positions_added(&l->positions, x, given->positions);
@@ -39,9 +41,15 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
     return l->norm ? (th_module_forward)(l->norm, x) : x;
 }
 
+static bool replaced_output(const language_model *l)
+{
+    return l->output && th_module_replaced(l->output);
+}
+
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    th_tensor *logits = (th_dense)(hidden(l, tokens, given), l->classifier, NULL);
+    th_tensor *x = hidden(l, tokens, given);
+    th_tensor *logits = replaced_output(l) ? (th_module_forward)(l->output, x) : (th_dense)(x, l->classifier, NULL);
     return logits ? (th_set_axes)(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
@@ -50,11 +58,20 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
+/* Begins a typed function. One that stands for the model's forward cannot run where that was replaced. */
+static bool begin(th_module *model, const char *operation)
+{
+    return th_module_usable(model, operation) &&
+           (!th_module_is(model, language_model_forward) ||
+            th_module_not_replaced(model, operation, "only th_module_forward runs it")) &&
+           th_module_begin_as(model, language_model_forward, operation, "language_model");
+}
+
 th_tensor *(th_language_model_logits)(th_module *model, th_tensor *tokens,
                                       const th_language_model_logits_options *options)
 {
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
-    if (!th_module_begin_as(model, language_model_forward, "language_model_logits", "language_model"))
+    if (!begin(model, "language_model_logits"))
         return NULL;
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
@@ -63,10 +80,10 @@ th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tens
                                     const th_cross_entropy_options *options)
 {
     static const th_language_model_logits_options usual = {0};
-    if (!th_module_begin_as(model, language_model_forward, "language_model_loss", "language_model"))
+    if (!begin(model, "language_model_loss"))
         return NULL;
     const language_model *l = (const language_model *)model;
-    th_tensor *loss = th_has_fusion(model->ctx)
+    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l)
                           ? (th_dense_cross_entropy)(hidden(l, tokens, &usual), l->classifier, targets, options)
                           : (th_cross_entropy)(logits_of(l, tokens, &usual), targets, options);
     return th_module_end(model, loss);
@@ -74,7 +91,7 @@ th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tens
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)
 {
-    return model && model->forward == language_model_forward ? &((const language_model *)model)->options : NULL;
+    return model && th_module_is(model, language_model_forward) ? &((const language_model *)model)->options : NULL;
 }
 
 /* -- construction -- */
@@ -141,7 +158,8 @@ static void add_members(language_model *l)
     if (o->untied) {
         const th_dense_layer_options dense = {.no_bias = true};
         th_module *own = (th_dense_new)(ctx, o->width, o->vocabulary, &dense);
-        l->classifier = th_module_find_parameter((th_module_add)(&l->base, "classifier", own), "weight");
+        l->output = (th_module_add)(&l->base, "classifier", own);
+        l->classifier = th_module_find_parameter(l->output, "weight");
     }
 }
 

@@ -38,6 +38,9 @@ static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
 
 th_tensor *(th_dense_residual)(th_module *dense, th_tensor *x, th_tensor *residual)
 {
+    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, dense_layer_forward) &&
+        th_module_replaced(dense))
+        return (th_add)(residual, (th_module_forward)(dense, x));
     if (!th_module_begin_as(dense, dense_layer_forward, "dense_residual", "dense layer"))
         return NULL;
     const dense_layer *l = (const dense_layer *)dense;
@@ -178,5 +181,5 @@ th_module *(th_dropout_new)(th_context *ctx, double p)
     if (l == NULL)
         return NULL;
     l->p = p;
-    return &l->base;
+    return th_module_finish(&l->base);
 }

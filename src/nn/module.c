@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "nn/attention_layer.h"
+#include "nn/cache.h"
 #include "nn/optimizer.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
@@ -40,7 +42,7 @@ void *(th_module_new)(th_context *ctx, size_t bytes, const char *type, th_forwar
     m->ctx = ctx;
     m->state = (th_module_state *)((char *)m + offset);
     m->state->bytes = whole;
-    m->forward = forward;
+    m->forward = m->state->made_with = forward;
     strcpy(m->type, type);
     if (!th_attach(ctx, m, release_root)) {
         th_release(ctx, m, whole);
@@ -90,6 +92,12 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
                 "a member of %s needs a name of 1 to %d bytes without a dot, not \"%s\"", m->type, TH_NAME_SIZE - 1,
                 name ? name : "NULL");
+    else if (m->state->finished && m->forward == m->state->made_with)
+        th_fail(
+            m->ctx, TH_ERROR_ARGUMENT, operation,
+            "%s would never use \"%s\": its forward uses its own members only. Replace its ->forward first, or make "
+            "a module of your own that has both as members",
+            m->type, name);
     else if (taken(m, name))
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s already has a member \"%s\"", m->type, name);
     else if (full_name_length(m) + strlen(name) + 1 + below >= TH_FULL_NAME_SIZE)
@@ -116,6 +124,7 @@ th_module *th_module_finish(th_module *m)
 {
     for (th_module *child = m->first; child; child = child->next)
         child->part = true;
+    m->state->finished = true;
     if (!th_failed(m->ctx))
         return m;
     th_module_free(m);
@@ -227,6 +236,8 @@ static void destroy(th_module *m)
         destroy(child);
     }
     th_optimizers_forget_module(ctx, m);
+    if (th_is_attention(m))
+        th_caches_forget(ctx, m);
     while (m->parameters) {
         th_parameter *p = m->parameters;
         m->parameters = p->next;

@@ -9,7 +9,10 @@ struct th_module_state {
     size_t bytes;          /* of the struct and of this */
     int entered;           /* forwards of this module that run now */
     bool training_outside; /* the context's mode while the first of them runs */
-    bool freed;            /* by th_module_free: what is left is for sentences */
+    th_forward_function
+        *made_with; /* the forward that th_module_new was given, which tells the library's modules apart */
+    bool finished;  /* a module of the library's, whose forward runs the members that it has and no others */
+    bool freed;     /* by th_module_free: what is left is for sentences */
 };
 
 /* The end of a constructor. With an error pending every call of one does nothing, so it looks at its own memory only;
@@ -19,8 +22,21 @@ th_module *th_module_finish(th_module *m);
 /* TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive and the others, where 0 is a default, not
  * negative; and so small that four times each is a size too. */
 th_status th_check_widths(th_context *ctx, const char *layer, int count, const int64_t *sizes);
-/* th_module_begin of a typed function. false, with no scope open, also for a module with another forward; kind: what it
- * should be, for the sentence. */
+/* Whether m was made with this forward; the user may have replaced it since. */
+static inline bool th_module_is(const th_module *m, th_forward_function *forward)
+{
+    return m->state->made_with == forward;
+}
+/* Whether the user has replaced m's forward, so that it must run instead of the library's. False while it runs: what it
+ * calls on m itself is the library's. */
+static inline bool th_module_replaced(const th_module *m)
+{
+    return m->forward != m->state->made_with && m->state->entered == 0;
+}
+/* False, with the error stored, where a replaced forward of m would not run. why: what it would not get or give. */
+bool th_module_not_replaced(const th_module *m, const char *operation, const char *why);
+/* th_module_begin of a typed function. false, with no scope open, also for a module that was not made with this forward;
+ * kind: what it should be, for the sentence. */
 bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind);
 /* False with an error pending, or when m is NULL or has been freed (then that is the error). */
 bool th_module_usable(const th_module *m, const char *operation);

@@ -57,11 +57,19 @@ bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *
 {
     if (!th_module_begin(m))
         return false;
-    if (m->forward == forward)
+    if (th_module_is(m, forward))
         return true;
     th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s is not a %s", m->type, kind);
     th_module_end(m, NULL);
     return false;
+}
+
+bool th_module_not_replaced(const th_module *m, const char *operation, const char *why)
+{
+    if (th_module_replaced(m))
+        th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "the forward of %s (%s) was replaced and cannot run here: %s",
+                m->name[0] ? m->name : "the module", m->type, why);
+    return !th_failed(m->ctx);
 }
 
 th_tensor *th_module_end(th_module *m, th_tensor *result)

@@ -18,7 +18,7 @@ static bool usable_list(const th_module *list, const char *operation)
 {
     if (!th_module_usable(list, operation))
         return false;
-    if (list->forward != list_forward) {
+    if (!th_module_is(list, list_forward)) {
         th_fail(list->ctx, TH_ERROR_ARGUMENT, operation, "%s is not a list of modules", list->type);
         return false;
     }

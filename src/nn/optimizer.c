@@ -92,7 +92,12 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
         th_fail_memory(ctx, operation, sizeof *o);
         return NULL;
     }
-    *o = (th_optimizer){.ctx = ctx, .module = m, .operation = operation, .n_groups = n_groups + 1, .capacity = count};
+    *o = (th_optimizer){.ctx = ctx,
+                        .module = m,
+                        .operation = operation,
+                        .n_groups = n_groups + 1,
+                        .capacity = count,
+                        .backwards = ctx->backwards};
     o->groups = th_allocate(ctx, (size_t)o->n_groups * sizeof *o->groups);
     o->parameters = th_allocate(ctx, (size_t)count * sizeof *o->parameters);
     o->layout = th_allocate(ctx, (size_t)count * sizeof *o->layout);

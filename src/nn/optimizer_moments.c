@@ -1,8 +1,12 @@
 /* The moments of an optimiser: one mirror of each parameter block that it uses, so that a run of parameters has its
  * moments in one run too. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "nn/optimizer_state.h"
+#include "tensor/checked.h"
+#include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
@@ -131,6 +135,33 @@ void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
             memset(moment_at(p, i), 0, p->entry->bytes);
 }
 
+/* The largest value that a step leaves in moment i (kernels/optimizer_kernels.h). */
+static double largest_moment(const th_optimizer *o, int i, th_dtype dtype)
+{
+    const bool narrow = dtype == TH_FLOAT32;
+    if (o->rule == TH_RULE_SGD)
+        return narrow ? (double)FLT_MAX : DBL_MAX;
+    return i == 0 ? (narrow ? 0x1p63 : 0x1p511) : narrow ? 0x1p126 : 0x1p1022;
+}
+
+void th_moments_limit(const th_optimizer *o, int i, const th_array *moment)
+{
+    int64_t numel;
+    if (moment->data == NULL || !th_checked_numel(moment->ndim, moment->size, &numel))
+        return;
+    const double limit = largest_moment(o, i, moment->dtype);
+    double sum;
+    th_context_kernels(o->ctx, moment->dtype)->sum_squares(numel, moment->data, &sum);
+    if (isfinite(sum) && sum <= limit * limit) /* the usual case: no value is larger than the limit */
+        return;
+    for (int64_t k = 0; k < numel; k++) {
+        void *at = (char *)moment->data + (size_t)k * th_dtype_size(moment->dtype);
+        const double value = th_number_load(moment->dtype, at);
+        if (fabs(value) > limit)
+            th_number_store(moment->dtype, at, copysign(limit, value));
+    }
+}
+
 void th_moments_move(th_optimizer *o, th_optimizer_parameter *p)
 {
     th_optimizer_parameter moved = *p;
@@ -142,6 +173,7 @@ void th_moments_move(th_optimizer *o, th_optimizer_parameter *p)
         after.data = moment_at(&moved, i);
         after.dtype = moved.entry->block->dtype;
         th_convert_array(o->ctx, &after, &before);
+        th_moments_limit(o, i, &after);
     }
     th_moments_clear(o, p);
     p->moments = moved.moments;

@@ -151,12 +151,28 @@ static double clip(const th_optimizer *o)
     return 1;
 }
 
+/* TH_ERROR_STATE when th_backward was forgotten: there are parameters to train, none has a gradient, and no backward ran
+ * since the last step. After a backward that reached none of them the step does nothing. */
+static th_status check_backward(const th_optimizer *o)
+{
+    bool trains = false;
+    for (int64_t i = 0; i < o->count; i++) {
+        if (th_has_gradient(o->parameters[i].tensor))
+            return TH_OK;
+        trains |= o->parameters[i].tensor->requires_gradient;
+    }
+    if (!trains || o->backwards != o->ctx->backwards)
+        return TH_OK;
+    return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
+                   "no parameter of %s has a gradient: call th_backward before each step", o->operation);
+}
+
 th_status(th_optimizer_step)(th_optimizer *o)
 {
     if (!th_optimizer_usable(o, "optimizer_step"))
         return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = o->ctx;
-    if (th_failed(ctx) || th_refuse_in_check(ctx, "optimizer_step") != TH_OK)
+    if (th_failed(ctx) || th_refuse_in_check(ctx, "optimizer_step") != TH_OK || check_backward(o) != TH_OK)
         return ctx->error;
     const bool real = !ctx->options.shapes_only;
     const th_gradient_list gradients = {o, o->module};
@@ -176,6 +192,7 @@ th_status(th_optimizer_step)(th_optimizer *o)
             th_storage_changed(o->parameters[i].tensor->storage);
             th_empty_gradient(o->parameters[i].tensor->handle);
         }
+    o->backwards = ctx->backwards;
     th_random_step_done(ctx);
     if (start)
         th_profile_step(ctx, o->operation, start);

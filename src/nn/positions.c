@@ -59,11 +59,11 @@ void th_positions_add(th_positions *p, th_module *model, const char *name, th_po
     th_context *ctx = model->ctx;
     p->length = length;
     if (kind == TH_POSITIONS_LEARNED) {
-        th_module *member = (th_module_add)(model, name, (th_embedding_new)(ctx, length, width));
-        p->table = th_module_find_parameter(member, "weight");
+        p->member = (th_module_add)(model, name, (th_embedding_new)(ctx, length, width));
+        p->table = th_module_find_parameter(p->member, "weight");
     } else if (kind == TH_POSITIONS_SINUSOIDAL) {
-        const th_module *member = (th_module_add)(model, name, sinusoids_new(ctx, length, width));
-        p->table = member ? ((const sinusoids *)member)->table : NULL;
+        p->member = (th_module_add)(model, name, sinusoids_new(ctx, length, width));
+        p->table = p->member ? ((const sinusoids *)p->member)->table : NULL;
     }
 }
 
@@ -109,8 +109,17 @@ th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *po
 {
     if (p->table == NULL || x == NULL)
         return x;
-    th_tensor *rows = positions ? (th_embedding)(p->table, positions)
-                                : (th_slice)(p->table, 0, 0, (th_size)(x, 1), 1); /* (T, E), a view */
+    th_tensor *rows;
+    if (th_module_replaced(p->member)) {
+        if (positions == NULL)
+            positions = (th_arange)(p->member->ctx, TH_INT64, 0, (double)(th_size)(x, 1), 1);
+        rows = (th_module_forward)(p->member, positions);
+    } else {
+        rows = positions ? (th_embedding)(p->table, positions)
+                         : (th_slice)(p->table, 0, 0, (th_size)(x, 1), 1); /* (T, E), a view */
+    }
+    if (rows == NULL)
+        return NULL;
     return (th_add)(x, (th_cast)(rows, th_dtype_of(x)));
 }
 

@@ -5,7 +5,8 @@
 #include "tapehead/language_model.h"
 
 typedef struct th_positions {
-    th_tensor *table; /* (length, E): a parameter, or a constant in float64; NULL: nothing is added */
+    th_tensor *table;  /* (length, E): a parameter, or a constant in float64; NULL: nothing is added */
+    th_module *member; /* that has the table */
     int64_t length;
 } th_positions;
 

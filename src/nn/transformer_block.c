@@ -36,6 +36,12 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
                                  const th_transform_options *given)
 {
     th_tensor *h = normed(norm, x);
+    if (th_module_replaced(b->self_attn)) {
+        const th_transform_options own = {
+            .mask = given->mask, .positions = given->positions, .cache = given->cache, .weights = given->weights};
+        th_tensor *y = th_transform_replaced(b->self_attn, h, &own);
+        return residual ? (th_add)(residual, y) : y;
+    }
     return (th_attend_with)(b->self_attn, h, h, h,
                             &(th_attend_options){.mask = given->mask,
                                                  .positions = given->positions,
@@ -47,6 +53,8 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
+    if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes x alone and would not get the memory"))
+        return NULL;
     return (th_attend_with)(b->multihead_attn, normed(norm, x), given->memory, given->memory,
                             &(th_attend_options){.mask = given->memory_mask,
                                                  .cache = given->cache,

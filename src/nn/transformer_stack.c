@@ -15,6 +15,8 @@ typedef struct stack {
 static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *given)
 {
     th_transform_options each = *given;
+    if (!th_module_not_replaced(s->layers, s->base.type, "the stack runs each block by itself"))
+        return NULL;
     for (th_module *block = s->layers->first; block; block = block->next) {
         x = (th_transform)(block, x, &each);
         each.weights += each.weights != NULL;
@@ -52,10 +54,32 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
     return th_failed(ctx) ? NULL : y;
 }
 
+/* A mask that hides and adds nothing is none. */
+static bool hides_nothing(const th_mask *mask)
+{
+    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lens == NULL &&
+                            mask->keep == NULL && mask->additive == NULL);
+}
+
+th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given)
+{
+    const char *missed = !hides_nothing(given->mask)               ? "it takes x alone and would not get the mask"
+                         : given->memory || given->memory_mask     ? "it takes x alone and would not get the memory"
+                         : given->positions                        ? "it takes x alone and would not get the positions"
+                         : given->cache                            ? "it takes x alone and would not get the cache"
+                         : given->weights || given->memory_weights ? "it returns y alone and no attention weights"
+                                                                   : NULL;
+    if (missed && !th_module_not_replaced(m, "transform", missed))
+        return NULL;
+    return (th_module_forward)(m, x);
+}
+
 th_tensor *(th_transform)(th_module *block, th_tensor *x, const th_transform_options *options)
 {
     const th_transform_options given = options ? *options : (th_transform_options){0};
-    const bool stacked = block && block->forward == stack_forward;
+    const bool usable = th_module_usable(block, "transform"), stacked = usable && th_module_is(block, stack_forward);
+    if (usable && (stacked || th_module_is(block, th_block_forward)) && th_module_replaced(block))
+        return th_transform_replaced(block, x, &given);
     if (!th_module_begin_as(block, stacked ? stack_forward : th_block_forward, "transform",
                             "transformer_block or a stack of them"))
         return NULL;

@@ -54,6 +54,7 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
             if (stored->tensor.bytes > 0 && th_stored_bytes(list->ctx, stored->file, stored->begin, to.data,
                                                             (size_t)stored->tensor.bytes, operation) != TH_OK)
                 return list->ctx->error;
+            th_moments_limit(o, m, &to);
         }
     }
     return TH_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/team.h"
+#include "tensor/handle.h"
 #include "tensor/parameter.h"
 #include "tensor/place.h"
 
@@ -119,7 +120,7 @@ bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, v
     th_attachment *attachment = th_allocate(ctx, sizeof *attachment);
     if (attachment == NULL)
         return false;
-    *attachment = (th_attachment){release, object, ctx->attachments};
+    *attachment = (th_attachment){.release = release, .object = object, .next = ctx->attachments};
     ctx->attachments = attachment;
     return true;
 }
@@ -134,6 +135,33 @@ void th_detach_object(th_context *ctx, void *object)
             return;
         }
     }
+}
+
+/* -- handles of objects: the context's number above the object's -- */
+
+void *th_object_handle(th_context *ctx, const void *object)
+{
+    th_attachment *attachment = ctx->attachments;
+    while (attachment->object != object)
+        attachment = attachment->next;
+    if (attachment->number == 0)
+        attachment->number = ++ctx->objects;
+    return (void *)(uintptr_t)((uint64_t)ctx->number << (TH_HANDLE_WHICH_BITS + 1) | attachment->number);
+}
+
+th_context *th_object_context(const void *handle)
+{
+    return th_contexts_find((uint32_t)((uint64_t)(uintptr_t)handle >> (TH_HANDLE_WHICH_BITS + 1)));
+}
+
+void *th_object_of(const void *handle, void (*release)(th_context *ctx, void *object))
+{
+    const uint64_t number = (uint64_t)(uintptr_t)handle & (((uint64_t)1 << (TH_HANDLE_WHICH_BITS + 1)) - 1);
+    const th_context *ctx = th_object_context(handle);
+    const th_attachment *attachment = ctx && number ? ctx->attachments : NULL;
+    while (attachment && (attachment->number != number || attachment->release != release))
+        attachment = attachment->next;
+    return attachment ? attachment->object : NULL;
 }
 
 /* -- settings -- */

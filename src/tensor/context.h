@@ -27,6 +27,7 @@ typedef enum th_stream {
 typedef struct th_attachment {
     void (*release)(th_context *ctx, void *object); /* called once by th_context_free, newest first */
     void *object;
+    uint64_t number; /* in the object's handle; 0: it has none */
     struct th_attachment *next;
 } th_attachment;
 
@@ -82,6 +83,7 @@ struct th_context {
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT]; /* calls within the step, per stream */
     uint32_t calls_at_clear; /* of the dropout stream, at the last clear that ended a step that had not failed */
+    uint64_t backwards;      /* that added to gradients of leaves */
     bool step_failed;        /* an error has occurred, and since then neither a backward nor a clear */
 
     /* memory */
@@ -101,7 +103,8 @@ struct th_context {
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
-    int scope_depth;  /* open scopes; 0: what is created is the user's */
+    bool in_step;     /* since th_step_begin: what is created belongs to the tape */
+    int scope_depth;  /* open scopes; 0: what is created is the user's, unless in_step */
     th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
                          alone */
     const char *path; /* dotted names of the open scopes; "" outside */
@@ -109,6 +112,7 @@ struct th_context {
     struct th_tape *tape;       /* autograd/tape.h; made with the first scope or node */
     struct th_profile *profile; /* autograd/profile.h; made with the first profile */
     th_attachment *attachments;
+    uint64_t objects; /* handles given to attachments so far */
 };
 
 /* -- errors (tensor/error.c) -- */
@@ -181,6 +185,12 @@ th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);
 /* Registers an object that th_context_free releases; false when memory is out. */
 bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object));
 void th_detach_object(th_context *ctx, void *object); /* forgets it again */
+/* The handle of an attached object: a number in the form of a pointer, like a tensor's, which no other object gets. */
+void *th_object_handle(th_context *ctx, const void *object);
+/* The object of a handle that was attached with this release; NULL once it was detached, or its context freed. */
+void *th_object_of(const void *handle, void (*release)(th_context *ctx, void *object));
+/* The context of a handle of an object; NULL when it has been freed. */
+th_context *th_object_context(const void *handle);
 
 /* -- randomness (tensor/random.c) -- */
 /* The Philox key of a stream. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tensor/format.h"
-#include "tensor/tensor.h"
+#include "tensor/place.h"
 
 enum { TH_LOCATION_DEPTH = 64 };
 
@@ -126,13 +126,57 @@ th_status th_fail_last(th_status code, const char *operation, const char *format
     return code;
 }
 
+/* -- memory that ran out -- */
+
+/* Tensors that one line of the program created and that nobody has freed. */
+typedef struct made_at {
+    const char *file;
+    int line;
+    int64_t count;
+    size_t bytes;
+} made_at;
+
+enum { LINES = 64, MANY = 32 }; /* lines that are told apart; tensors of one that are worth a hint */
+
+/* The line whose owned tensors take the most bytes. */
+static made_at most_owned(const th_context *ctx)
+{
+    made_at lines[LINES] = {{.count = 0}}, most = {.count = 0};
+    int known = 0;
+    for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
+        const th_owned_body *t = th_pool_at(&ctx->owned_tensors, i);
+        if (t->body.life != TH_LIFE_LIVE || t->body.parameter || t->made_file == NULL)
+            continue;
+        int at = 0;
+        while (at < known && (lines[at].line != t->made_line || lines[at].file != t->made_file))
+            at++;
+        if (at == LINES)
+            continue;
+        known += at == known;
+        lines[at] =
+            (made_at){t->made_file, t->made_line, lines[at].count + 1, lines[at].bytes + t->body.own_storage.bytes};
+        if (lines[at].bytes > most.bytes)
+            most = lines[at];
+    }
+    return most;
+}
+
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
 {
+    char hint[256] = "";
+    if (ctx->error != TH_OK)
+        return TH_ERROR_MEMORY;
+    const made_at most = most_owned(ctx);
+    if (most.count >= MANY)
+        th_append(hint, sizeof hint,
+                  "; %lld tensors created at %s:%d hold %zu bytes: th_tensor_free frees one, and those created after "
+                  "th_step_begin end with the step",
+                  (long long)most.count, th_base_name(most.file), most.line, most.bytes);
     if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
         return th_fail(ctx, TH_ERROR_MEMORY, operation,
-                       "%zu bytes more would pass the context's limit of %zu (%zu are taken)", ctx->refused,
-                       ctx->options.memory_limit, ctx->reserved);
-    return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes", bytes);
+                       "%zu bytes more would pass the context's limit of %zu (%zu are taken)%s", ctx->refused,
+                       ctx->options.memory_limit, ctx->reserved, hint);
+    return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes%s", bytes, hint);
 }
 
 bool th_usable_context(th_context *ctx, const char *operation)

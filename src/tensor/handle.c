@@ -20,7 +20,7 @@ static const uint64_t owned_bit = (uint64_t)1 << TH_HANDLE_WHICH_BITS;
 
 bool th_creates_owned(const th_context *ctx)
 {
-    return ctx->scope_depth == 0;
+    return ctx->scope_depth == 0 && !ctx->in_step;
 }
 
 static uint64_t bits_of(const th_tensor *t)
@@ -231,6 +231,10 @@ th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t 
         if (owned)
             th_handle_free_owned(t);
         return NULL;
+    }
+    if (owned) {
+        th_owned_body *made = (th_owned_body *)t;
+        th_location(&made->made_file, &made->made_line);
     }
     if (ctx->watch)
         ctx->watch->makes(t, ctx->watch->user);

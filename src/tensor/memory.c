@@ -172,6 +172,7 @@ th_memory_usage th_memory(const th_context *ctx)
         .reserved = ctx->reserved,
         .reserved_peak = ctx->reserved_peak,
         .allocations = ctx->allocations,
+        .owned = ctx->owned_memory.live,
     };
 }
 

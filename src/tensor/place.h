@@ -50,6 +50,8 @@ struct th_place {
 typedef struct th_owned_body {
     th_body body;
     th_place place;
+    const char *made_file; /* by the program's line; NULL: not known */
+    int made_line;
 } th_owned_body;
 
 /* A place as it begins. */

@@ -87,7 +87,7 @@ th_context *th_handle_context(const th_tensor *t);
 /* A new handle and its body, without storage: of the owned pool when `owned`, else of the step. NULL with
  * TH_ERROR_MEMORY. */
 th_body *th_handle_new(th_context *ctx, bool owned, const char *operation);
-/* Where a tensor created now belongs: true outside every scope. */
+/* Where a tensor created now belongs: true outside every scope and every step that th_step_begin began. */
 bool th_creates_owned(const th_context *ctx);
 /* Gives t a storage of its own of `bytes` from the step's or the owned memory. */
 th_status th_storage_new(th_body *t, size_t bytes, const char *operation);

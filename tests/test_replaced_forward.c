@@ -1,0 +1,238 @@
+/* Modules of the library's whose forward a user replaces, or to which a user adds: each replaced forward runs, or is an
+ * error; none is passed over in silence. */
+#include <string.h>
+
+#include "tapehead/tapehead.h"
+
+#include "context.h"
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 1, .default_dtype = TH_FLOAT64});
+    ck_assert_ptr_nonnull(ctx);
+}
+
+/* -- the models, and what is computed with them -- */
+
+enum { B = 2, T = 5, V = 11, ENCODER_DECODER = 2, MODELS = 3 };
+
+static th_module *model_new(int i)
+{
+    static const th_language_model_options language[] = {
+        {.vocabulary = V, .length = 8, .width = 12, .heads = 2, .layers = 2},
+        {.vocabulary = V,
+         .length = 8,
+         .width = 12,
+         .heads = 2,
+         .layers = 2,
+         .positions = TH_POSITIONS_SINUSOIDAL,
+         .untied = true,
+         .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .scores = {.qk_norm = true}}},
+    };
+    if (i < ENCODER_DECODER)
+        return th_language_model_new(ctx, &language[i]);
+    return th_transformer_new(ctx, &(th_transformer_options){.source_vocabulary = V,
+                                                             .target_vocabulary = V,
+                                                             .length = 8,
+                                                             .width = 12,
+                                                             .heads = 2,
+                                                             .encoder_layers = 1,
+                                                             .decoder_layers = 1,
+                                                             .positions = TH_POSITIONS_LEARNED,
+                                                             .untied = true});
+}
+
+static th_tensor *tokens_new(void)
+{
+    int32_t token[B * T];
+    for (int i = 0; i < B * T; i++)
+        token[i] = (i * 7 + i / 4) % V;
+    return th_from_data(ctx, TH_INT32, TH_SHAPE(B, T), token);
+}
+
+static th_tensor *loss_of(int i, th_module *model, th_tensor *tokens)
+{
+    return i < ENCODER_DECODER ? th_language_model_loss(model, tokens, tokens, NULL)
+                               : th_transformer_loss(model, tokens, NULL, tokens, tokens, NULL);
+}
+
+/* -- each module of a model in turn -- */
+
+static th_forward_function *original;
+static int calls;
+
+static th_tensor *counting(th_module *m, th_tensor *x)
+{
+    calls++;
+    return original(m, x);
+}
+
+static int ran, refused;
+
+static void replace_each(int i, th_module *model, th_module *m, th_tensor *tokens, double expected)
+{
+    original = m->forward;
+    m->forward = counting;
+    calls = 0;
+    const double loss = th_item(loss_of(i, model, tokens));
+    char name[TH_FULL_NAME_SIZE];
+    th_module_full_name(m, name);
+    if (calls > 0 && strcmp(m->type, "multi_head_attention") == 0) { /* it has no forward from one tensor */
+        expect_error(TH_ERROR_ARGUMENT, "takes query, key and value");
+        ran++;
+    } else if (th_error_code(ctx)) {
+        ck_assert_msg(calls == 0 && strstr(th_error_message(ctx), "was replaced and cannot run here"), "%s: %s", name,
+                      th_error_message(ctx));
+        expect_error(TH_ERROR_ARGUMENT, m->name);
+        refused++;
+    } else if (!(i == ENCODER_DECODER && m == model)) { /* (its functions do not stand for a forward) */
+        ck_assert_msg(calls > 0, "%s: the replaced forward did not run", name);
+        ck_assert_double_eq_tol(loss, expected, 1e-12);
+        ran++;
+    }
+    th_tape_clear(ctx);
+    m->forward = original;
+    for (th_module *child = m->first; child; child = child->next)
+        replace_each(i, model, child, tokens, expected);
+}
+
+START_TEST(a_replaced_forward_runs_or_is_an_error)
+{
+    const int i = _i / 2;
+    th_set_fusion(ctx, _i % 2);
+    th_module *model = model_new(i);
+    th_tensor *tokens = tokens_new();
+    const double expected = th_item(loss_of(i, model, tokens));
+    no_error();
+    th_tape_clear(ctx);
+    ran = refused = 0;
+    replace_each(i, model, model, tokens, expected);
+    ck_assert_int_ge(ran, 10);
+    ck_assert_int_ge(refused, 4); /* lists, blocks and attention with a mask, a model whose function stands for it */
+    no_error();
+}
+END_TEST
+
+/* Without a mask, whole blocks and their attention can be replaced too. */
+static th_tensor *doubled(th_module *m, th_tensor *x)
+{
+    (void)m;
+    calls++;
+    return th_scale(x, 2);
+}
+
+START_TEST(blocks_and_attention_without_a_mask)
+{
+    th_module *encoder = th_transformer_encoder_new(ctx, 2, 12, 2, NULL);
+    th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, T, 12));
+    const char *const names[] = {"layers.0.self_attn", "layers.1"};
+    const th_mask nothing = {0}, causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    for (int fused = 0; fused < 2; fused++)
+        for (int i = 0; i < 2; i++) {
+            th_set_fusion(ctx, fused);
+            th_module *m = th_module_find(encoder, names[i]);
+            original = m->forward;
+            m->forward = doubled;
+            calls = 0;
+            ck_assert_ptr_nonnull(th_module_forward(encoder, x));
+            ck_assert_ptr_nonnull(th_transform(encoder, x, &(th_transform_options){.mask = &nothing}));
+            ck_assert_int_eq(calls, 2);
+            assert_error(th_transform(encoder, x, &(th_transform_options){.mask = &causal}), TH_ERROR_ARGUMENT,
+                         "was replaced and cannot run here: it takes x alone and would not get the mask");
+            th_tape_clear(ctx);
+            m->forward = original;
+        }
+    no_error();
+}
+END_TEST
+
+/* -- an adapter, as LoRA has it -- */
+
+typedef struct adapter {
+    th_module base;
+    th_module *down, *up;
+} adapter;
+
+static th_tensor *adapter_forward(th_module *m, th_tensor *x)
+{
+    const adapter *a = (const adapter *)m;
+    return th_module_forward(a->up, th_module_forward(a->down, x));
+}
+
+static th_module *adapter_new(int64_t in, int64_t out)
+{
+    adapter *a = th_module_new(ctx, sizeof *a, "adapter", adapter_forward);
+    const th_dense_layer_options plain = {.no_bias = true};
+    a->down = th_module_add(&a->base, "down", th_dense_new(ctx, in, 2, &plain));
+    a->up = th_module_add(&a->base, "up", th_dense_new(ctx, 2, out, &plain));
+    return &a->base;
+}
+
+static th_tensor *with_adapter(th_module *m, th_tensor *x)
+{
+    return th_add(original(m, x), th_module_forward(th_module_find(m, "adapter"), x));
+}
+
+START_TEST(an_adapter_of_a_layer_learns)
+{
+    static const char *const names[] = {"layers.1.linear2", "layers.0.self_attn.out_proj", "layers.0.linear1"};
+    const int64_t in[] = {48, 12, 12}, out[] = {12, 12, 48};
+    th_module *model = model_new(0), *layer = th_module_find(model, names[_i]);
+    ck_assert_int_eq(th_module_freeze(model, true), TH_OK);
+    original = layer->forward;
+    layer->forward = with_adapter;
+    ck_assert_ptr_nonnull(th_module_add(layer, "adapter", adapter_new(in[_i], out[_i])));
+    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = 1e-2});
+    th_tensor *tokens = tokens_new();
+    double first = 0, last = 0;
+    for (int step = 0; step < 20; step++) {
+        th_tensor *loss = loss_of(0, model, tokens);
+        last = th_item(loss);
+        first = step == 0 ? last : first;
+        ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(ctx));
+        th_tape_clear(ctx);
+    }
+    ck_assert_msg(last < first - 0.01, "%g, then %g", first, last);
+    char name[TH_FULL_NAME_SIZE];
+    snprintf(name, sizeof name, "%s.adapter.down.weight", names[_i]);
+    ck_assert_ptr_nonnull(th_module_find_parameter(model, name));
+    no_error();
+}
+END_TEST
+
+/* -- members that no forward would use -- */
+
+static void add_to_each(th_module *m)
+{
+    const bool list = strcmp(m->type, "module_list") == 0;
+    th_module *child = th_dense_new(ctx, 2, 2, NULL);
+    if (!list) {
+        assert_error(th_module_add(m, "extra", child), TH_ERROR_ARGUMENT, "would never use \"extra\"");
+        assert_error(th_module_add_parameter(m, "extra", TH_SHAPE(2)), TH_ERROR_ARGUMENT, "would never use");
+        assert_error(th_module_tie_parameter(m, "extra", th_module_find_parameter(child, "weight")), TH_ERROR_ARGUMENT,
+                     m->type);
+    }
+    th_module_free(child);
+    for (th_module *at = m->first; at; at = at->next)
+        add_to_each(at);
+}
+
+START_TEST(nothing_can_be_added_that_would_not_be_used)
+{
+    add_to_each(model_new(_i));
+    th_module *dropout = th_dropout_new(ctx, 0.5), *own = th_module_new(ctx, sizeof *own, "own", NULL);
+    add_to_each(dropout);
+    ck_assert_ptr_nonnull(th_module_add(own, "extra", dropout));
+    no_error();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("replaced_forward", setup, close_context);
+    tcase_add_loop_test(tests, a_replaced_forward_runs_or_is_an_error, 0, 2 * MODELS);
+    tcase_add_test(tests, blocks_and_attention_without_a_mask);
+    tcase_add_loop_test(tests, an_adapter_of_a_layer_learns, 0, 3);
+    tcase_add_loop_test(tests, nothing_can_be_added_that_would_not_be_used, 0, MODELS);
+    return run_suites();
+}
