@@ -59,10 +59,10 @@ static th_tensor *record(th_context *ctx, struct numbers *n, th_tensor **tape)
     }
     th_tensor *q = split_heads(tape[Q]), *k = split_heads(tape[K]), *v = split_heads(tape[V]);
     k = th_swap_axes(k, -1, -2); /* (H, D, T) */
-    tape[S] = th_scale(keep ? th_masked_matmul(q, k, keep, TH_MASK_RESULT) : th_matmul(q, k), 1 / sqrt(D));
+    tape[S] = th_scale(th_masked_matmul(q, k, keep, TH_MASK_RESULT), 1 / sqrt(D));
     tape[A] = th_masked_softmax(tape[S], &mask);
     tape[DROPPED] = th_dropout(tape[A], dropout);
-    th_tensor *a = tape[DROPPED], *o = keep ? th_masked_matmul(a, v, keep, TH_MASK_LEFT) : th_matmul(a, v);
+    th_tensor *o = th_masked_matmul(tape[DROPPED], v, keep, TH_MASK_LEFT);
     tape[O] = th_reshape(th_transpose(o, TH_AXES(1, 0, 2)), TH_SHAPE(T, heads * D)); /* the heads merged */
     tape[Y] = heads > 1 ? th_dense(tape[O], tape[WO], NULL) : tape[O];
     th_tensor *error = th_sub(tape[Y], constant(ctx, n, TARGET));

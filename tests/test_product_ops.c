@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -674,6 +675,45 @@ START_TEST(test_masked_matmul_without_hidden_pairs)
 }
 END_TEST
 
+/* Without a keep the bits are those of a keep that shows everything: with views, with infinite numbers, and with a b
+ * whose gradient is a sum over the batch. */
+START_TEST(test_masked_matmul_without_keep)
+{
+    const th_mask_side side = _i % 2 ? TH_MASK_LEFT : TH_MASK_RESULT;
+    const bool views = _i / 2 % 2, infinite = _i / 4 % 2;
+    ck_assert_int_eq(th_set_precision(ctx, (th_precision)(_i / 8)), TH_OK);
+    th_tensor *base = th_uniform(ctx, TH_FLOAT32, views ? TH_SHAPE(5, 3, 40) : TH_SHAPE(3, 5, 40), -1, 1);
+    if (infinite)
+        ((float *)th_data(base))[77] = INFINITY;
+    th_tensor *a = th_set_requires_gradient(base, true);
+    th_tensor *b = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(40, 7), -1, 1), true);
+    if (infinite)
+        ((float *)th_data(b))[5] = -INFINITY;
+    th_tensor *keep = th_ones(ctx, TH_BOOL, TH_SHAPE(1));
+    th_tensor *cotangent = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3, 5, 7), -1, 1);
+    float *found[2][3];
+    for (int i = 0; i < 2; i++) {
+        th_tensor *view = views ? th_swap_axes(a, 0, 1) : a;
+        th_tensor *c = th_masked_matmul(view, b, i ? keep : NULL, side);
+        found[i][0] = read_bits(c);
+        RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
+        found[i][1] = read_bits(th_gradient(a));
+        found[i][2] = read_bits(th_gradient(b));
+        th_empty_gradient(a);
+        th_empty_gradient(b);
+        th_tape_clear(ctx);
+    }
+    const size_t count[3] = {3 * 5 * 7, 3 * 5 * 40, 40 * 7};
+    for (int i = 0; i < 3; i++) {
+        for (size_t j = 0; j < count[i]; j++)
+            ck_assert_msg(same_bits(found[0][i][j], found[1][i][j]), "array %d, element %zu: %.9g and %.9g", i, j,
+                          (double)found[0][i][j], (double)found[1][i][j]);
+        free(found[0][i]);
+        free(found[1][i]);
+    }
+}
+END_TEST
+
 START_TEST(test_masked_matmul_shapes)
 {
     th_tensor *a = th_set_axes(filled(TH_SHAPE(2, 4, 3)), "BTE"), *b = th_set_axes(filled(TH_SHAPE(2, 3, 5)), "BES");
@@ -693,7 +733,8 @@ START_TEST(test_masked_matmul_shapes)
     assert_error(th_masked_matmul(a, filled(TH_SHAPE(3, 3, 5)), keep, TH_MASK_RESULT), TH_ERROR_SHAPE,
                  "do not broadcast");
     assert_error(th_masked_matmul(a, b, keep, (th_mask_side)2), TH_ERROR_ARGUMENT, "2 is no side for a mask");
-    assert_error(th_masked_matmul(a, b, NULL, TH_MASK_RESULT), TH_ERROR_ARGUMENT, "masked_matmul");
+    assert_error(th_masked_matmul(a, NULL, keep, TH_MASK_RESULT), TH_ERROR_ARGUMENT, "masked_matmul");
+    ck_assert_str_eq(th_axes_of(th_masked_matmul(a, b, NULL, TH_MASK_RESULT)), "BTS");
 }
 END_TEST
 
@@ -775,6 +816,7 @@ int main(void)
     tcase_add_loop_test(tests, test_masked_matmul, 0, (int)(sizeof masked_cases / sizeof *masked_cases));
     tcase_add_loop_test(tests, test_masked_matmul_hides, 0, 2);
     tcase_add_test(tests, test_masked_matmul_without_hidden_pairs);
+    tcase_add_loop_test(tests, test_masked_matmul_without_keep, 0, 24);
     tcase_add_test(tests, test_masked_matmul_shapes);
     tcase_add_test(tests, test_bits_do_not_depend_on_the_team);
     tcase_add_test(tests, test_multiply_adds);

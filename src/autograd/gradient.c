@@ -209,7 +209,7 @@ th_status th_gradient_take_over_value(th_body *input, bool *taken)
     th_storage *value = input->storage;
     *taken = place && place->kind == TH_PLACE_OF_RESULT && !place->memory && !is_kept(place) &&
              value == &input->own_storage && value->holds == 1 &&
-             memcmp(input->stride, input->part.stride, sizeof input->stride) == 0;
+             memcmp(input->stride, input->part.stride, (size_t)input->ndim * sizeof input->stride[0]) == 0;
     if (!*taken)
         return TH_OK;
     th_storage *memory = th_pool_new(ctx, &ctx->tape->storages);

@@ -17,7 +17,7 @@ static const double least_task = 200000, rest_of_head = 5000;
  * instruction sets the same. Sums of terms are in whole groups of steps. */
 attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
-    const th_precision precision = dtype == TH_FLOAT32 ? machine->precision : TH_PRECISION_FLOAT32;
+    const th_precision precision = th_long_sum_precision(machine, dtype);
     const bool terms = precision != TH_PRECISION_FLOAT32;
     attention_problem p = {.a = a,
                            .kernels = th_kernels_for(machine, dtype),

@@ -30,7 +30,7 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
 {
     const int64_t whole = th_smaller(keys->lines, LANES);
     th_product_block product = {.m = rows,
-                                .n = th_parts(to - from, whole) * whole,
+                                .n = p->terms ? to - from : th_parts(to - from, whole) * whole,
                                 .c = scores->data + (row * scores->stride + from) * p->size,
                                 .c_row = scores->stride,
                                 .init_row = scores->stride};

@@ -19,8 +19,9 @@
  * element that is NaN after a block of TH_PRODUCT_BLOCK steps is computed again over that block from a1 b1 alone:
  * infinity times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k <
  * TH_SHORT_SUM are float32's: what is left out, a2 b2 and what two terms leave of a number, needs many steps to average
- * out. But the parts of a long sum are never short (long_sum), nor are attention's sums, in which more keys, hidden
- * ones, may not change a bit. NaN's sign and payload may differ. */
+ * out. The parts of a long sum are never short (long_sum). Nor are attention's sums: other sequences of the batch and
+ * the cache decide their length, and neither may change a bit. So fused and composed attention (th_masked_matmul) share
+ * one rule, th_long_sum_precision (product_backends.h). NaN's sign and payload may differ. */
 #ifndef TH_KERNELS_PRODUCT_H
 #define TH_KERNELS_PRODUCT_H
 

@@ -21,12 +21,18 @@ size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, 
 void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
                              void *workspace);
 
+/* The precision of every sum but the short ones, so of all of attention's. */
+static inline th_precision th_long_sum_precision(const th_machine *machine, th_dtype dtype)
+{
+    return dtype == TH_FLOAT32 ? machine->precision : TH_PRECISION_FLOAT32;
+}
+
 /* The precision of this product. If it is not float32 our own tiles multiply, whatever the machine's backend. */
 static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
     const bool short_sum = product->k < TH_SHORT_SUM && !product->long_sum;
-    return dtype != TH_FLOAT32 || (short_sum && machine->precision == TH_PRECISION_BFLOAT16X3) ? TH_PRECISION_FLOAT32
-                                                                                               : machine->precision;
+    return short_sum && machine->precision == TH_PRECISION_BFLOAT16X3 ? TH_PRECISION_FLOAT32
+                                                                      : th_long_sum_precision(machine, dtype);
 }
 
 /* C = residual + bias in rows row .. row + rows - 1 and columns column .. column + columns - 1. */

@@ -48,7 +48,7 @@ typedef struct plan {
     th_product_call y;     /* forward */
     bool copies_bias;      /* because it is not contiguous */
     size_t bias;           /* the place of the copy */
-    bool adds_residual;    /* after the product, because its sums cannot begin with it */
+    bool copies_residual;  /* to y, with the bias, because the product cannot read it where it is */
     th_weight_gradient dw; /* backward, one after the other: dW first, for dx may lie over x */
     th_product_call dx;
     size_t sums; /* the place of db's partial sums */
@@ -79,14 +79,16 @@ static void plan_forward(const th_call *call, plan *p)
     const int64_t outputs = wt.size[1], rows = outputs ? th_array_numel(y) / outputs : 0;
     const th_array x_rows = begins ? as_matrix(x, rows) : as_rows(x), y_rows = begins ? as_matrix(y, rows) : as_rows(y);
     p->y = th_product_call_of(&x_rows, &wt, &y_rows);
-    p->y.product.biased = bias->given;
-    p->y.product.bias = bias->data;
+    p->copies_residual = residual->given && !begins;
+    if (!p->copies_residual) {
+        p->y.product.biased = bias->given;
+        p->y.product.bias = bias->data;
+    }
     if (begins) {
         p->y.product.residual = residual->data;
         p->y.product.residual_row = outputs;
     }
-    p->adds_residual = residual->given && !begins;
-    p->copies_bias = bias->given && !th_array_contiguous(bias);
+    p->copies_bias = p->y.product.biased && !th_array_contiguous(bias);
     if (p->copies_bias)
         p->bias = th_plan_scratch(call, outputs, th_dtype_size(bias->dtype));
     th_product_call_reserve(call, &p->y);
@@ -120,6 +122,16 @@ static void dense_plan(const th_call *call, bool backward, void *memory)
         plan_forward(call, memory);
 }
 
+/* y = residual + bias: what its sums begin with. */
+static void copy_residual(const th_call *call)
+{
+    const th_array *y = &call->output[0], *residual = &call->input[RESIDUAL], *bias = &call->input[BIAS];
+    if (bias->given)
+        TH_MAP(call, add, NULL, y, false, residual, bias);
+    else
+        th_copy_array(call->ctx, y, residual, false);
+}
+
 static void dense_forward(const th_call *call)
 {
     const plan *p = call->plan;
@@ -132,9 +144,9 @@ static void dense_forward(const th_call *call)
         th_copy_array(call->ctx, &copy, bias, false);
         y.product.bias = copy.data;
     }
-    th_product_call_run(call, &y, false);
-    if (p->adds_residual)
-        TH_MAP(call, add, NULL, &call->output[0], false, &call->output[0], &call->input[RESIDUAL]);
+    if (p->copies_residual)
+        copy_residual(call);
+    th_product_call_run(call, &y, p->copies_residual);
 }
 
 /* The residual's gradient is dL/dy, which the driver hands on. The others:

@@ -3,7 +3,12 @@
  * A factor of 0 alone does not hide: 0 * NaN is NaN. So each product whose left operand is masked is formed of two
  * parts. The left operand is copied with 0 in hidden places and the right one with 0 in place of what is not finite;
  * their product is what everything visible and finite adds up to, in the order of every other product. Then the few
- * elements that were left out of the right operand are added where they are visible. */
+ * elements that were left out of the right operand are added where they are visible.
+ *
+ * Without a mask the same products run in the same order. So the bits of a sequence do not depend on whether another
+ * sequence of its batch hides something. th_matmul would change them in three ways. Its gradient of b exchanges the
+ * operands, and in bfloat16x3 the order of their terms counts. It adds to gradients in another order. And it folds
+ * summed leading axes into k, where the padding of a batch shifts the steps. */
 #include "ops/shared/product_call.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -36,9 +41,9 @@ static th_status masked_matmul_shape(th_call *call)
         return TH_ERROR_TYPE;
     if (side != TH_MASK_RESULT && side != TH_MASK_LEFT)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "%d is no side for a mask", (int)side);
-    if (side == TH_MASK_LEFT && !th_broadcasts_to(keep->ndim, keep->size, a->ndim, a->size))
+    if (keep->given && side == TH_MASK_LEFT && !th_broadcasts_to(keep->ndim, keep->size, a->ndim, a->size))
         return th_call_fail(call, TH_ERROR_SHAPE, "keep, %s, does not broadcast to a, %s", TH_TEXT(keep), TH_TEXT(a));
-    if (side == TH_MASK_RESULT && !th_broadcasts_to(keep->ndim, keep->size, ndim, size))
+    if (keep->given && side == TH_MASK_RESULT && !th_broadcasts_to(keep->ndim, keep->size, ndim, size))
         return th_call_fail(call, TH_ERROR_SHAPE, "keep, %s, does not broadcast to the result, %s", TH_TEXT(keep),
                             TH_SIZES_TEXT(ndim, size));
     th_call_output(call, 0, a->dtype, ndim, size, letters);
@@ -47,7 +52,7 @@ static th_status masked_matmul_shape(th_call *call)
 
 /* c = left right, where hidden places of left reach nothing. Where an operand is transposed, so are its copies. */
 typedef struct visible_product {
-    th_array left, keep;    /* (.., m, k): the copy with 0 in hidden places, at plan.masked; what hides them */
+    th_array left, keep;    /* (.., m, k): with 0 in hidden places, as masked_operand returns it; what hides them */
     th_array right, finite; /* (.., k, n): the right operand, and the copy of what is finite in it */
     th_array c;             /* (.., m, n) */
     size_t finite_place;
@@ -55,7 +60,7 @@ typedef struct visible_product {
 } visible_product;
 
 typedef struct plan {
-    size_t masked;              /* the place of the masked operand's copy */
+    size_t masked;              /* the place of the masked operand's copy, if it needs one */
     th_product_call product;    /* whose result is masked */
     visible_product visible[2]; /* forward: the first; backward: da, db */
 } plan;
@@ -82,23 +87,29 @@ static th_array spread(const th_array *array, const th_array *shape)
     return full;
 }
 
-/* c = a b, in the precision of attention (product.h): where hidden pairs end no bit changes. */
+/* c = a b. The precision does not depend on how many pairs are hidden (long_sum, product.h). */
 static th_product_call plan_product(const th_call *call, const th_array *a, const th_array *b, const th_array *c)
 {
-    th_product_call product = th_product_call_of(a, b, c);
+    th_product_call product = th_product_call_unfolded(a, b, c);
     product.product.long_sum = true;
     th_product_call_reserve(call, &product);
     return product;
 }
 
+/* What hides pairs: without a mask one value that shows all of them. */
+static th_array keep_of(const th_call *call)
+{
+    static const bool shown = true;
+    const th_array all = {.given = true, .data = (void *)&shown, .dtype = TH_BOOL};
+    return call->input[KEEP].given ? call->input[KEEP] : all;
+}
+
 /* c = masked right. */
 static visible_product visible_of(const th_call *call, const th_array *masked, const th_array *right, const th_array *c)
 {
-    return (visible_product){.left = packed(masked),
-                             .keep = spread(&call->input[KEEP], masked),
-                             .right = *right,
-                             .finite = packed(right),
-                             .c = *c};
+    const th_array keep = keep_of(call);
+    return (visible_product){
+        .left = packed(masked), .keep = spread(&keep, masked), .right = *right, .finite = packed(right), .c = *c};
 }
 
 static void transpose(th_array *array)
@@ -112,9 +123,15 @@ static void reserve_visible(const th_call *call, visible_product *v)
     v->product = plan_product(call, &v->left, &v->finite, &v->c);
 }
 
+/* Whether the masked operand has to be copied: without a mask, only to make it contiguous. */
+static bool is_copied(const th_call *call, const th_array *x)
+{
+    return call->input[KEEP].given || !th_array_contiguous(x);
+}
+
 static size_t reserve_copy(const th_call *call, const th_array *x)
 {
-    return th_plan_scratch(call, th_array_numel(x), th_dtype_size(x->dtype));
+    return is_copied(call, x) ? th_plan_scratch(call, th_array_numel(x), th_dtype_size(x->dtype)) : 0;
 }
 
 static void plan_forward(const th_call *call, plan *p)
@@ -188,18 +205,32 @@ static void masked_matmul_plan(const th_call *call, bool backward, void *memory)
         plan_result_backward(call, memory);
 }
 
-/* to = keep ? x : 0. to may be x. */
+/* to = keep ? x : 0 */
 static void hide(const th_call *call, const th_array *to, const th_array *x)
 {
     const th_array *const operands[] = {x, &call->input[KEEP]};
     th_elementwise(call->ctx, th_call_kernels(call)->hide, NULL, to, false, 2, operands);
 }
 
-static void copy_masked(const th_call *call, const th_array *x)
+/* Writes 0 to the hidden places of a product. */
+static void hide_result(const th_call *call, const th_array *result)
 {
+    if (call->input[KEEP].given)
+        hide(call, result, result);
+}
+
+/* Returns x, contiguous and with 0 in hidden places. */
+static void *masked_operand(const th_call *call, const th_array *x)
+{
+    if (!is_copied(call, x))
+        return x->data;
     th_array copy = packed(x);
     copy.data = th_call_scratch(call, ((const plan *)call->plan)->masked);
-    hide(call, &copy, x);
+    if (call->input[KEEP].given)
+        hide(call, &copy, x);
+    else
+        th_copy_array(call->ctx, &copy, x, false);
+    return copy.data;
 }
 
 static th_array leading_axes(const th_array *matrices)
@@ -228,10 +259,11 @@ static void add_non_finite(const th_call *call, const visible_product *v, const 
                                               v->right.stride[r + 1], at.at[0], v->c.stride[c], v->c.stride[c + 1]);
 }
 
-static void run_visible(const th_call *call, const visible_product *v)
+/* masked: the data of v->left. */
+static void run_visible(const th_call *call, const visible_product *v, void *masked)
 {
     th_array left = v->left, finite = v->finite;
-    left.data = th_call_scratch(call, ((const plan *)call->plan)->masked);
+    left.data = masked;
     finite.data = th_call_scratch(call, v->finite_place);
     bool has_more = false, *found = &has_more;
     th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &finite, false, 1,
@@ -248,11 +280,10 @@ static void masked_matmul_forward(const th_call *call)
 {
     const plan *p = call->plan;
     if (mask_is_left(call)) {
-        copy_masked(call, &call->input[A]);
-        run_visible(call, &p->visible[0]);
+        run_visible(call, &p->visible[0], masked_operand(call, &call->input[A]));
     } else {
         th_product_call_run(call, &p->product, false);
-        hide(call, &call->output[0], &call->output[0]);
+        hide_result(call, &call->output[0]);
     }
 }
 
@@ -263,14 +294,15 @@ static void masked_matmul_backward(const th_call *call)
     const bool left = mask_is_left(call);
     if (left && da->given) {
         th_product_call_run(call, &p->product, false);
-        hide(call, da, da);
+        hide_result(call, da);
     }
-    if (!left || db->given)
-        copy_masked(call, left ? &call->input[A] : &call->output_gradient[0]);
+    if (left && !db->given)
+        return;
+    void *masked = masked_operand(call, left ? &call->input[A] : &call->output_gradient[0]);
     if (!left && da->given)
-        run_visible(call, &p->visible[A]);
+        run_visible(call, &p->visible[A], masked);
     if (db->given)
-        run_visible(call, &p->visible[B]);
+        run_visible(call, &p->visible[B], masked);
 }
 
 static int64_t masked_matmul_multiply_adds(const th_call *call)
@@ -311,6 +343,8 @@ static const th_sample masked_matmul_samples[] = {
      3,
      {{.shape = {2, {2, 3}}}, {.shape = {3, {2, 3, 2}}}, {.shape = {1, {3}}, .kind = TH_SAMPLE_BOOL}},
      0},
+    {"result, nothing hidden", &on_result, 3, {{.shape = {3, {2, 2, 3}}}, {.shape = {2, {3, 2}}}, TH_ABSENT}, 0},
+    {"left, nothing hidden", &on_left, 3, {{.shape = {2, {2, 3}}}, {.shape = {3, {3, 3, 2}}}, TH_ABSENT}, 0},
     {.name = NULL},
 };
 
@@ -319,6 +353,7 @@ const th_op th_op_masked_matmul = {
     .value = "c = a b without the hidden pairs",
     .gradient = "da = dc bᵀ, db = aᵀ dc, both without the hidden pairs",
     .n_inputs = 3,
+    .optional = TH_INPUT(KEEP),
     .attributes_size = sizeof(masked_matmul_attributes),
     .flags = TH_OP_CANNOT_ADD,
     .saves = TH_INPUT(KEEP),

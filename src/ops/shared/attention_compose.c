@@ -24,7 +24,8 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
     return (th_reshape)(x, shape);
 }
 
-/* a @ b over grouped heads: a and keep have all heads, b one for each group; the result has all heads again. */
+/* a @ b over grouped heads: a and keep (NULL: nothing is hidden) have all heads, b one for each group; the result has
+ * all heads again. */
 static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, int64_t group)
 {
     if (a == NULL || b == NULL)
@@ -32,7 +33,7 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th
     if (group > 1)
         b = (th_unsqueeze)(b, -3);
     a = split_groups(a, group);
-    th_tensor *product = keep ? (th_masked_matmul)(a, b, split_groups(keep, group), side) : (th_matmul)(a, b);
+    th_tensor *product = (th_masked_matmul)(a, b, split_groups(keep, group), side);
     if (product == NULL || group == 1)
         return product;
     const th_shape grouped = th_shape_of(product);

@@ -100,7 +100,16 @@ static bool fold_into_k(th_product_call *call)
     return true;
 }
 
-th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c)
+/* Whether the sum, over all the axes that are summed, has at least TH_SHORT_SUM terms. */
+static bool is_long(const th_product_call *call)
+{
+    int64_t steps = call->product.k;
+    for (int d = 0; d < call->sums && steps < TH_SHORT_SUM; d++)
+        steps *= call->sum[d] < TH_SHORT_SUM ? call->sum[d] : TH_SHORT_SUM;
+    return steps >= TH_SHORT_SUM;
+}
+
+th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, const th_array *c)
 {
     th_product_call call = {.dtype = a->dtype,
                             .product = {.m = c->size[c->ndim - 2],
@@ -142,6 +151,13 @@ th_product_call th_product_call_of(const th_array *a, const th_array *b, const t
             p->a_batch[d] = p->b_batch[d] = 0;
         call.sums = 0;
     }
+    p->long_sum = is_long(&call);
+    return call;
+}
+
+th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c)
+{
+    th_product_call call = th_product_call_unfolded(a, b, c);
     while (call.sums > 0 && fold_into_k(&call))
         continue;
     return call;

@@ -7,12 +7,11 @@ th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, 
     return (th_weight_gradient){.product = th_product_call_of(&dyt, x, dw)};
 }
 
-/* The block of rows from `first` on of one term of dW, as a product of its own, in the precision that the whole sum
- * has. */
+/* The block of rows from `first` on of one term of dW, as a product. It has the precision of the whole sum, because
+ * th_product_call_of sets long_sum. */
 static th_product block_at(const th_product *term, int64_t first, size_t element)
 {
     th_product block = *term;
-    block.long_sum = term->long_sum || term->k >= TH_SHORT_SUM;
     block.k = term->k - first < TH_PRODUCT_BLOCK ? term->k - first : TH_PRODUCT_BLOCK;
     if (first > 0) {
         block.a = (const char *)term->a + first * term->a_col * (int64_t)element;

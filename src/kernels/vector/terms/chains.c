@@ -129,12 +129,14 @@ static void store_sums(int64_t rows, const chain_sums *c, const tile_operands *t
     }
 }
 
-static bool any_nan(int64_t rows, const chain_sums *c)
+/* Whether any of the sums is NaN. Lanes past the last column hold anything and do not count. */
+static bool any_nan(int64_t rows, int64_t columns, const chain_sums *c)
 {
     vec_int any = {0};
     for (int64_t i = 0; i < rows; i++)
-        UNROLLED_FOR (int j = 0; j < TILE_COLUMNS; j += TH_REGISTER_LANES) {
-            const vec x = vec_load(&c->row[i][j]);
+        for (int64_t j = 0; j < columns; j += TH_REGISTER_LANES) {
+            const real *at = &c->row[i][j];
+            const vec x = columns - j < TH_REGISTER_LANES ? vec_load_part(at, columns - j, 0) : vec_load(at);
             any |= x != x;
         }
     return vec_any(any);
@@ -148,7 +150,7 @@ static __attribute__((noinline)) void mend_tile(chain_function *multiply, int64_
     load_sums(rows, t, &first);
     multiply(MOST_TERMS, false, t, &first);
     for (int64_t i = 0; i < rows; i++)
-        for (int j = 0; j < TILE_COLUMNS; j++)
+        for (int64_t j = 0; j < t->columns; j++)
             if (c->row[i][j] != c->row[i][j])
                 c->row[i][j] = first.row[i][j];
 }
@@ -159,7 +161,7 @@ TH_INLINE void chain_tile(int terms, int64_t rows, const tile_operands *t)
     chain_sums c;
     load_sums(rows, t, &c);
     multiply(terms, terms > 1, t, &c);
-    if (terms > 1 && any_nan(rows, &c))
+    if (terms > 1 && any_nan(rows, t->columns, &c))
         mend_tile(multiply, rows, t, &c);
     store_sums(rows, &c, t);
 }

@@ -136,12 +136,16 @@ static void store_c(const dot_place *p, dot_sums c)
     }
 }
 
-static bool any_nan_sum(int64_t rows, dot_sums c)
+/* Whether any of the sums is NaN. Lanes past the last column hold anything and do not count. */
+static bool any_nan_sum(int64_t rows, int64_t columns, dot_sums c)
 {
-    vec_int any = {0};
+    __mmask16 found = 0;
     for (int64_t i = 0; i < rows; i++)
-        any |= (c[i][0] != c[i][0]) | (c[i][1] != c[i][1]);
-    return vec_any(any);
+        UNROLLED_FOR (int j = 0; j < DOT_REGISTERS; j++) {
+            const __mmask16 stored = first_lanes(columns - j * TH_REGISTER_LANES);
+            found |= _mm512_mask_cmp_ps_mask(stored, (__m512)c[i][j], (__m512)c[i][j], _CMP_UNORD_Q);
+        }
+    return found != 0;
 }
 
 /* Computes elements that are NaN again, from the first terms. */
@@ -170,7 +174,7 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
             p.init = block->init ? (const float *)block->init + i * block->init_row + j : NULL;
             load_init(&p, c);
             dots[terms - 1][p.rows - 1](&t, c);
-            if (terms == 2 && any_nan_sum(p.rows, c))
+            if (terms == 2 && any_nan_sum(p.rows, p.columns, c))
                 mend(&t, &p, c);
             store_c(&p, c);
         }
