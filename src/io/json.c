@@ -5,27 +5,6 @@
 #include <unistd.h>
 
 #include "io/regular_file.h"
-#include "io/utf8.h"
-
-const char *th_quote(const char *text, char quoted[TH_QUOTED])
-{
-    size_t used = 0;
-    for (const char *at = text; *at;) {
-        const int length = th_utf8_length((const unsigned char *)at);
-        const bool plain = length > 1 || (length == 1 && (unsigned char)*at >= 0x20 && *at != 0x7f);
-        const size_t step = plain ? (size_t)length : 1;
-        if (used + step > TH_QUOTED - 8) {
-            memcpy(quoted + used, "...", 3);
-            used += 3;
-            break;
-        }
-        memcpy(quoted + used, plain ? at : "?", step);
-        used += step;
-        at += step;
-    }
-    quoted[used] = 0;
-    return quoted;
-}
 
 /* -- building -- */
 

@@ -1,8 +1,10 @@
-/* The first error of a context, and the source locations that go into it. Nothing here prints. */
+/* The first error of a context, and the source locations that go into it. Nothing here prints. Names from files, paths
+ * and users reach messages, so every message is escaped here as a whole (visible.h). */
 #include <stdarg.h>
 
 #include "tensor/format.h"
 #include "tensor/tensor.h"
+#include "tensor/visible.h"
 
 enum { TH_LOCATION_DEPTH = 64 };
 
@@ -84,18 +86,19 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
         return code;
     ctx->error = code;
     ctx->step_failed = true;
-    char *message = ctx->message;
-    message[0] = 0;
+    char text[TH_MESSAGE_SIZE] = "";
     if (operation)
-        th_append(message, TH_MESSAGE_SIZE, "%s: ", operation);
-    th_append_arguments(message, TH_MESSAGE_SIZE, format, arguments);
+        th_append(text, sizeof text, "%s: ", operation);
+    th_append_arguments(text, sizeof text, format, arguments);
     if (ctx->path && ctx->path[0])
-        th_append(message, TH_MESSAGE_SIZE, "; in %s", ctx->path);
+        th_append(text, sizeof text, "; in %s", ctx->path);
     const char *file;
     int line;
     th_location(&file, &line);
     if (file)
-        th_append(message, TH_MESSAGE_SIZE, "; at %s:%d", th_base_name(file), line);
+        th_append(text, sizeof text, "; at %s:%d", th_base_name(file), line);
+    ctx->message[0] = 0; /* (the text may have been formatted from the old message) */
+    th_append_visible(ctx->message, TH_MESSAGE_SIZE, text);
     return code;
 }
 
