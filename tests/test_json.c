@@ -225,6 +225,32 @@ START_TEST(members_are_walked_where_they_stand)
 }
 END_TEST
 
+/* A value ends with its last character, whatever spaces follow it. */
+START_TEST(a_value_has_no_spaces_around_it)
+{
+    static const char *const values[] = {
+        "\"v\"", "\"\"",  "\" v \"", "\"\\\" }\"", "1",  "-2.5e-3",           "0",
+        "true",  "false", "null",    "{}",         "[]", "{ \"}\" : \"]\" }", "[ 1 , [ ] ]"};
+    static const char *const spaces[] = {"", " ", "\n", "\t", "\r", "\r\n\t  "};
+    const th_json_source from = source();
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        for (size_t j = 0; j < sizeof spaces / sizeof *spaces; j++) {
+            char text[200];
+            const char *s = spaces[j], *v = values[i];
+            snprintf(text, sizeof text, "%s{%s\"a\"%s:%s%s%s,%s\"b\"%s:%s%s%s}%s", s, s, s, s, v, s, s, s, s, v, s, s);
+            ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_OK);
+            th_json_walk w = th_json_members(text, strlen(text));
+            for (int member = 0; member < 2; member++) {
+                ck_assert(th_json_next(&w));
+                ck_assert_uint_eq(w.key_bytes, 3);
+                ck_assert_msg(w.value_bytes == strlen(v) && memcmp(w.value, v, w.value_bytes) == 0, "'%.*s' in %s",
+                              (int)w.value_bytes, w.value, text);
+            }
+            ck_assert(!th_json_next(&w));
+        }
+}
+END_TEST
+
 START_TEST(values_are_what_they_should_be)
 {
     json_t *object = read_text("{\"n\":3,\"r\":3.0,\"e\":1e3,\"s\":\"x\",\"t\":true}", &usual);
@@ -254,7 +280,7 @@ START_TEST(quotes_are_short_and_plain)
     char quoted[TH_QUOTED], longest[200];
     memset(longest, 'x', sizeof longest);
     longest[199] = 0;
-    ck_assert_str_eq(th_quote("a\n\x7f\xff\xc3\xa9", quoted), "a???\xc3\xa9");
+    ck_assert_str_eq(th_quote("a\n\x7f\xff\xc3\xa9", quoted), "a\\n\\u007f\\xff\xc3\xa9");
     ck_assert_uint_eq(strlen(th_quote(longest, quoted)), 63);
 }
 END_TEST
@@ -270,6 +296,7 @@ int main(void)
     tcase_add_test(tests, limits_hold_before_anything_is_built);
     tcase_add_test(tests, many_keys_are_checked_in_bounded_memory);
     tcase_add_test(tests, members_are_walked_where_they_stand);
+    tcase_add_test(tests, a_value_has_no_spaces_around_it);
     tcase_add_test(tests, values_are_what_they_should_be);
     tcase_add_test(tests, quotes_are_short_and_plain);
     return run_suites();

@@ -66,13 +66,15 @@ START_TEST(json_lines)
 {
     th_json_log *log = th_json_log_open(ctx, path, NULL);
     const th_log_field numbers[] = {{"a", 0.5, NULL}, {"b", 1e300, NULL}, {"c", -1.25e-7, NULL}, {"d", -0.0, NULL}};
-    const th_log_field odd[] = {{"nan", NAN, NULL}, {"inf", -INFINITY, NULL}, {"quote \" \\ \n\x01", 1, NULL}};
+    const th_log_field odd[] = {
+        {"nan", NAN, NULL}, {"inf", -INFINITY, NULL}, {"quote \" \\ \n\x01\x7f\xc2\x9b", 1, NULL}};
     const th_log_field texts[] = {{"t", 0, "To be,\nor \"not\" \xff\xc3\xa9\xe2\x82"}};
     setlocale(LC_NUMERIC, "de_DE.UTF-8");
     ck_assert_int_eq(th_json_log_write(log, 0, numbers, 4), TH_OK);
     ck_assert_int_eq(th_json_log_write(log, INT64_MAX, odd, 3), TH_OK);
     expect_text("{\"step\": 0, \"a\": 0.5, \"b\": 1e+300, \"c\": -1.25e-07, \"d\": 0}\n"
-                "{\"step\": 9223372036854775807, \"nan\": null, \"inf\": null, \"quote \\\" \\\\ \\n\\u0001\": 1}\n");
+                "{\"step\": 9223372036854775807, \"nan\": null, \"inf\": null, \"quote \\\" \\\\ "
+                "\\n\\u0001\\u007f\\u009b\": 1}\n");
     ck_assert_int_eq(th_json_log_write(log, 3, texts, 1), TH_OK);
     ck_assert_int_eq(th_json_log_write(log, 4, NULL, 0), TH_OK);
     size_t size;

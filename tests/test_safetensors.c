@@ -221,6 +221,26 @@ START_TEST(a_tensor_takes_what_fits_it)
 }
 END_TEST
 
+/* As json.dumps(..., indent=2) and other writers lay a header out. */
+START_TEST(metadata_is_the_same_however_a_header_is_laid_out)
+{
+    static const char *const headers[] = {
+        "{\"__metadata__\":{\"k\":\"v\",\"e\":\"\\\"\\u0041\",\"s\":\" \"}}",
+        "{\"__metadata__\": {\"k\": \"v\" , \"e\": \"\\\"\\u0041\" , \"s\": \" \" }}",
+        "{\n  \"__metadata__\": {\n    \"k\": \"v\",\n    \"e\": \"\\\"\\u0041\",\n    \"s\": \" \"\n  }\n}\n",
+        "{\t\"__metadata__\" : {\r\n\"k\" : \"v\"\r\n, \"e\" : \"\\\"\\u0041\"\t\n, \"s\" : \" \"   } } ",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        th_safetensors *f = th_safetensors_open(ctx, file_of(headers[i], strlen(headers[i]), 0));
+        no_error();
+        ck_assert_str_eq(th_safetensors_metadata(f, "k"), "v");
+        ck_assert_str_eq(th_safetensors_metadata(f, "e"), "\"A");
+        ck_assert_str_eq(th_safetensors_metadata(f, "s"), " ");
+        th_safetensors_close(f);
+    }
+}
+END_TEST
+
 /* -- what is damaged -- */
 
 #define ENTRY(type, shape, offsets) "{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
@@ -418,6 +438,7 @@ int main(void)
     tcase_add_test(tests, what_cannot_be_written_is_named);
     tcase_add_test(tests, types_of_others_are_converted);
     tcase_add_test(tests, a_tensor_takes_what_fits_it);
+    tcase_add_test(tests, metadata_is_the_same_however_a_header_is_laid_out);
     tcase_add_test(tests, a_header_is_what_the_format_says);
     tcase_add_test(tests, a_header_has_a_sane_length);
     tcase_add_test(tests, hostile_headers_take_little_time_and_memory);

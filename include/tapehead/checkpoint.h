@@ -31,7 +31,7 @@ typedef struct th_checkpoint_number {
 } th_checkpoint_number;
 
 /* Gets every difference between a file and what it is loaded into, one after another, each as a line of text without
- * its end. */
+ * its end. Names from the file are escaped as in th_error_message. */
 typedef void th_report_function(const char *line, void *user);
 /* One: prints the line to `file`, a FILE * that the caller passes as user. */
 TH_API void th_report_print(const char *line, void *file);

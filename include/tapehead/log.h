@@ -28,7 +28,7 @@ typedef struct th_log_options {
 } th_log_options;
 
 /* -- one JSON object a line: {"step": 10, "loss/train": 2.25, "sample": "To be"} --
- * A number that is not finite is null, what is no UTF-8 the replacement character. */
+ * A number that is not finite is null, what is no UTF-8 the replacement character. Control characters are escaped. */
 typedef struct th_json_log th_json_log;
 
 /* The file at path, made or, without resume, emptied. Resuming cuts it at the first line that is of a later step or no

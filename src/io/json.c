@@ -5,27 +5,6 @@
 #include <unistd.h>
 
 #include "io/regular_file.h"
-#include "io/utf8.h"
-
-const char *th_quote(const char *text, char quoted[TH_QUOTED])
-{
-    size_t used = 0;
-    for (const char *at = text; *at;) {
-        const int length = th_utf8_length((const unsigned char *)at);
-        const bool plain = length > 1 || (length == 1 && (unsigned char)*at >= 0x20 && *at != 0x7f);
-        const size_t step = plain ? (size_t)length : 1;
-        if (used + step > TH_QUOTED - 8) {
-            memcpy(quoted + used, "...", 3);
-            used += 3;
-            break;
-        }
-        memcpy(quoted + used, plain ? at : "?", step);
-        used += step;
-        at += step;
-    }
-    quoted[used] = 0;
-    return quoted;
-}
 
 /* -- building -- */
 
@@ -138,8 +117,21 @@ static const char *behind_string(const char *at)
     return at + 1;
 }
 
-/* Behind a value: what opens within it closes within it. */
-static const char *behind_value(const char *at, const char *end)
+/* Whether a number, true, false or null has ended before c. */
+static bool ends_word(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',' || c == '}' || c == ']';
+}
+
+static const char *behind_word(const char *at, const char *end)
+{
+    while (at < end && !ends_word(*at))
+        at++;
+    return at;
+}
+
+/* Behind an object or array: what opens within it closes within it. */
+static const char *behind_container(const char *at)
 {
     int depth = 0;
     do {
@@ -149,8 +141,14 @@ static const char *behind_value(const char *at, const char *end)
             depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
             at++;
         }
-    } while (at < end && (depth > 0 || (*at != ',' && *at != '}' && *at != ']')));
+    } while (depth > 0);
     return at;
+}
+
+/* Behind a value, and before the spaces that follow it. */
+static const char *behind_value(const char *at, const char *end)
+{
+    return *at == '"' ? behind_string(at) : *at == '{' || *at == '[' ? behind_container(at) : behind_word(at, end);
 }
 
 th_json_walk th_json_members(const char *text, size_t bytes)

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "tensor/context.h"
+#include "tensor/visible.h"
 
 /* Where a text came from, for sentences: "<operation>: <name>: ...". */
 typedef struct th_json_source {
@@ -46,7 +47,7 @@ char *th_json_load(const th_json_source *source, const th_json_limits *limits, s
 /* th_json_walk w = th_json_members(text, bytes);  while (th_json_next(&w)) ... */
 typedef struct th_json_walk {
     const char *at, *end;
-    const char *key, *value; /* as they stand in the text, a key with its quotes */
+    const char *key, *value; /* as they stand in the text, strings with their quotes, without spaces around them */
     size_t key_bytes, value_bytes;
 } th_json_walk;
 /* text begins with the object (spaces before it do not matter). */
@@ -64,9 +65,5 @@ bool th_json_number(const th_json_source *source, const json_t *object, const ch
 bool th_json_boolean(const th_json_source *source, const json_t *object, const char *key, bool *value);
 /* The string lives as long as the object. */
 bool th_json_string(const th_json_source *source, const json_t *object, const char *key, const char **value);
-
-/* A text from a file as it can stand in a sentence: at most 60 bytes of it, control characters replaced. */
-enum { TH_QUOTED = 68 };
-const char *th_quote(const char *text, char quoted[TH_QUOTED]);
 
 #endif

@@ -21,19 +21,27 @@ static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16}; /* of a li
 
 /* -- writing -- */
 
+/* Whether a character is of C0, DEL or C1. */
+static bool is_control(const char *character, uint32_t *code)
+{
+    th_utf8_decode((const unsigned char *)character, code);
+    return *code < 0x20 || (*code >= 0x7f && *code < 0xa0);
+}
+
 static void put_string(th_record_file *f, const char *text)
 {
     th_record_put(f, "\"", 1);
     while (*text) {
         const char *part;
         size_t size;
+        uint32_t code;
         text += th_utf8_sound(text, &part, &size);
         if (*part == '"' || *part == '\\')
             th_record_put(f, "\\", 1);
         if (*part == '\n')
             th_record_put(f, "\\n", 2);
-        else if ((unsigned char)*part < 32 || *part == 127)
-            th_record_format(f, "\\u%04x", (unsigned)*part);
+        else if (is_control(part, &code)) /* (people look at a log in a terminal) */
+            th_record_format(f, "\\u%04x", (unsigned)code);
         else
             th_record_put(f, part, size);
     }

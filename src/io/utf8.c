@@ -1,26 +1,6 @@
 /* UTF-8: see utf8.h. */
 #include "io/utf8.h"
 
-#include <stdbool.h>
-
-int th_utf8_length(const unsigned char *text)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const int length = text[0] < 0x80             ? 1
-                       : (text[0] & 0xe0) == 0xc0 ? 2
-                       : (text[0] & 0xf0) == 0xe0 ? 3
-                       : (text[0] & 0xf8) == 0xf0 ? 4
-                                                  : 0;
-    uint32_t code = length > 1 ? text[0] & (0x7fu >> length) : text[0];
-    for (int i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    const bool surrogate = code >= 0xd800 && code < 0xe000;
-    return length == 0 || code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
-}
-
 size_t th_utf8_write(uint32_t code, char *text)
 {
     if (code < 0x80) {

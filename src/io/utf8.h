@@ -1,12 +1,11 @@
-/* UTF-8: telling it from other bytes (what goes into an SVG, a JSON or an event file must be some), and writing it. */
+/* Writing UTF-8: one character, and texts of any bytes (SVG, JSON and event files take nothing else). */
 #ifndef TH_IO_UTF8_H
 #define TH_IO_UTF8_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-/* The length of the character that text begins with; 0 if these bytes are none. */
-int th_utf8_length(const unsigned char *text);
+#include "tensor/utf8.h"
+
 /* Writes a code point into text, which has room for it (4 bytes at most); returns how many bytes that is. */
 size_t th_utf8_write(uint32_t code, char *text);
 

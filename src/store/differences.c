@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/format.h"
+#include "tensor/visible.h"
 
 void th_report_print(const char *line, void *file)
 {
@@ -13,11 +14,12 @@ void th_report_print(const char *line, void *file)
 
 void th_differ(th_differences *d, th_difference kind, const char *format, ...)
 {
-    char line[sizeof d->told] = "";
+    char text[sizeof d->told] = "", line[sizeof d->told] = "";
     va_list arguments;
     va_start(arguments, format);
-    th_append_arguments(line, sizeof line, format, arguments);
+    th_append_arguments(text, sizeof text, format, arguments);
     va_end(arguments);
+    th_append_visible(line, sizeof line, text); /* (the program may print it) */
     if (d->told[0] == 0 || strlen(d->told) + strlen("; ") + strlen(line) < sizeof d->told)
         th_append(d->told, sizeof d->told, "%s%s", d->told[0] ? "; " : "", line);
     d->found[kind]++;

@@ -127,11 +127,12 @@ static bool read_entry(opening *o, const th_json_walk *member, th_stored *entry)
         return false;
     const char *type = json_string_value(json_object_get(value, "dtype"));
     const json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
+    char quoted[TH_QUOTED];
     bool sound = false;
     if (type == NULL || shape == NULL || offsets == NULL || json_object_size(value) != 3)
         fail_entry(o, entry, "it should have dtype, shape, data_offsets, and nothing else");
     else if ((entry->type = th_stored_type_find(type)) == NULL)
-        fail_entry(o, entry, "there is no type \"%.20s\"", type);
+        fail_entry(o, entry, "there is no type \"%s\"", th_quote(type, quoted));
     else
         sound = read_shape(o, entry, shape) && read_offsets(o, entry, offsets) && check_length(o, entry);
     json_decref(value);

@@ -1,9 +1,12 @@
-/* The first error of a context, and the source locations that go into it. Nothing here prints. */
+/* The first error of a context, and the source locations that go into it. Nothing here prints. Names from files, paths
+ * and users reach messages, so every message is escaped here as a whole (visible.h). */
 #include <stdarg.h>
 #include <string.h>
 
 #include "tensor/format.h"
 #include "tensor/place.h"
+#include "tensor/tensor.h"
+#include "tensor/visible.h"
 
 enum { TH_LOCATION_DEPTH = 64 };
 
@@ -85,21 +88,24 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
         return code;
     ctx->error = code;
     ctx->step_failed = true;
-    char *message = ctx->message;
-    message[0] = 0;
+    char text[TH_MESSAGE_SIZE] = "";
     if (operation)
-        th_append(message, TH_MESSAGE_SIZE, "%s: ", operation);
-    th_append_arguments(message, TH_MESSAGE_SIZE, format, arguments);
+        th_append(text, sizeof text, "%s: ", operation);
+    th_append_arguments(text, sizeof text, format, arguments);
     if (ctx->path && ctx->path[0])
-        th_append(message, TH_MESSAGE_SIZE, "; in %s", ctx->path);
-    memcpy(ctx->message_text, message, TH_MESSAGE_SIZE);
+        th_append(text, sizeof text, "; in %s", ctx->path);
+    /* Only now: text may have been formatted from the old message. */
+    ctx->message_text[0] = ctx->message[0] = ctx->location[0] = 0;
+    th_append_visible(ctx->message_text, TH_MESSAGE_SIZE, text);
+    th_append(ctx->message, TH_MESSAGE_SIZE, "%s", ctx->message_text);
     const char *file;
     int line;
     th_location(&file, &line);
-    ctx->location[0] = 0;
     if (file) {
-        th_append(ctx->location, TH_LOCATION_SIZE, "%s:%d", th_base_name(file), line);
-        th_append(message, TH_MESSAGE_SIZE, "; at %s", ctx->location);
+        char location[TH_LOCATION_SIZE] = "";
+        th_append(location, sizeof location, "%s:%d", th_base_name(file), line);
+        th_append_visible(ctx->location, TH_LOCATION_SIZE, location);
+        th_append(ctx->message, TH_MESSAGE_SIZE, "; at %s", ctx->location);
     }
     return code;
 }

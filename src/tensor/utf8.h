@@ -1,0 +1,13 @@
+/* Reading UTF-8. (Writing it, and replacing bytes that are not UTF-8: io/utf8.h.) */
+#ifndef TH_TENSOR_UTF8_H
+#define TH_TENSOR_UTF8_H
+
+#include <stdint.h>
+
+/* The length of the character at the beginning of text, 1 to 4 bytes, and its code point; 0 if the bytes there are not
+ * UTF-8. Reads no byte behind the first one that does not belong to the character. */
+int th_utf8_decode(const unsigned char *text, uint32_t *code);
+/* The length alone. */
+int th_utf8_length(const unsigned char *text);
+
+#endif

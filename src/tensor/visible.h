@@ -1,0 +1,22 @@
+/* Text from files, paths and users, made safe for a message. A terminal obeys control characters, and some format
+ * characters hide or reorder the text around them. These characters are escaped: \n, \u001b, \u202e, \U000e0041. Bytes
+ * that are not UTF-8 become \xff. All other characters stay as they are. */
+#ifndef TH_TENSOR_VISIBLE_H
+#define TH_TENSOR_VISIBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* False for control characters (C0, DEL, C1), line and paragraph separators, controls of the text's direction, and
+ * characters without a visible form (Unicode's Default_Ignorable_Code_Point). */
+bool th_is_visible(uint32_t code);
+
+/* Appends text, escaped, to the string in memory of size bytes. Stops before the first character without room. */
+void th_append_visible(char *string, size_t size, const char *text);
+
+/* Writes text, escaped, into quoted: at most 60 bytes, then "..." if the text continues. Returns quoted. */
+enum { TH_QUOTED = 68 };
+const char *th_quote(const char *text, char quoted[TH_QUOTED]);
+
+#endif
