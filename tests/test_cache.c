@@ -266,13 +266,14 @@ START_TEST(a_stale_cache_is_an_error)
     th_no_grad_begin(ctx);
     for (int turn = 0; turn < 2; turn++) {
         ck_assert_int_eq(th_cache_reset(cache), TH_ERROR_STATE);
-        expect_error(TH_ERROR_STATE, "the cache is none of a context that lives");
+        expect_error(TH_ERROR_STATE, "the context of the cache has been freed");
         ck_assert_uint_eq(th_cache_bytes(cache), 0);
-        expect_error(TH_ERROR_STATE, "the cache is none of a context that lives");
-        assert_error(th_language_model_logits(model, tokens_new(2, 1), &given), TH_ERROR_STATE, "context that lives");
+        expect_error(TH_ERROR_STATE, "the context of the cache has been freed");
+        assert_error(th_language_model_logits(model, tokens_new(2, 1), &given), TH_ERROR_STATE,
+                     "the context of the cache has been freed");
         th_cache_free(cache);
         no_error();
-        brief = th_context_new(NULL); /* in the place of the first */
+        brief = th_context_new(NULL); /* at the address of the first, perhaps */
         ck_assert_ptr_nonnull(th_cache_new(th_language_model_new(brief, &models[0]), 2, 4));
         th_cache *other = th_cache_new(model, 2, 4);
         th_context_free(brief);

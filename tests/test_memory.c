@@ -186,7 +186,7 @@ END_TEST
 
 /* -- the numbers -- */
 
-/* What is created in a step ends with it: 2,000 steps take no more memory than two. */
+/* Tensors created in a step end with it: 2,000 steps take no more memory than two. */
 START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});

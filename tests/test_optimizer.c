@@ -599,7 +599,7 @@ START_TEST(a_step_without_a_backward_is_an_error)
     ck_assert_int_eq(th_optimizer_step(idle), TH_OK);
     ck_assert_int_eq(th_optimizer_step(idle), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "no parameter of sgd");
-    /* gradients that a backward hands out are no parameter's */
+    /* a backward with .wrt gives no parameter a gradient */
     th_tensor *gradient, *loss = th_sum(bias, TH_ALL_AXES, NULL);
     ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = &bias, .n_wrt = 1, .gradients = &gradient}),
                      TH_OK);

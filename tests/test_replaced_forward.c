@@ -1,5 +1,4 @@
-/* Modules of the library's whose forward a user replaces, or to which a user adds: each replaced forward runs, or is an
- * error; none is passed over in silence. */
+/* Users replace the forward of a library module, or add members to it. Each replaced forward runs or is an error. */
 #include <string.h>
 
 #include "tapehead/tapehead.h"
@@ -85,7 +84,7 @@ static void replace_each(int i, th_module *model, th_module *m, th_tensor *token
                       th_error_message(ctx));
         expect_error(TH_ERROR_ARGUMENT, m->name);
         refused++;
-    } else if (!(i == ENCODER_DECODER && m == model)) { /* (its functions do not stand for a forward) */
+    } else if (!(i == ENCODER_DECODER && m == model)) { /* (it has no forward) */
         ck_assert_msg(calls > 0, "%s: the replaced forward did not run", name);
         ck_assert_double_eq_tol(loss, expected, 1e-12);
         ran++;
@@ -108,7 +107,7 @@ START_TEST(a_replaced_forward_runs_or_is_an_error)
     ran = refused = 0;
     replace_each(i, model, model, tokens, expected);
     ck_assert_int_ge(ran, 10);
-    ck_assert_int_ge(refused, 4); /* lists, blocks and attention with a mask, a model whose function stands for it */
+    ck_assert_int_ge(refused, 4); /* lists, blocks and attention with a mask, the language model itself */
     no_error();
 }
 END_TEST

@@ -23,7 +23,7 @@
  *     }
  *
  * The forward of a module of the library's can be replaced, for adapters such as LoRA. It then runs wherever the library
- * runs that module, fused paths included:
+ * runs that module, also where paths are fused:
  *
  *     static th_forward_function *dense_forward;                               saved before it is replaced
  *

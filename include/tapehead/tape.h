@@ -35,8 +35,8 @@ TH_API th_tensor *th_keep_gradient(th_tensor *t);
 TH_API void th_empty_gradient(th_tensor *t);
 
 /* -- the step -- */
-/* Begins a step: until the next th_tape_clear every tensor that is created (th_randn, th_from_data, th_npy_load, ...)
- * belongs to the tape, as results do, and ends with the step. th_keep makes one that lasts. For training loops that
+/* Begins a step: until the next th_tape_clear created tensors (th_randn, th_from_data, ...) belong to the tape, as
+ * results do, and end with the step. th_keep makes one that lasts. For training loops that
  * create their batches:
  *
  *     for (int step = 0; step < steps; step++) {

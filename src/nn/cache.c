@@ -1,5 +1,5 @@
 /* The cache of keys and values, made and freed. It belongs to the context, and what the caller gets is a handle: one
- * used after the cache or its context was freed is an error. What is stored in it: cache_store.c. */
+ * used after the cache or its context was freed is an error. Storing is in cache_store.c. */
 #include "nn/cache.h"
 
 #include "nn/attention_layer.h"
@@ -99,7 +99,7 @@ static th_cache_body *find(const th_cache *handle, const char *operation)
     if (handle == NULL)
         th_fail_last(TH_ERROR_ARGUMENT, operation, "the cache is NULL");
     else if (ctx == NULL)
-        th_fail_last(TH_ERROR_STATE, operation, "the cache is none of a context that lives");
+        th_fail_last(TH_ERROR_STATE, operation, "the context of the cache has been freed");
     else if (cache == NULL)
         th_fail(ctx, TH_ERROR_STATE, operation, "the cache has been freed");
     return cache;

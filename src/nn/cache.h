@@ -17,7 +17,7 @@ typedef struct th_cached_layer {
     bool replaceable; /* reset, and not stored in since: keys and values may get another type */
 } th_cached_layer;
 
-/* What a th_cache, which is a handle (tensor/context.h), stands for. */
+/* The object behind a th_cache, which is a handle (tensor/context.h). */
 typedef struct th_cache_body {
     th_context *ctx;
     int64_t batch, capacity;
@@ -27,7 +27,7 @@ typedef struct th_cache_body {
     size_t scratch_bytes;
 } th_cache_body;
 
-/* What is behind a cache; NULL, with the error stored, when it is NULL, has been freed, or an error is pending. */
+/* The body of a cache; NULL, with the error stored, when it is NULL, has been freed, or an error is pending. */
 th_cache_body *th_cache_of(const th_cache *cache, const char *operation);
 /* The cache as an operand of a forward of `attention`, which computes in dtype: NULL, with the error stored, when it
  * cannot be used there. */

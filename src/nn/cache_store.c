@@ -18,8 +18,7 @@ th_cache_body *th_cache_usable(const th_cache *handle, const th_module *attentio
     th_context *ctx = attention->ctx;
     th_cache_body *cache = th_cache_of(handle, attention->type);
     if (cache == NULL) {
-        th_fail(ctx, TH_ERROR_STATE, attention->type,
-                "the cache is none of a context that lives"); /* pending here too */
+        th_fail(ctx, TH_ERROR_STATE, attention->type, "the context of the cache has been freed"); /* pending here too */
         return NULL;
     }
     const th_cached_layer *layer = layer_of(cache, attention);

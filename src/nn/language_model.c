@@ -58,7 +58,7 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-/* Begins a typed function. One that stands for the model's forward cannot run where that was replaced. */
+/* Begins a typed function. It computes what the model's forward does, so it refuses a replaced one. */
 static bool begin(th_module *model, const char *operation)
 {
     return th_module_usable(model, operation) &&

@@ -27,13 +27,13 @@ static inline bool th_module_is(const th_module *m, th_forward_function *forward
 {
     return m->state->made_with == forward;
 }
-/* Whether the user has replaced m's forward, so that it must run instead of the library's. False while it runs: what it
- * calls on m itself is the library's. */
+/* Whether the user has replaced m's forward, so that it must run instead of the library's. False while it runs: then
+ * functions called on m itself are the library's. */
 static inline bool th_module_replaced(const th_module *m)
 {
     return m->forward != m->state->made_with && m->state->entered == 0;
 }
-/* False, with the error stored, where a replaced forward of m would not run. why: what it would not get or give. */
+/* False, with the error stored, where a replaced forward of m would not run. why: the end of the sentence. */
 bool th_module_not_replaced(const th_module *m, const char *operation, const char *why);
 /* th_module_begin of a typed function. false, with no scope open, also for a module that was not made with this forward;
  * kind: what it should be, for the sentence. */

@@ -12,8 +12,8 @@ th_tensor *th_block_forward(th_module *m, th_tensor *x);
 /* What th_transform does to x in a block whose forward has begun. Weights that are asked for are results. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
-/* For a block, a stack or its attention whose forward was replaced: runs it on x, if there is nothing in the options that
- * it would not get; otherwise that is the error. */
+/* Runs the replaced forward of a block, a stack or its attention on x. TH_ERROR_ARGUMENT when the options have anything
+ * that it would not get. */
 th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given);
 
 /* Ends a forward whose results are y and, where they were asked for, count tensors of weights each. Returns y, NULL

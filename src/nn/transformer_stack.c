@@ -54,7 +54,7 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
     return th_failed(ctx) ? NULL : y;
 }
 
-/* A mask that hides and adds nothing is none. */
+/* Whether attention is the same without this mask. */
 static bool hides_nothing(const th_mask *mask)
 {
     return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lens == NULL &&

@@ -27,7 +27,7 @@ typedef enum th_stream {
 typedef struct th_attachment {
     void (*release)(th_context *ctx, void *object); /* called once by th_context_free, newest first */
     void *object;
-    uint64_t number; /* in the object's handle; 0: it has none */
+    uint64_t number; /* in the object's handle; 0: no handle was asked for */
     struct th_attachment *next;
 } th_attachment;
 
@@ -103,8 +103,8 @@ struct th_context {
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
-    bool in_step;     /* since th_step_begin: what is created belongs to the tape */
-    int scope_depth;  /* open scopes; 0: what is created is the user's, unless in_step */
+    bool in_step;     /* since th_step_begin: created tensors belong to the tape */
+    int scope_depth;  /* open scopes; 0: created tensors are the user's, unless in_step */
     th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
                          alone */
     const char *path; /* dotted names of the open scopes; "" outside */
