@@ -130,6 +130,16 @@ static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gr
     return TH_OK;
 }
 
+/* Element i of a value, on the tape and in the loops. */
+static void compare_value(struct numbers *on_tape, struct numbers *n, int which, int i)
+{
+    const int rows = rows_of(which), columns = columns_of(which);
+    const double loops = *element(n, which, i);
+    char name[32];
+    name_matrix(name, sizeof name, "", which, i / (rows * columns));
+    compare(name, i / columns % rows, i % columns, *element(on_tape, which, i), loops, loops);
+}
+
 int main(int argc, char **argv)
 {
     parse(argc, argv);
@@ -158,10 +168,10 @@ int main(int argc, char **argv)
     printf("\n\n");
     show_forward(&on_tape, loss);
     show_backward(&n, gradient, jacobian);
-    compare("L", loss, same_loss, same_loss);
+    compare("L", 0, 0, loss, same_loss, same_loss);
     for (int which = 0; which < VALUES; which++)
         for (int i = 0; is_used(which) && i < count_of(which); i++)
-            compare(values[which].name, *element(&on_tape, which, i), *element(&n, which, i), *element(&n, which, i));
+            compare_value(&on_tape, &n, which, i);
     printf("%d numbers compared, %d wrong (tape and loops may differ by 1e-12, central differences by 1e-7)\n",
            compared, wrong);
     finish_output(program);

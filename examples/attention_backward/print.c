@@ -6,13 +6,14 @@
 
 int compared, wrong;
 
-void compare(const char *name, double tape, double loops, double difference)
+void compare(const char *name, int row, int column, double tape, double loops, double difference)
 {
     compared++;
     if (fabs(tape - loops) <= 1e-12 && fabs(tape - difference) <= 1e-7)
         return;
     wrong++;
-    printf("  WRONG: %s: tape %.15g, plain loops %.15g, central difference %.15g\n", name, tape, loops, difference);
+    printf("  WRONG: %s[%d,%d]: tape %.15g, plain loops %.15g, central difference %.15g\n", name, row, column, tape,
+           loops, difference);
 }
 
 static void pad(const char *text, int width)
@@ -56,6 +57,14 @@ static void announce(int which, int block)
         printf("  head %d\n", block);
 }
 
+void name_matrix(char *name, size_t size, const char *prefix, int which, int block)
+{
+    if (blocks_of(which) > 1)
+        snprintf(name, size, "%s%s of head %d", prefix, values[which].name, block);
+    else
+        snprintf(name, size, "%s%s", prefix, values[which].name);
+}
+
 /* Values of one shape beside each other, for each head. */
 static void show_values(const char *title, struct numbers *n, int count, const int *which)
 {
@@ -79,7 +88,7 @@ static void show_ways(const char *name, const double *const *at, int rows, int c
     print_beside(WAYS, (const char *const[]){"tape", "plain loops", "central difference"}, at, rows, columns);
     for (int i = 0; i < rows * columns; i++) {
         const int j = i / columns * SIZE + i % columns;
-        compare(name, at[TAPE][j], at[LOOPS][j], at[DIFFERENCE][j]);
+        compare(name, i / columns, i % columns, at[TAPE][j], at[LOOPS][j], at[DIFFERENCE][j]);
     }
 }
 
@@ -88,12 +97,14 @@ static void show(const char *formula, struct numbers *gradient, int which)
 {
     const int rows = rows_of(which), columns = columns_of(which);
     const double *at[WAYS];
+    char name[32];
     printf("%s\n", formula);
     for (int block = 0; block < blocks_of(which); block++) {
         for (int way = 0; way < WAYS; way++)
             at[way] = element(&gradient[way], which, block * rows * columns);
         announce(which, block);
-        show_ways(values[which].name, at, rows, columns);
+        name_matrix(name, sizeof name, "d", which, block);
+        show_ways(name, at, rows, columns);
     }
     printf("\n");
 }

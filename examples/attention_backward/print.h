@@ -7,8 +7,11 @@
 enum { TAPE, LOOPS, DIFFERENCE, WAYS }; /* how a gradient was computed */
 extern int compared, wrong;
 
-/* All three must agree; NaN never does. */
-void compare(const char *name, double tape, double loops, double difference);
+/* All three must agree; NaN never does. They are element (row, column) of the matrix `name`. */
+void compare(const char *name, int row, int column, double tape, double loops, double difference);
+
+/* "S", or "S of head 1" where there are more heads; "dS" with the prefix "d". */
+void name_matrix(char *name, size_t size, const char *prefix, int which, int block);
 
 void show_forward(struct numbers *n, double loss);
 /* gradient: [WAYS]; jacobian: of the softmax in head 0's last row, as the tape has it. */

@@ -3,6 +3,7 @@
 
 #include "autograd/frame.h"
 #include "autograd/profile.h"
+#include "kernels/sizes.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
@@ -95,6 +96,16 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* -- scratch memory -- */
 
+/* Notes a reservation of an operation that is checked; returns its bytes with as many again, which nobody may touch. */
+static size_t note_reservation(th_scratch_map *map, size_t place, size_t exact, size_t bytes)
+{
+    if (map->count < TH_MAX_RESERVATIONS) {
+        map->reservation[map->count].place = place;
+        map->reservation[map->count++].bytes = exact;
+    }
+    return bytes > SIZE_MAX / 4 ? bytes : 2 * bytes + TH_ALIGNMENT;
+}
+
 size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
 {
     th_frame *frame = (th_frame *)(uintptr_t)call;
@@ -104,6 +115,8 @@ size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
         frame->scratch_end = SIZE_MAX; /* which no allocator grants */
     else
         frame->scratch_end = place + bytes;
+    if (call->ctx->scratch_map && frame->scratch_end != SIZE_MAX)
+        frame->scratch_end = place + note_reservation(call->ctx->scratch_map, place, (size_t)count * element, bytes);
     if (frame->scratch_end > frame->scratch_bytes)
         frame->scratch_bytes = frame->scratch_end;
     return place;

@@ -20,6 +20,16 @@ typedef struct th_frame {
     bool add[TH_MAX_INPUTS];
 } th_frame;
 
+/* What plans reserve while an operation is checked (checker/check_op_guard.c): each reservation with unused memory after
+ * it. */
+enum { TH_MAX_RESERVATIONS = 64 };
+typedef struct th_scratch_map {
+    int count;
+    struct {
+        size_t place, bytes;
+    } reservation[TH_MAX_RESERVATIONS];
+} th_scratch_map;
+
 /* -- what every operation must keep to (autograd/descriptor.c); a sentence for each breach -- */
 th_status th_check_descriptor(th_context *ctx, const th_op *op);
 th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes);

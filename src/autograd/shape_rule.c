@@ -5,6 +5,20 @@
 #include "autograd/frame.h"
 #include "tensor/shape.h"
 
+/* As many letters as there are axes. */
+static void name_axes(th_call *call, int i, const char *axes)
+{
+    th_array *output = &call->output[i];
+    const size_t letters = strlen(axes);
+    if (letters == (size_t)output->ndim)
+        memcpy(output->axes, axes, letters + 1);
+    else
+        th_call_fail(call, TH_ERROR_SHAPE,
+                     "the shape rule names the axes of output %d \"%.40s\"; it has %d axes, so that %d letters or "
+                     "none would be right",
+                     i, axes, output->ndim, output->ndim);
+}
+
 void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes)
 {
     if (i < 0 || i >= call->n_outputs || ndim < 0 || ndim > TH_MAX_DIMS || (ndim > 0 && size == NULL)) {
@@ -22,10 +36,8 @@ void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_
         memcpy(output->size, size, (size_t)ndim * sizeof *size);
     th_contiguous_strides(ndim, output->size, output->stride);
     output->axes[0] = 0;
-    if (axes) {
-        strncpy(output->axes, axes, TH_MAX_DIMS);
-        output->axes[TH_MAX_DIMS] = 0;
-    }
+    if (axes && axes[0])
+        name_axes(call, i, axes);
     ((th_frame *)call)->declared |= 1u << i;
 }
 

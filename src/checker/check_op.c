@@ -1,59 +1,24 @@
-/* Checking an operation's gradient on its samples, whose inputs lie contiguously and as views with gaps and exchanged
- * axes. */
+/* Checking an operation on its samples: between guards (check_op_guard.c), against difference quotients
+ * (check_gradient.c), in the middle of a graph (check_op_graph.c) under all conditions (check_op_variants.c), empty and
+ * without values (check_op_sizes.c). */
+#include <float.h>
 #include <string.h>
 
-#include "autograd/frame.h"
+#include "checker/check_op_result.h"
+#include "checker/check_op_sizes.h"
+#include "checker/check_op_variants.h"
 #include "checker/samples.h"
 #include "tapehead/ops.h"
 
 typedef struct trial {
     const th_op *op;
     const th_sample *sample;
-    bool strided;
+    th_layout layout;
     int output;                              /* which of the operation's outputs */
     th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all; those that are checked come from the checker */
     bool checked[TH_MAX_SAMPLE_INPUTS];
     int64_t comparisons; /* so far */
 } trial;
-
-/* A base such that strided_view(base) has x's values: the last two axes exchanged, the last one with gaps. Takes x
- * over. */
-static th_tensor *strided_base(th_tensor *x)
-{
-    const int n = th_ndim(x);
-    if (n == 0)
-        return x;
-    th_context *ctx = th_context_of(x);
-    th_shape shape = th_shape_of(x);
-    if (n > 1) {
-        shape.size[n - 1] = (th_size)(x, n - 2);
-        shape.size[n - 2] = (th_size)(x, n - 1);
-    }
-    const bool fits = shape.size[n - 1] <= INT64_MAX / 2; /* a tensor without elements may have any sizes */
-    shape.size[n - 1] *= fits ? 2 : 1;
-    if (!fits)
-        th_fail(ctx, TH_ERROR_SHAPE, "check_op", "an axis of %lld cannot be spread out", (long long)shape.size[n - 1]);
-    th_tensor *base = fits ? (th_zeros)(ctx, th_dtype_of(x), shape) : NULL;
-    th_tensor *view = base ? (th_slice)(base, n - 1, 0, shape.size[n - 1], 2) : NULL;
-    if (view && n > 1)
-        view = (th_swap_axes)(view, n - 1, n - 2);
-    const bool good = view && (th_copy_into)(view, x) == TH_OK;
-    th_tape_clear(ctx);
-    th_tensor_free(x);
-    if (good)
-        return base;
-    th_tensor_free(base);
-    return NULL;
-}
-
-static th_tensor *strided_view(th_tensor *base)
-{
-    const int n = th_ndim(base);
-    if (n == 0)
-        return base;
-    th_tensor *view = (th_slice)(base, n - 1, 0, (th_size)(base, n - 1), 2);
-    return n > 1 ? (th_swap_axes)(view, n - 1, n - 2) : view;
-}
 
 static th_tensor *apply_trial(void *user, th_tensor *const *inputs)
 {
@@ -61,8 +26,8 @@ static th_tensor *apply_trial(void *user, th_tensor *const *inputs)
     th_tensor *operands[TH_MAX_SAMPLE_INPUTS];
     for (int i = 0, next = 0; i < t->sample->n_inputs; i++) {
         operands[i] = t->checked[i] ? inputs[next++] : t->inputs[i];
-        if (operands[i] && t->strided)
-            operands[i] = strided_view(operands[i]);
+        if (operands[i])
+            operands[i] = th_operand_view(operands[i], t->layout);
     }
     th_tensor *extra[TH_MAX_OUTPUTS] = {NULL}, **asked[TH_MAX_OUTPUTS] = {NULL};
     if (t->output > 0)
@@ -85,8 +50,8 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
         name_list[n] = names[n];
         checked[n++] = t->inputs[i];
     }
-    snprintf(name, sizeof name, "%s (sample \"%s\"%s%s)", t->op->name, t->sample->name, t->strided ? ", strided" : "",
-             t->output ? ", a further output" : "");
+    snprintf(name, sizeof name, "%s (sample \"%s\"%s%s)", t->op->name, t->sample->name,
+             t->layout == TH_LAYOUT_GAPS ? ", strided" : "", t->output ? ", a further output" : "");
     own.name = name;
     own.input_names = name_list;
     if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)
@@ -97,27 +62,95 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
     return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
 }
 
-static th_status check_sample(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
+/* The inputs of a trial, laid out as it wants them. */
+static th_status make_inputs(th_context *ctx, trial *t, const th_gradient_options *options)
 {
     const th_dtype dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64;
-    if (th_check_description(ctx, t->op->name, t->sample) != TH_OK)
-        return ctx->error;
     th_status status = th_sample_inputs(ctx, t->sample, dtype, options->seed + 1, t->inputs);
     for (int i = 0; i < t->sample->n_inputs && status == TH_OK; i++) {
-        if (t->inputs[i] && t->strided) {
-            t->inputs[i] = strided_base(t->inputs[i]);
+        if (t->inputs[i]) {
+            t->inputs[i] = th_operand_base(t->inputs[i], t->layout);
             status = t->inputs[i] ? TH_OK : ctx->error;
         }
         t->checked[i] =
             t->inputs[i] && th_is_floating(th_dtype_of(t->inputs[i])) && !th_sample_input_at(t->sample, i)->constant;
     }
+    return status;
+}
+
+/* Against difference quotients: each output by itself, and gradients as backward alone computes them. */
+static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
+{
+    const th_op *op = t->op;
+    th_op plain = *op;
+    plain.early = 0;
+    t->op = &plain;
     const uint32_t outputs = t->op->differentiable_outputs ? t->op->differentiable_outputs : 1;
+    th_status status = TH_OK;
     for (t->output = 0; t->output < TH_MAX_OUTPUTS && status == TH_OK; t->output++)
         if (outputs & (1u << t->output))
             status = run_trial(ctx, t, options, report);
+    t->op = op;
+    return status;
+}
+
+/* An error that kept the operation from running. */
+static th_status say_error(const th_context *ctx, th_gradient_report *report)
+{
+    *report = (th_gradient_report){.mode = report->mode, .input = -1};
+    th_checker_say(report, "could not be checked: %s\n", ctx->message);
+    return ctx->error;
+}
+
+/* How closely analytic gradients agree with each other. */
+static void set_tolerance(th_graph *graph, const th_gradient_options *options)
+{
+    const bool bfloat16 = options->float32 && graph->ctx->machine.precision == TH_PRECISION_BFLOAT16;
+    graph->unit = bfloat16 ? 0x1p-7 : options->float32 ? FLT_EPSILON : DBL_EPSILON;
+    graph->tolerance = bfloat16 ? 5e-2 : options->float32 ? 1e-3 : 1e-9;
+}
+
+/* Between guards, against difference quotients, and then under all other conditions against what these have confirmed.
+ */
+static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, const th_gradient_options *options,
+                                th_gradient_report *report)
+{
+    th_status status = TH_OK;
+    th_graph graph = {.ctx = ctx,
+                      .guard = guard,
+                      .sample = t->sample,
+                      .layout = t->layout,
+                      .inputs = t->inputs,
+                      .checked = t->checked,
+                      .random = options->seed + 1};
+    set_tolerance(&graph, options);
+    report->verdict = TH_GRADIENT_RIGHT;
+    const bool good = th_graph_begin(&graph) && th_variants_begin(&graph);
+    if (!good && !ctx->error)
+        th_variant_report(&graph, &(th_variant){.required = graph.checked_mask}, report);
+    if (good && t->layout != TH_LAYOUT_EXCHANGED)
+        status = run_trials(ctx, t, options, report);
+    if (good && status == TH_OK) {
+        report->verdict = TH_GRADIENT_RIGHT;
+        (void)th_variants_run(&graph, report);
+    }
+    th_graph_end(&graph);
+    if (status == TH_OK && report->verdict == TH_GRADIENT_WRONG)
+        status = TH_ERROR_VALUE;
+    return status;
+}
+
+static th_status check_sample(th_context *ctx, trial *t, th_guard *guard, const th_gradient_options *options,
+                              th_gradient_report *report)
+{
+    if (th_check_description(ctx, t->op->name, t->sample) != TH_OK)
+        return ctx->error;
+    th_status status = make_inputs(ctx, t, options);
+    if (status == TH_OK)
+        status = check_in_graph(ctx, t, guard, options, report);
     for (int i = 0; i < t->sample->n_inputs; i++)
         th_tensor_free(t->inputs[i]);
-    return status;
+    return ctx->error ? ctx->error : status;
 }
 
 static th_status refuse(const th_op *op, th_gradient_report *report, const char *why)
@@ -128,6 +161,38 @@ static th_status refuse(const th_op *op, th_gradient_report *report, const char 
     return TH_ERROR_VALUE;
 }
 
+static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradient_options *options,
+                               th_gradient_report *report, int64_t *checked)
+{
+    const th_op *op = guard->original;
+    const th_dtype dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64;
+    th_status status = TH_OK;
+    for (const th_sample *sample = op->samples; sample->name && status == TH_OK; sample++) {
+        if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
+            return refuse(op, report, "it has a sample with a number of inputs that no sample can have");
+        for (int layout = 0; layout < TH_LAYOUTS && status == TH_OK; layout++) {
+            trial t = {.op = op, .sample = sample, .layout = (th_layout)layout};
+            status = check_sample(ctx, &t, guard, options, report);
+            *checked += t.comparisons;
+        }
+        if (status == TH_OK)
+            status = th_check_op_empty(ctx, guard, sample, dtype, report);
+    }
+    return status == TH_OK ? th_check_op_forecast(ctx, guard, op, dtype, report) : status;
+}
+
+/* Whether the context can run the check. */
+static th_status check_context(th_context *ctx)
+{
+    if (ctx->error)
+        return ctx->error;
+    if (ctx->watch)
+        return th_fail(ctx, TH_ERROR_STATE, "check_op", "called by a function whose own gradient is being checked");
+    if (ctx->options.shapes_only)
+        return th_fail(ctx, TH_ERROR_STATE, "check_op", "there are no values in a shapes-only context");
+    return TH_OK;
+}
+
 th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options, th_gradient_report *report)
 {
     th_gradient_report unused;
@@ -136,7 +201,7 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     *report = (th_gradient_report){.input = -1};
     if (ctx == NULL || op == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_op", "the operation is NULL") : TH_ERROR_ARGUMENT;
-    if (ctx->error)
+    if (check_context(ctx) != TH_OK)
         return ctx->error;
     if (op->not_differentiable)
         return th_check_descriptor(ctx, op) == TH_OK ? refuse(op, report, op->not_differentiable) : ctx->error;
@@ -147,17 +212,14 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     if (th_check_descriptor(ctx, op) != TH_OK)
         return ctx->error;
     int64_t checked = 0;
-    for (const th_sample *sample = op->samples; sample->name; sample++) {
-        if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
-            return refuse(op, report, "it has a sample with a number of inputs that no sample can have");
-        for (int strided = 0; strided < 2; strided++) {
-            trial t = {.op = op, .sample = sample, .strided = strided};
-            const th_status status = check_sample(ctx, &t, options ? options : &defaults, report);
-            if (status != TH_OK)
-                return status;
-            checked += t.comparisons;
-        }
-    }
+    th_guard guard;
+    th_guard_init(&guard, op);
+    const th_status status = check_samples(ctx, &guard, options ? options : &defaults, report, &checked);
+    th_guard_free(&guard, ctx);
+    if (ctx->error)
+        return say_error(ctx, report);
+    if (status != TH_OK)
+        return status;
     if (checked == 0)
         return refuse(op, report, "none of its samples has an element to compare");
     *report = (th_gradient_report){

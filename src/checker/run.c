@@ -11,7 +11,7 @@ static const char *const operation = "check_gradient";
 
 /* -- what every run finds -- */
 
-static th_settings settings_of(const th_context *ctx)
+th_settings th_checker_settings(const th_context *ctx)
 {
     th_settings s = {.default_dtype = ctx->default_dtype,
                      .training = ctx->training,
@@ -31,7 +31,7 @@ static th_settings settings_of(const th_context *ctx)
     return s;
 }
 
-static void apply_settings(th_context *ctx, const th_settings *s)
+void th_checker_apply(th_context *ctx, const th_settings *s)
 {
     ctx->default_dtype = s->default_dtype;
     ctx->training = s->training;
@@ -85,7 +85,7 @@ static const th_attachment *newest_attachment(const th_context *ctx, int64_t *co
 bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
 {
     th_context *ctx = checker->ctx;
-    checker->settings = settings_of(ctx);
+    checker->settings = th_checker_settings(ctx);
     ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* no clear closes what the caller has open */
     if (!th_leaves_begin(checker, inputs) || th_tape_of(ctx, operation) == NULL)
         return false;
@@ -104,7 +104,7 @@ void th_checker_end(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
     th_leaves_end(checker);
-    apply_settings(ctx, &checker->settings);
+    th_checker_apply(ctx, &checker->settings);
     ctx->around = checker->settings.around;
     ctx->step_failed = checker->settings.step_failed || ctx->error;
 }
@@ -139,7 +139,7 @@ th_body *th_checker_run(th_checker *checker, bool record)
     th_context *ctx = checker->ctx;
     const th_watch watch = th_leaves_watch(checker);
     record |= checker->records;
-    apply_settings(ctx, &checker->settings);
+    th_checker_apply(ctx, &checker->settings);
     ctx->default_dtype = checker->dtype;
     ctx->no_grad_depth = record ? 0 : 1;
     th_leaves_reset(checker);
@@ -183,7 +183,7 @@ bool th_checker_leave(th_checker *checker)
     th_leaves_settle(checker);
     if (checker->runs <= 2 && !ctx->error)
         check_attachments(checker);
-    apply_settings(ctx, &checker->settings);
+    th_checker_apply(ctx, &checker->settings);
     return !ctx->error && !checker->incomplete;
 }
 

@@ -8,6 +8,7 @@
 #include "ops/shared/mask_samples.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
+#include "tensor/elementwise.h"
 #include "tensor/shape.h"
 
 enum {
@@ -117,6 +118,17 @@ static void attention_forward(const th_call *call)
                              th_call_scratch(call, p->workspace));
 }
 
+/* Groups of no heads: their keys and values have no part in the output, and no kernel comes by their gradients. */
+static void clear_without_heads(const th_call *call)
+{
+    const th_array *q = &call->input[Q], *k = &call->input[K];
+    if (th_attention_group(q->ndim, q->size, k->size) > 0)
+        return;
+    for (int i = K; i <= V; i++)
+        if (call->input_gradient[i].given && !call->add[i])
+            th_fill_array(call->ctx, &call->input_gradient[i], 0);
+}
+
 /* With X = q kᵀ scale, S = cap(X) + alibi + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
  *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
  *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (a row of P dP summed is that of O dO summed)
@@ -132,6 +144,7 @@ static void attention_backward(const th_call *call)
     a.add_v = call->add[V];
     a.add_additive = call->add[ADDITIVE];
     a.add_alibi = call->add[ALIBI];
+    clear_without_heads(call);
     th_attention_backward(&call->ctx->machine, call->input[Q].dtype, &a, call->ctx->threads,
                           th_call_scratch(call, p->workspace));
 }

@@ -108,9 +108,10 @@ struct th_context {
     th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
                          alone */
     const char *path; /* dotted names of the open scopes; "" outside */
-    const th_watch *watch;      /* NULL but while the gradient checker runs a function */
-    struct th_tape *tape;       /* autograd/tape.h; made with the first scope or node */
-    struct th_profile *profile; /* autograd/profile.h; made with the first profile */
+    const th_watch *watch;              /* NULL but while the gradient checker runs a function */
+    struct th_scratch_map *scratch_map; /* NULL but while a plan runs whose reservations the checker notes */
+    struct th_tape *tape;               /* autograd/tape.h; made with the first scope or node */
+    struct th_profile *profile;         /* autograd/profile.h; made with the first profile */
     th_attachment *attachments;
     uint64_t objects; /* handles given to attachments so far */
 };

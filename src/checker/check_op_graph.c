@@ -1,0 +1,262 @@
+/* Running an operation in the middle of a graph (check_op_graph.h).
+ *
+ *     leaf -> copy ------------> operation -> probe, which is the loss
+ *                \_ probe         copy _/
+ *
+ * A copy makes a result of a leaf, so that the driver may lay gradients over values. A probe is the inner product with
+ * constants: it brings known gradients to the operation's outputs, and to its inputs. */
+#include "checker/check_op_graph.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "autograd/gradient.h"
+#include "tensor/format.h"
+#include "tensor/splitmix.h"
+
+/* -- numbers of the graph's own -- */
+
+double *th_graph_take(const th_graph *graph, int64_t count)
+{
+    const size_t bytes = ((size_t)count + 1) * sizeof(double);
+    double *memory = th_allocate(graph->ctx, bytes);
+    if (memory == NULL)
+        th_fail_memory(graph->ctx, "check_op", bytes);
+    else
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+void th_graph_give(const th_graph *graph, double *memory, int64_t count)
+{
+    if (memory)
+        th_release(graph->ctx, memory, ((size_t)count + 1) * sizeof(double));
+}
+
+/* Uniform on (-1, 1), away from 0, with few digits: multiples and halves of it are exact in float32. */
+static void fill_random(th_graph *graph, double *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t z = th_splitmix64(&graph->random);
+        const double magnitude = 0.25 + 0.75 * (double)(z >> 48) * 0x1p-16;
+        values[i] = z & 1 ? magnitude : -magnitude;
+    }
+}
+
+int64_t th_graph_numel(const th_graph *graph, int i)
+{
+    const th_body *base = th_body_of(graph->inputs[i]);
+    return th_tensor_numel(base) / (graph->layout == TH_LAYOUT_GAPS && base->ndim > 0 ? 2 : 1);
+}
+
+bool th_graph_begin(th_graph *graph)
+{
+    th_context *ctx = graph->ctx;
+    const uint32_t outputs = graph->guard->original->differentiable_outputs;
+    graph->settings = th_checker_settings(ctx);
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* no clear closes what the caller has open */
+    graph->output_mask = outputs ? outputs : 1;
+    for (int i = 0; i < graph->sample->n_inputs; i++)
+        if (graph->checked[i]) {
+            graph->checked_mask |= 1u << i;
+            graph->first[i] = graph->columns;
+            graph->columns += th_graph_numel(graph, i);
+        }
+    graph->extra = th_graph_take(graph, graph->columns);
+    graph->gradient = th_graph_take(graph, graph->columns);
+    graph->pair = th_graph_take(graph, graph->columns);
+    for (int k = 0; k < TH_MAX_OUTPUTS; k++)
+        if (graph->output_mask & 1u << k)
+            graph->reference[k] = th_graph_take(graph, graph->columns);
+    if (!ctx->error)
+        fill_random(graph, graph->extra, graph->columns);
+    return !ctx->error;
+}
+
+void th_graph_end(th_graph *graph)
+{
+    th_context *ctx = graph->ctx;
+    th_graph_give(graph, graph->extra, graph->columns);
+    th_graph_give(graph, graph->gradient, graph->columns);
+    th_graph_give(graph, graph->pair, graph->columns);
+    for (int k = 0; k < TH_MAX_OUTPUTS; k++) {
+        th_graph_give(graph, graph->reference[k], graph->columns);
+        th_graph_give(graph, graph->value[k], graph->rows[k]);
+        th_graph_give(graph, graph->cotangent[k], graph->rows[k]);
+    }
+    th_checker_apply(ctx, &graph->settings);
+    ctx->around = graph->settings.around;
+    ctx->step_failed = graph->settings.step_failed || ctx->error;
+}
+
+/* -- a run: forward -- */
+
+/* The leaf as the operation's operand. */
+static th_tensor *operand_of(const th_graph *graph, const th_variant *variant, int i)
+{
+    th_tensor *leaf = graph->inputs[i];
+    if (!variant->results || !graph->checked[i])
+        return th_operand_view(leaf, graph->layout);
+    if (graph->layout == TH_LAYOUT_GAPS) /* a part of a result */
+        return th_operand_view(th_apply(&th_op_check_copy, NULL, leaf), graph->layout);
+    return th_apply(&th_op_check_copy, NULL, th_operand_view(leaf, graph->layout));
+}
+
+bool th_graph_close(const th_graph *graph, double a, double b, double scale)
+{
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= graph->tolerance * scale;
+}
+
+double th_graph_largest(const double *values, int64_t count)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(values[i]))
+            largest = fmax(largest, fabs(values[i]));
+    return largest;
+}
+
+/* The first time the values of output k are noted, later they are compared. */
+static bool look_at_output(th_graph *graph, th_tensor *y, int k)
+{
+    const th_body *body = th_body_of(y);
+    const int64_t rows = th_tensor_numel(body);
+    if (th_tensor_data(body) == NULL && rows > 0) /* shapes only */
+        return true;
+    if (graph->value[k] && rows != graph->rows[k]) {
+        th_fail(graph->ctx, TH_ERROR_SHAPE, "check_op", "output %d has %lld elements, before it had %lld", k,
+                (long long)rows, (long long)graph->rows[k]);
+        return false;
+    }
+    double *values = th_graph_take(graph, rows);
+    if (values == NULL)
+        return false;
+    const th_array array = th_tensor_array(body);
+    th_checker_read(body, &array, values);
+    if (graph->value[k] == NULL) {
+        graph->rows[k] = rows;
+        graph->value[k] = values;
+        graph->cotangent[k] = th_graph_take(graph, rows);
+        if (graph->cotangent[k])
+            fill_random(graph, graph->cotangent[k], rows);
+        return !graph->ctx->error;
+    }
+    const double scale = th_graph_largest(graph->value[k], rows);
+    for (int64_t i = 0; i < rows && graph->finding[0] == 0; i++)
+        if (!th_graph_close(graph, values[i], graph->value[k][i], scale))
+            th_append(graph->finding, sizeof graph->finding, "element %lld of output %d is %.9g, it should be %.9g",
+                      (long long)i, k, values[i], graph->value[k][i]);
+    th_graph_give(graph, values, rows);
+    return true;
+}
+
+/* Applies the operation to the operands, and lists its outputs for the probe. */
+static bool apply_operation(th_graph *graph, const th_variant *variant, th_tensor *const *operand, th_probe *loss)
+{
+    th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **asked[TH_MAX_OUTPUTS] = {NULL};
+    for (int k = 1; k < TH_MAX_OUTPUTS; k++)
+        asked[k - 1] = variant->given & 1u << k ? &output[k] : NULL;
+    memcpy(graph->ctx->calls, graph->settings.calls, sizeof graph->ctx->calls); /* the same random numbers */
+    output[0] = th_apply_n(&graph->guard->op, graph->sample->attributes, graph->sample->n_inputs, operand, asked);
+    for (int k = 0; k < TH_MAX_OUTPUTS && !graph->ctx->error; k++) {
+        if (!(variant->given & 1u << k))
+            continue;
+        if (!variant->elsewhere && !look_at_output(graph, output[k], k))
+            return false;
+        if (variant->shared) /* dL/dy comes in two parts, one by way of a copy */
+            th_probe_add(loss, th_apply(&th_op_check_copy, NULL, output[k]), graph->cotangent[k], 1);
+        th_probe_add(loss, output[k], graph->cotangent[k], variant->shared ? 2 : variant->half);
+    }
+    return !graph->ctx->error;
+}
+
+/* Records it all; the loss, or NULL with the error pending. */
+static th_tensor *record(th_graph *graph, const th_variant *variant)
+{
+    const th_sample *sample = graph->sample;
+    th_tensor *operand[TH_MAX_SAMPLE_INPUTS] = {NULL};
+    th_probe before = {.attributes.factor = 1}, loss = {.attributes.factor = variant->scale != 0 ? variant->scale : 1};
+    for (int i = 0; i < sample->n_inputs && !graph->ctx->error; i++) {
+        if (graph->inputs[i] == NULL)
+            continue;
+        const bool repeated = th_variant_is_same(variant) && i == variant->same[1];
+        operand[i] = repeated ? operand[variant->same[0]] : operand_of(graph, variant, i);
+        if (variant->shared && !repeated && variant->required & 1u << i) {
+            th_probe_add(&before, operand[i], graph->extra + graph->first[i], 1);
+            th_probe_add(&loss, operand[i], graph->extra + graph->first[i], 2);
+        }
+    }
+    if (before.count && !graph->ctx->error)
+        th_probe_add(&loss, th_probe_apply(&before), NULL, 0);
+    if (graph->ctx->error || !apply_operation(graph, variant, operand, &loss))
+        return NULL;
+    return th_probe_apply(&loss);
+}
+
+/* -- a run: backward -- */
+
+/* The gradients of the leaves that require one, in the order of the operands' elements. */
+static void read_gradients(th_graph *graph, const th_variant *variant)
+{
+    memset(graph->gradient, 0, (size_t)graph->columns * sizeof *graph->gradient);
+    for (int i = 0; i < graph->sample->n_inputs && !graph->ctx->error; i++) {
+        if (!(variant->required & 1u << i) || !th_place_complete(th_body_of(graph->inputs[i])->gradient))
+            continue;
+        const th_body *view = th_body_of(th_operand_view(graph->inputs[i], graph->layout));
+        th_array array;
+        if (view == NULL)
+            return;
+        th_gradient_array(view, &array);
+        if (array.data)
+            th_checker_read(view, &array, graph->gradient + graph->first[i]);
+    }
+}
+
+static bool run_once(th_graph *graph, const th_variant *variant)
+{
+    th_context *ctx = graph->ctx;
+    if (variant->recomputed)
+        th_scope_begin_recomputed(ctx, NULL);
+    else
+        th_scope_begin(ctx, NULL);
+    th_tensor *loss = record(graph, variant);
+    loss = th_scope_end(ctx, loss);
+    return loss && (variant->required == 0 || (th_backward)(loss) == TH_OK);
+}
+
+/* Which inputs require a gradient, and how the operation is described. */
+static void prepare(th_graph *graph, const th_variant *variant)
+{
+    const th_op *op = graph->guard->original;
+    const uint32_t removable = TH_OP_IN_PLACE | TH_OP_OVER_INPUT | TH_OP_RECOMPUTE;
+    th_context *ctx = graph->ctx;
+    th_checker_apply(ctx, &graph->settings);
+    ctx->no_grad_depth = 0;
+    ctx->keep_values = ctx->tracing = false;
+    graph->guard->op.flags = (op->flags & ~removable) | (op->flags & removable & variant->flags);
+    graph->guard->op.early = variant->early ? op->early : 0;
+    graph->guard->finding[0] = graph->finding[0] = 0;
+    graph->guard->plans = 0;
+    for (int i = 0; i < graph->sample->n_inputs; i++)
+        if (graph->checked[i]) {
+            (void)(th_set_requires_gradient)(graph->inputs[i], (variant->required & 1u << i) != 0);
+            th_empty_gradient(graph->inputs[i]);
+        }
+}
+
+bool th_graph_run(th_graph *graph, const th_variant *variant)
+{
+    th_context *ctx = graph->ctx;
+    th_tape_clear(ctx);
+    prepare(graph, variant);
+    for (int time = 0; time < (variant->times ? variant->times : 1) && !ctx->error; time++)
+        if (!run_once(graph, variant))
+            break;
+    if (!ctx->error)
+        read_gradients(graph, variant);
+    th_tape_clear(ctx);
+    if (graph->guard->finding[0] && !graph->finding[0])
+        memcpy(graph->finding, graph->guard->finding, sizeof graph->finding);
+    th_checker_apply(ctx, &graph->settings);
+    return !ctx->error;
+}

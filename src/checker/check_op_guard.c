@@ -1,0 +1,271 @@
+/* Running a kernel between guards (check_op_guard.h).
+ *
+ * The plan moves every array that the kernel may write into memory with walls around it. The kernel then runs twice on
+ * the same inputs. Memory that counts as uninitialised holds other bytes in the second run, so that an element nobody
+ * wrote, and a result that depends on such memory, show themselves. */
+#include "checker/check_op_memory.h"
+
+#include <string.h>
+
+#include "kernels/sizes.h"
+#include "tensor/format.h"
+
+/* What differs from the second run: all of it, nothing, the targets, scratch memory, or one unsaved operand. */
+enum { ALL = -1, NOTHING, TARGETS, SCRATCH, OPERAND };
+
+static th_guard *guard_of(const th_call *call)
+{
+    return (th_guard *)(uintptr_t)call->op;
+}
+
+/* -- one run -- */
+
+static int fill_of(int changed, int cause)
+{
+    return changed == ALL || changed == cause ? TH_FILL : TH_OTHER_FILL;
+}
+
+/* Gives operands that were not saved memory instead of NULL. */
+static void stand_in(const th_guard *guard, const th_call *call, int changed, bool *replaced)
+{
+    for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++) {
+        th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
+        int64_t before = 0, behind = 0;
+        replaced[i] = th_is_unsaved(array) && th_array_numel(array) > 0;
+        if (!replaced[i])
+            continue;
+        th_extent_of(array, &before, &behind);
+        array->data = guard->unsaved[fill_of(changed, OPERAND + i) == TH_OTHER_FILL] +
+                      before * (int64_t)th_dtype_size(array->dtype);
+    }
+}
+
+static void stand_out(const th_guard *guard, const th_call *call, const bool *replaced)
+{
+    for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++)
+        if (replaced[i])
+            (i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs])->data = NULL;
+}
+
+/* The first byte of scratch memory that was not reserved and has changed; its number, or SIZE_MAX. */
+static size_t first_beyond(const th_guard *guard, const unsigned char *scratch, size_t bytes, int fill)
+{
+    const th_scratch_map *map = &guard->map;
+    for (size_t at = 0; at < bytes;) {
+        size_t end = at, next = bytes;
+        for (int i = 0; i < map->count; i++) {
+            const size_t place = map->reservation[i].place, after = place + map->reservation[i].bytes;
+            if (place <= at && after > end)
+                end = after;
+            if (place > at && place < next)
+                next = place;
+        }
+        if (end == at) {
+            while (at < next && scratch[at] == fill)
+                at++;
+            if (at < next)
+                return at;
+        } else {
+            at = end;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static void check_scratch(th_guard *guard, const th_call *call, size_t bytes, int fill, bool backward)
+{
+    const unsigned char *scratch = call->scratch;
+    if (bytes == 0 || guard->map.count == TH_MAX_RESERVATIONS)
+        return;
+    const size_t beyond = first_beyond(guard, scratch, bytes, fill);
+    size_t reserved = 0;
+    if (!th_bytes_are(scratch - TH_WALL, TH_WALL, fill))
+        th_guard_note(guard, "%s wrote before the scratch memory that its plan reserved", th_kernel_name(backward));
+    if (beyond == SIZE_MAX)
+        return;
+    for (int i = 0; i < guard->map.count; i++)
+        if (guard->map.reservation[i].place <= beyond)
+            reserved = guard->map.reservation[i].bytes;
+    th_guard_note(guard, "%s reserved %zu bytes of scratch memory and wrote beyond them", th_kernel_name(backward),
+                  reserved);
+}
+
+static size_t scratch_bytes(const th_call *call)
+{
+    const size_t bytes = ((const th_frame *)(const void *)call)->scratch_bytes;
+    return call->scratch ? bytes - TH_WALL : 0;
+}
+
+/* Runs the kernel, with results into result[which]. */
+static void run_once(th_guard *guard, th_call *call, bool backward, int changed, int which)
+{
+    bool replaced[TH_MAX_READ] = {false};
+    const size_t scratch = scratch_bytes(call);
+    const int fill = fill_of(changed, TARGETS), scratch_fill = fill_of(changed, SCRATCH);
+    for (int i = 0; i < guard->count; i++) {
+        const th_guarded *g = &guard->guarded[i];
+        memset(g->wall, fill, g->wall_bytes);
+        if (!g->holds || g->bytes == 0)
+            continue;
+        th_copy_elements_out(&g->original, g->original.data, g->result[which], TH_AS_IT_IS);
+        th_copy_elements_in(&g->original, g->element, g->result[which]);
+    }
+    if (scratch) {
+        memset(call->scratch, scratch_fill, scratch + TH_WALL);
+        call->scratch = (char *)call->scratch + TH_WALL;
+    }
+    stand_in(guard, call, changed, replaced);
+    call->op = guard->original;
+    (backward ? guard->original->backward : guard->original->forward)(call);
+    call->op = &guard->op;
+    stand_out(guard, call, replaced);
+    check_scratch(guard, call, scratch, scratch_fill, backward);
+    if (scratch)
+        call->scratch = (char *)call->scratch - TH_WALL;
+    for (int i = 0; i < guard->count; i++) {
+        const th_guarded *g = &guard->guarded[i];
+        th_copy_elements_out(&g->original, g->element, g->result[which], fill);
+        if (!th_bytes_are(g->wall, g->wall_bytes, fill))
+            th_guard_note(guard, "%s wrote outside the memory of %s", th_kernel_name(backward), TH_NAME(g->array));
+        if (g->array->data != g->element || !th_same_sizes(g->array, &g->original))
+            th_guard_note(guard, "%s changed where %s lies", th_kernel_name(backward), TH_NAME(g->array));
+    }
+}
+
+/* -- both runs -- */
+
+/* The first array whose results differ, or NULL. */
+static const th_guarded *first_difference(const th_guard *guard)
+{
+    for (int i = 0; i < guard->count; i++)
+        if (guard->guarded[i].bytes &&
+            memcmp(guard->guarded[i].result[0], guard->guarded[i].result[1], guard->guarded[i].bytes) != 0)
+            return &guard->guarded[i];
+    return NULL;
+}
+
+/* An element that holds what both runs found there. */
+static void check_written(th_guard *guard, const th_call *call, bool backward)
+{
+    for (int i = 0; i < guard->count; i++) {
+        const th_guarded *g = &guard->guarded[i];
+        const size_t size = th_dtype_size(g->original.dtype);
+        int64_t index[TH_MAX_DIMS];
+        for (size_t at = 0; at < g->bytes && !g->holds; at += size) {
+            if (!th_bytes_are(g->result[0] + at, size, TH_FILL) ||
+                !th_bytes_are(g->result[1] + at, size, TH_OTHER_FILL))
+                continue;
+            char text[160] = "";
+            th_index_at(g->original.ndim, g->original.size, (int64_t)(at / size), index);
+            for (int d = 0; d < g->original.ndim; d++)
+                th_append(text, sizeof text, "%s%lld", d ? "," : "[", (long long)index[d]);
+            th_guard_note(guard, "%s wrote nothing to %s%s%s%s", th_kernel_name(backward), TH_NAME(g->array), text,
+                          text[0] ? "]" : "",
+                          backward ? " (call->add is false: it has to overwrite every element)" : "");
+            return;
+        }
+    }
+}
+
+/* Finds out what it is that changes the result. */
+static void explain(th_guard *guard, th_call *call, bool backward)
+{
+    const th_guarded *difference = first_difference(guard);
+    const char *kernel = th_kernel_name(backward), *what = TH_NAME(difference->array);
+    run_once(guard, call, backward, NOTHING, 0);
+    if (first_difference(guard)) {
+        th_guard_note(
+            guard,
+            "two runs of %s on the same inputs give different values of %s: it keeps a state, or draws random "
+            "numbers that are not those of call->random",
+            kernel, what);
+        return;
+    }
+    for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++) {
+        const th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
+        if (!th_is_unsaved(array))
+            continue;
+        run_once(guard, call, backward, OPERAND + i, 0);
+        if (first_difference(guard))
+            th_guard_note(
+                guard, "backward read %s, which was not saved: its data is NULL unless .saves or .saves_for names it",
+                TH_NAME(array));
+    }
+    run_once(guard, call, backward, SCRATCH, 0);
+    if (first_difference(guard))
+        th_guard_note(guard, "%s read uninitialized scratch memory", kernel);
+    th_guard_note(guard, "%s read uninitialized memory of %s%s", kernel, what,
+                  backward ? " (call->add is false: it has to overwrite every element)" : "");
+}
+
+static void run(const th_call *constant, bool backward)
+{
+    th_guard *guard = guard_of(constant);
+    th_call *call = (th_call *)(uintptr_t)constant;
+    th_readers r;
+    th_look_at_readers(guard, call, backward, &r);
+    run_once(guard, call, backward, ALL, 0);
+    th_check_readers(guard, call, backward, &r);
+    if (!call->ctx->error)
+        run_once(guard, call, backward, NOTHING, 1);
+    if (!call->ctx->error)
+        check_written(guard, call, backward);
+    if (!call->ctx->error && first_difference(guard) && !guard->finding[0])
+        explain(guard, call, backward);
+    th_guard_move_back(guard);
+}
+
+static void forward(const th_call *call)
+{
+    run(call, false);
+}
+
+static void backward(const th_call *call)
+{
+    run(call, true);
+}
+
+static void plan(const th_call *call, bool back, void *memory)
+{
+    th_guard *guard = guard_of(call);
+    th_call *own = (th_call *)(uintptr_t)call;
+    th_frame *frame = (th_frame *)(void *)own;
+    uint64_t bytes = 0;
+    if (!call->ctx->options.shapes_only)
+        th_guard_surround(guard, call, back);
+    guard->map.count = 0;
+    if (guard->original->plan) {
+        call->ctx->scratch_map = &guard->map;
+        own->op = guard->original;
+        guard->original->plan(call, back, memory);
+        own->op = &guard->op;
+        call->ctx->scratch_map = NULL;
+    }
+    for (int i = 0; i < guard->map.count; i++)
+        bytes += guard->map.reservation[i].bytes;
+    if (guard->plans < TH_MAX_PLANS)
+        guard->planned[guard->plans] = bytes;
+    guard->plans++;
+    if (frame->scratch_bytes && frame->scratch_bytes < SIZE_MAX - TH_WALL)
+        frame->scratch_bytes += TH_WALL;
+}
+
+/* -- the operation -- */
+
+void th_guard_init(th_guard *guard, const th_op *op)
+{
+    *guard = (th_guard){.op = *op, .original = op};
+    if (op->flags & TH_OP_VIEW)
+        return;
+    guard->op.forward = forward;
+    guard->op.backward = op->backward ? backward : NULL;
+    guard->op.plan = plan;
+}
+
+void th_guard_free(th_guard *guard, th_context *ctx)
+{
+    if (guard->memory)
+        th_release(ctx, guard->memory, guard->memory_bytes);
+    guard->memory = NULL;
+    guard->memory_bytes = 0;
+}

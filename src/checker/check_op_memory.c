@@ -1,0 +1,257 @@
+/* The memory of a guarded kernel (check_op_memory.h). */
+#include "checker/check_op_memory.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "kernels/sizes.h"
+#include "tensor/format.h"
+#include "tensor/splitmix.h"
+
+/* -- findings -- */
+
+void th_guard_note(th_guard *guard, const char *format, ...)
+{
+    if (guard->finding[0])
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(guard->finding, sizeof guard->finding, format, arguments);
+    va_end(arguments);
+}
+
+const char *th_kernel_name(bool backward)
+{
+    return backward ? "backward" : "forward";
+}
+
+const char *th_guard_name(const th_call *call, const th_array *array, char *text, size_t size)
+{
+    const int input = (int)(array - call->input), gradient = (int)(array - call->input_gradient);
+    text[0] = 0;
+    if (array >= call->output && array < call->output + call->n_outputs)
+        th_append(text, size, "output %d", (int)(array - call->output));
+    else if (array >= call->output_gradient && array < call->output_gradient + call->n_outputs)
+        th_append(text, size, "the gradient of output %d", (int)(array - call->output_gradient));
+    else if (array >= call->input && array < call->input + call->n_inputs)
+        th_append(text, size, call->n_inputs == 1 ? "x" : "x%d", input);
+    else
+        th_append(text, size, call->n_inputs == 1 ? "the gradient of x" : "the gradient of x%d", gradient);
+    return text;
+}
+
+/* -- elements of strided arrays as bytes -- */
+
+void th_extent_of(const th_array *array, int64_t *before, int64_t *behind)
+{
+    *before = *behind = 0;
+    for (int d = 0; d < array->ndim; d++) {
+        const int64_t last = (array->size[d] - 1) * array->stride[d];
+        *(last < 0 ? before : behind) += last < 0 ? -last : last;
+    }
+}
+
+static size_t span_of(const th_array *array)
+{
+    int64_t before, behind;
+    if (th_array_numel(array) == 0)
+        return 0;
+    th_extent_of(array, &before, &behind);
+    return (size_t)(before + behind + 1) * th_dtype_size(array->dtype);
+}
+
+void th_copy_elements_out(const th_array *array, unsigned char *from, unsigned char *to, int fill)
+{
+    const size_t size = th_dtype_size(array->dtype);
+    const int64_t numel = th_array_numel(array), run = th_array_contiguous(array) ? numel : 1;
+    int64_t index[TH_MAX_DIMS];
+    for (int64_t e = 0; e < numel; e += run) {
+        th_index_at(array->ndim, array->size, e, index);
+        unsigned char *at = from + th_offset_of(array->ndim, index, array->stride) * (int64_t)size;
+        memcpy(to + (size_t)e * size, at, (size_t)run * size);
+        if (fill != TH_AS_IT_IS)
+            memset(at, fill, (size_t)run * size);
+    }
+}
+
+void th_copy_elements_in(const th_array *array, unsigned char *to, const unsigned char *from)
+{
+    const size_t size = th_dtype_size(array->dtype);
+    const int64_t numel = th_array_numel(array), run = th_array_contiguous(array) ? numel : 1;
+    int64_t index[TH_MAX_DIMS];
+    for (int64_t e = 0; e < numel; e += run) {
+        th_index_at(array->ndim, array->size, e, index);
+        memcpy(to + th_offset_of(array->ndim, index, array->stride) * (int64_t)size, from + (size_t)e * size,
+               (size_t)run * size);
+    }
+}
+
+bool th_bytes_are(const unsigned char *bytes, size_t count, int value)
+{
+    return count == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
+/* -- what a kernel may only read -- */
+
+static uint64_t checksum(const th_array *array)
+{
+    int64_t before, behind;
+    const size_t bytes = span_of(array);
+    if (bytes == 0)
+        return 0;
+    th_extent_of(array, &before, &behind);
+    const unsigned char *at = (const unsigned char *)array->data - before * (int64_t)th_dtype_size(array->dtype);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < bytes; i += sizeof sum) {
+        uint64_t word = 0;
+        memcpy(&word, at + i, bytes - i < sizeof word ? bytes - i : sizeof word);
+        sum = th_mix64(sum + word + th_golden);
+    }
+    return sum;
+}
+
+static void read_array(const th_guard *guard, th_readers *r, const th_array *array)
+{
+    if (!array->given || array->data == NULL)
+        return;
+    for (int i = 0; i < guard->count; i++)
+        if (guard->guarded[i].same == array)
+            return;
+    r->array[r->count] = array;
+    r->before[r->count] = *array;
+    r->sum[r->count++] = checksum(array);
+}
+
+void th_look_at_readers(const th_guard *guard, const th_call *call, bool backward, th_readers *r)
+{
+    r->count = 0;
+    for (int i = 0; i < call->n_inputs; i++)
+        read_array(guard, r, &call->input[i]);
+    for (int i = 0; i < call->n_outputs && backward; i++) {
+        read_array(guard, r, &call->output[i]);
+        read_array(guard, r, &call->output_gradient[i]);
+    }
+}
+
+void th_check_readers(th_guard *guard, const th_call *call, bool backward, const th_readers *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (checksum(&r->before[i]) != r->sum[i])
+            th_guard_note(guard, "%s changed %s, which it may only read", th_kernel_name(backward),
+                          TH_NAME(r->array[i]));
+}
+
+/* -- memory for what it writes -- */
+
+static void add_guarded(th_guard *guard, th_array *array, bool holds)
+{
+    if (array->given && array->data && guard->count < TH_MAX_GUARDED)
+        guard->guarded[guard->count++] = (th_guarded){.array = array, .original = *array, .holds = holds};
+}
+
+static void list_targets(th_guard *guard, const th_call *call, bool backward)
+{
+    guard->count = 0;
+    for (int i = 0; i < call->n_outputs && !backward; i++)
+        add_guarded(guard, &call->output[i], false);
+    for (int i = 0; i < call->n_inputs; i++)
+        add_guarded(guard, &call->input_gradient[i], backward && (call->add[i] || call->early));
+}
+
+/* The array that the driver lets this gradient overwrite. */
+static void find_same(th_guarded *g, const th_call *call)
+{
+    for (int i = 0; i < call->n_inputs && g->bytes; i++)
+        if (call->input[i].given && call->input[i].data == g->original.data)
+            g->same = &call->input[i];
+    for (int i = 0; i < call->n_outputs && g->bytes; i++)
+        if (call->output_gradient[i].given && call->output_gradient[i].data == g->original.data)
+            g->same = &call->output_gradient[i];
+    g->holds |= g->same != NULL;
+}
+
+bool th_is_unsaved(const th_array *array)
+{
+    return array->given && array->data == NULL && (array->dtype == TH_FLOAT32 || array->dtype == TH_FLOAT64);
+}
+
+static size_t unsaved_span(const th_call *call)
+{
+    size_t bytes = 0, span;
+    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
+        const th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
+        span = th_is_unsaved(array) ? th_aligned(span_of(array)) : 0;
+        bytes = span > bytes ? span : bytes;
+    }
+    return bytes;
+}
+
+/* Room for that many bytes; the contents are lost. */
+static bool make_room(th_guard *guard, th_context *ctx, size_t bytes)
+{
+    if (bytes <= guard->memory_bytes)
+        return true;
+    th_guard_free(guard, ctx);
+    guard->memory = th_allocate(ctx, bytes);
+    if (guard->memory == NULL) {
+        th_fail_memory(ctx, guard->original->name, bytes);
+        return false;
+    }
+    guard->memory_bytes = bytes;
+    return true;
+}
+
+/* Moves everything that the kernel may write between walls. */
+void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
+{
+    size_t total = 0;
+    list_targets(guard, call, backward);
+    guard->unsaved_bytes = backward ? unsaved_span(call) : 0;
+    for (int i = 0; i < guard->count; i++) {
+        th_guarded *g = &guard->guarded[i];
+        const size_t span = span_of(&g->original);
+        g->bytes = (size_t)th_array_numel(&g->original) * th_dtype_size(g->original.dtype);
+        g->wall_bytes = th_aligned(TH_WALL + 2 * span + TH_WALL + TH_ALIGNMENT);
+        total += g->wall_bytes + 2 * th_aligned(g->bytes);
+        if (backward)
+            find_same(g, call);
+    }
+    if (!make_room(guard, call->ctx, total + 2 * guard->unsaved_bytes + 1)) {
+        guard->count = 0;
+        guard->unsaved_bytes = 0;
+        return;
+    }
+    unsigned char *next = guard->memory;
+    for (int i = 0; i < guard->count; i++) {
+        th_guarded *g = &guard->guarded[i];
+        int64_t before = 0, behind = 0;
+        if (g->bytes)
+            th_extent_of(&g->original, &before, &behind);
+        const int64_t element = (int64_t)th_dtype_size(g->original.dtype);
+        const size_t low = (uintptr_t)((char *)g->original.data - before * element) % TH_ALIGNMENT;
+        g->wall = next;
+        g->element = next + TH_WALL + low + (size_t)(before * element); /* as far from a cache line as before */
+        g->result[0] = next + g->wall_bytes;
+        g->result[1] = g->result[0] + th_aligned(g->bytes);
+        next = g->result[1] + th_aligned(g->bytes);
+        g->array->data = g->element;
+        if (g->same)
+            g->same->data = g->element;
+    }
+    guard->unsaved[0] = next;
+    guard->unsaved[1] = next + guard->unsaved_bytes;
+    memset(guard->unsaved[0], TH_FILL, guard->unsaved_bytes);
+    memset(guard->unsaved[1], TH_OTHER_FILL, guard->unsaved_bytes);
+}
+
+/* Everything lies where the driver wants it. */
+void th_guard_move_back(th_guard *guard)
+{
+    for (int i = 0; i < guard->count; i++) {
+        const th_guarded *g = &guard->guarded[i];
+        *g->array = g->original;
+        if (g->same)
+            g->same->data = g->original.data;
+        th_copy_elements_in(&g->original, g->original.data, g->result[1]);
+    }
+}

@@ -1,0 +1,38 @@
+/* The nodes around an operation in the graph of th_check_op. Views lay its operands out, copies make results of leaves,
+ * and probes bring known gradients. */
+#ifndef TH_CHECKER_CHECK_OP_NODES_H
+#define TH_CHECKER_CHECK_OP_NODES_H
+
+#include "tapehead/op.h"
+
+/* The memory layout of an operand: row-major; the last two axes exchanged, with gaps; the same without gaps. */
+typedef enum th_layout { TH_LAYOUT_PLAIN, TH_LAYOUT_GAPS, TH_LAYOUT_EXCHANGED, TH_LAYOUTS } th_layout;
+
+/* A tensor that th_operand_view turns into x, laid out that way. Takes x over; NULL with the error pending. */
+th_tensor *th_operand_base(th_tensor *x, th_layout layout);
+th_tensor *th_operand_view(th_tensor *base, th_layout layout);
+
+/* y = x, laid out alike. */
+extern const th_op th_op_check_copy;
+
+/* A probe is y = factor * sum over all inputs x and their elements of c x. */
+enum { TH_MOST_PROBED = TH_MAX_SAMPLE_INPUTS + 2 * TH_MAX_OUTPUTS + 1 };
+
+typedef struct th_probe_attributes {
+    double factor;
+    const double *c[TH_MOST_PROBED]; /* [elements of input i], row-major; NULL: 1 for each */
+    int half[TH_MOST_PROBED];        /* 1, 2: every second element does not count, or no other one */
+} th_probe_attributes;
+
+/* What a probe is to read. */
+typedef struct th_probe {
+    th_tensor *input[TH_MOST_PROBED];
+    th_probe_attributes attributes;
+    int count;
+} th_probe;
+
+/* half: as in th_probe_attributes. */
+void th_probe_add(th_probe *p, th_tensor *t, const double *c, int half);
+th_tensor *th_probe_apply(const th_probe *p);
+
+#endif

@@ -1,0 +1,214 @@
+/* Comparing and reporting the results of a variant (check_op_result.h). */
+#include "checker/check_op_result.h"
+
+#include <math.h>
+#include <stdarg.h>
+
+#include "checker/samples.h"
+#include "kernels/sizes.h"
+#include "tensor/format.h"
+
+/* Rounding may be this many units in the last place of the largest number. */
+enum { ROUNDINGS = 16 };
+
+/* -- comparing -- */
+
+/* Element e of input i's gradient as it should be. */
+static double expected(const th_graph *graph, const th_variant *variant, int i, int64_t e)
+{
+    const int64_t column = graph->first[i] + e;
+    double value = 0;
+    if (th_variant_is_same(variant)) {
+        value = graph->pair[column];
+        if (i == variant->same[0])
+            value += graph->pair[graph->first[variant->same[1]] + e];
+    } else {
+        for (uint32_t left = variant->given; left; left &= left - 1)
+            value += graph->reference[th_mask_first(left)][column];
+    }
+    if (variant->shared)
+        value += graph->extra[column];
+    return value * (variant->scale != 0 ? variant->scale : 1) * (variant->times ? variant->times : 1);
+}
+
+/* How large the gradients and outputs of this run are, of which every gradient may have some rounding. */
+static double size_of_all(const th_graph *graph, const th_variant *variant)
+{
+    double largest = variant->shared ? 1 : 0;
+    for (uint32_t left = variant->given; left; left &= left - 1) {
+        const int k = th_mask_first(left);
+        largest = fmax(largest, th_graph_largest(graph->reference[k], graph->columns));
+        if (graph->value[k])
+            largest = fmax(largest, th_graph_largest(graph->value[k], graph->rows[k]));
+    }
+    if (th_variant_is_same(variant))
+        largest = fmax(largest, th_graph_largest(graph->pair, graph->columns));
+    return largest * fabs(variant->scale != 0 ? variant->scale : 1);
+}
+
+/* Where input i's gradient is furthest from what it should be, -1 when it is right. */
+static int64_t worst_element(const th_graph *graph, const th_variant *variant, int i, double all)
+{
+    const int64_t numel = th_graph_numel(graph, i);
+    double size = graph->unit > 0 ? ROUNDINGS * graph->unit / graph->tolerance * all : 0, worst = -1;
+    int64_t at = -1;
+    for (int64_t e = 0; e < numel; e++) {
+        const double value = expected(graph, variant, i, e);
+        size = isfinite(value) ? fmax(size, fabs(value)) : size;
+    }
+    for (int64_t e = 0; e < numel; e++) {
+        const double analytic = graph->gradient[graph->first[i] + e], value = expected(graph, variant, i, e);
+        const double off = isnan(analytic - value) ? INFINITY : fabs(analytic - value);
+        if (off > worst && !th_graph_close(graph, analytic, value, size)) {
+            worst = off;
+            at = e;
+        }
+    }
+    return at;
+}
+
+/* The first input whose gradient is wrong in the last run; -1 when all are right. */
+static int wrong_input(const th_graph *graph, const th_variant *variant, int64_t *element)
+{
+    const double all = size_of_all(graph, variant);
+    for (uint32_t left = variant->required; left; left &= left - 1) {
+        const int i = th_mask_first(left);
+        if (th_variant_is_same(variant) && i == variant->same[1])
+            continue;
+        *element = worst_element(graph, variant, i, all);
+        if (*element >= 0)
+            return i;
+    }
+    return -1;
+}
+
+bool th_variant_is_wrong(const th_graph *graph, const th_variant *variant)
+{
+    int64_t element;
+    return graph->finding[0] || wrong_input(graph, variant, &element) >= 0;
+}
+
+/* -- saying it -- */
+
+typedef struct sentence {
+    char text[400];
+    int conditions;
+} sentence;
+
+static void condition(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void condition(sentence *s, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    th_append(s->text, sizeof s->text, "%s", s->conditions++ ? " and " : " if ");
+    th_append_arguments(s->text, sizeof s->text, format, arguments);
+    va_end(arguments);
+}
+
+static const char *name_of(const th_graph *graph, int i, char *text, size_t size)
+{
+    text[0] = 0;
+    th_append(text, size, graph->sample->n_inputs == 1 ? "x" : "x%d", i);
+    return text;
+}
+
+#define NAME(i) name_of(graph, (i), (char[16]){0}, 16)
+
+/* "x0, x2 and x3", "0 and 1" */
+static void list(const th_graph *graph, uint32_t mask, bool inputs, char *text, size_t size)
+{
+    text[0] = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const char *comma = left == mask ? "" : left & (left - 1) ? ", " : " and ";
+        if (inputs)
+            th_append(text, size, "%s%s", comma, NAME(th_mask_first(left)));
+        else
+            th_append(text, size, "%s%d", comma, th_mask_first(left));
+    }
+}
+
+static void say_masks(const th_graph *graph, const th_variant *v, sentence *s)
+{
+    char names[160];
+    const uint32_t missing = graph->checked_mask & ~v->required;
+    if (missing && !th_variant_is_same(v)) {
+        const bool few = th_mask_count(v->required) <= th_mask_count(missing);
+        list(graph, few ? v->required : missing, true, names, sizeof names);
+        if (few)
+            condition(s, "only %s require%s a gradient", names, th_mask_count(v->required) == 1 ? "s" : "");
+        else
+            condition(s, "%s require%s no gradient", names, th_mask_count(missing) == 1 ? "s" : "");
+    }
+    if (th_mask_count(v->given) > 1) {
+        list(graph, v->given, false, names, sizeof names);
+        condition(s, "outputs %s have a gradient at the same time", names);
+    }
+}
+
+static void say_conditions(const th_graph *graph, const th_variant *v, sentence *s)
+{
+    const uint32_t flags = v->flags & graph->guard->original->flags;
+    say_masks(graph, v, s);
+    if (th_variant_is_same(v))
+        condition(s, "the operation is called with the same tensor twice (%s and %s)", NAME(v->same[0]),
+                  NAME(v->same[1]));
+    if (flags & TH_OP_IN_PLACE)
+        condition(s, "an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
+    if (flags & TH_OP_OVER_INPUT)
+        condition(s, "the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
+    if (flags & TH_OP_RECOMPUTE)
+        condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
+    if (v->early && graph->guard->original->early)
+        condition(s, "forward computes its gradients (.early)");
+    if (v->results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
+        condition(s, "its inputs are results of other operations");
+    if (v->recomputed)
+        condition(s, "its values are recomputed (th_scope_begin_recomputed)");
+    if (v->shared)
+        condition(s, "others read its inputs too, so that gradients are added up (call->add)");
+    if (v->times > 1)
+        condition(s, "a second backward adds to the gradients of the first");
+    if (v->scale != 0)
+        condition(s, "output gradients are multiplied by %.3g: the rule is not linear in them", v->scale);
+    if (v->half)
+        condition(s, "every second element of the output gradients is 0: the rule is not linear in them");
+}
+
+static void say_element(const th_graph *graph, const th_variant *variant, th_gradient_report *report)
+{
+    int64_t element;
+    const int i = wrong_input(graph, variant, &element);
+    if (i < 0)
+        return;
+    const th_shape *shape = &th_sample_input_at(graph->sample, i)->shape;
+    report->input = i;
+    report->index.ndim = shape->ndim;
+    th_index_at(shape->ndim, shape->size, element, report->index.size);
+    report->analytic = graph->gradient[graph->first[i] + element];
+    report->numeric = expected(graph, variant, i, element);
+    const double difference = fabs(report->analytic - report->numeric);
+    report->error = difference / fmax(fabs(report->analytic), fabs(report->numeric));
+    if (isnan(report->error))
+        report->error = INFINITY;
+    th_checker_say(report, "the gradient of %s[", NAME(i));
+    for (int d = 0; d < shape->ndim; d++)
+        th_checker_say(report, "%s%lld", d ? "," : "", (long long)report->index.size[d]);
+    th_checker_say(report, "] is %.9g, it should be %.9g\n", report->analytic, report->numeric);
+}
+
+void th_variant_report(const th_graph *graph, const th_variant *variant, th_gradient_report *report)
+{
+    static const char *const layouts[TH_LAYOUTS] = {"", ", strided", ", axes exchanged in memory"};
+    const th_op *op = graph->guard->original;
+    sentence s = {.conditions = 0};
+    say_conditions(graph, variant, &s);
+    const int64_t checked = report->checked;
+    *report = (th_gradient_report){
+        .verdict = TH_GRADIENT_WRONG, .mode = report->mode, .checked = checked, .input = -1, .error = INFINITY};
+    th_checker_say(report, "%s (sample \"%s\"%s) is wrong%s: ", op->name, graph->sample->name, layouts[graph->layout],
+                   s.text);
+    if (graph->finding[0])
+        th_checker_say(report, "%s\n", graph->finding);
+    else
+        say_element(graph, variant, report);
+}

@@ -1,0 +1,189 @@
+/* Empty tensors, and plans without data (check_op_sizes.h). */
+#include "checker/check_op_sizes.h"
+
+#include <string.h>
+
+#include "checker/check_op_result.h"
+#include "checker/check_op_variants.h"
+#include "checker/samples.h"
+#include "tensor/format.h"
+
+/* A sample's inputs, and the graph in which they are used. */
+typedef struct attempt {
+    th_tensor *inputs[TH_MAX_SAMPLE_INPUTS];
+    bool checked[TH_MAX_SAMPLE_INPUTS];
+    th_graph graph;
+} attempt;
+
+/* False with the error pending; end_attempt in either case. */
+static bool begin_attempt(attempt *a, th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype)
+{
+    memset(a, 0, sizeof *a);
+    a->graph.ctx = ctx;
+    a->graph.guard = guard;
+    a->graph.sample = sample;
+    a->graph.inputs = a->inputs;
+    a->graph.checked = a->checked;
+    if (th_sample_inputs(ctx, sample, dtype, 1, a->inputs) != TH_OK)
+        return false;
+    for (int i = 0; i < sample->n_inputs; i++)
+        a->checked[i] =
+            a->inputs[i] && th_is_floating(th_dtype_of(a->inputs[i])) && !th_sample_input_at(sample, i)->constant;
+    return true;
+}
+
+static void end_attempt(attempt *a)
+{
+    for (int i = 0; i < a->graph.sample->n_inputs; i++)
+        th_tensor_free(a->inputs[i]);
+}
+
+/* -- empty tensors -- */
+
+/* Runs forward and backward: the sample's finding, if there is one, in graph->finding. */
+static void run_empty(th_graph *graph)
+{
+    if (th_graph_begin(graph) && th_variants_begin(graph))
+        for (int k = 0; k < TH_MAX_OUTPUTS && !graph->finding[0]; k++)
+            if (graph->reference[k] && graph->rows[k] == 0 && th_graph_largest(graph->reference[k], graph->columns) > 0)
+                th_append(graph->finding, sizeof graph->finding,
+                          "output %d has no elements, and a gradient that is not 0 comes from it", k);
+}
+
+/* The sample with axes of no elements in place of those of this size. */
+static th_sample emptied(const th_sample *sample, int64_t size, const char *name)
+{
+    th_sample empty = *sample;
+    empty.name = name;
+    for (int i = 0; i < TH_MAX_INPUTS; i++)
+        for (int d = 0; d < empty.input[i].shape.ndim; d++)
+            if (empty.input[i].shape.size[d] == size)
+                empty.input[i].shape.size[d] = 0;
+    return empty;
+}
+
+static th_status check_without(th_context *ctx, th_guard *guard, const th_sample *sample, int64_t size, th_dtype dtype,
+                               th_gradient_report *report)
+{
+    const bool step_failed = ctx->step_failed;
+    char name[128] = "";
+    th_append(name, sizeof name, "%s, axes of %lld empty", sample->name, (long long)size);
+    const th_sample empty = emptied(sample, size, name);
+    attempt a;
+    bool wrong = false;
+    if (begin_attempt(&a, ctx, guard, &empty, dtype) &&
+        th_apply_check(guard->original, empty.attributes, empty.n_inputs, a.inputs) == TH_OK) {
+        run_empty(&a.graph);
+        wrong = !ctx->error && a.graph.finding[0];
+        if (wrong)
+            th_variant_report(&a.graph, &(th_variant){.required = a.graph.checked_mask}, report);
+        th_graph_end(&a.graph);
+    }
+    end_attempt(&a);
+    if (ctx->error == TH_ERROR_MEMORY)
+        return ctx->error;
+    th_error_clear(ctx); /* it refuses such shapes */
+    ctx->step_failed = step_failed;
+    return wrong ? TH_ERROR_VALUE : TH_OK;
+}
+
+/* Whether axis d of input i is the first of its size. */
+static bool is_first_of_size(const th_sample *sample, int i, int d)
+{
+    const int64_t size = sample->input[i].shape.size[d];
+    for (int j = 0; j <= i; j++)
+        for (int e = 0; e < (j == i ? d : sample->input[j].shape.ndim); e++)
+            if (sample->input[j].shape.size[e] == size)
+                return false;
+    return size > 0;
+}
+
+th_status th_check_op_empty(th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype,
+                            th_gradient_report *report)
+{
+    th_status status = TH_OK;
+    const int n = sample->n_inputs < TH_MAX_INPUTS ? sample->n_inputs : TH_MAX_INPUTS;
+    for (int i = 0; i < n; i++)
+        if (sample->input[i].kind == TH_SAMPLE_INDEX)
+            return TH_OK;
+    for (int i = 0; i < n; i++)
+        for (int d = 0; d < sample->input[i].shape.ndim && status == TH_OK; d++)
+            if (sample->input[i].kind != TH_SAMPLE_ABSENT && is_first_of_size(sample, i, d))
+                status = check_without(ctx, guard, sample, sample->input[i].shape.size[d], dtype, report);
+    return status;
+}
+
+/* -- planning without data -- */
+
+/* A context like this one, where nothing has values. */
+static th_context *without_values(const th_context *ctx)
+{
+    th_context_options options = ctx->options;
+    options.shapes_only = true;
+    options.threads = ctx->threads;
+    th_context *like = th_context_new(&options);
+    if (like) {
+        const th_settings settings = th_checker_settings(ctx);
+        th_checker_apply(like, &settings);
+        like->machine = ctx->machine;
+    }
+    return like;
+}
+
+/* Notes in guard->planned what forward and backward reserve for this sample. */
+static void plan_sample(th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype)
+{
+    attempt a;
+    if (begin_attempt(&a, ctx, guard, sample, dtype)) {
+        if (th_graph_begin(&a.graph))
+            (void)th_graph_run(&a.graph, &(th_variant){.required = a.graph.checked_mask, .given = a.graph.output_mask});
+        th_graph_end(&a.graph);
+    }
+    end_attempt(&a);
+}
+
+static void compare_plans(const th_guard *real, const th_guard *forecast, const th_sample *sample,
+                          th_gradient_report *report)
+{
+    const int plans = real->plans < TH_MAX_PLANS ? real->plans : TH_MAX_PLANS;
+    for (int i = 0; i < plans; i++) {
+        if (i < forecast->plans && real->planned[i] == forecast->planned[i])
+            continue;
+        *report = (th_gradient_report){.verdict = TH_GRADIENT_WRONG, .mode = report->mode, .input = -1};
+        th_checker_say(report,
+                       "%s (sample \"%s\") is wrong in a context of shapes only: the plan of %s reserves %llu bytes of "
+                       "scratch memory there, and %llu bytes where there are values\n",
+                       real->original->name, sample->name, i ? "backward" : "forward",
+                       (unsigned long long)(i < forecast->plans ? forecast->planned[i] : 0),
+                       (unsigned long long)real->planned[i]);
+        return;
+    }
+}
+
+th_status th_check_op_forecast(th_context *ctx, th_guard *guard, const th_op *op, th_dtype dtype,
+                               th_gradient_report *report)
+{
+    if (op->plan == NULL)
+        return TH_OK;
+    th_context *like = without_values(ctx);
+    if (like == NULL)
+        return th_fail_memory(ctx, "check_op", sizeof *like);
+    th_guard forecast;
+    th_guard_init(&forecast, op);
+    report->verdict = TH_GRADIENT_RIGHT;
+    for (const th_sample *sample = op->samples; sample->name && report->verdict == TH_GRADIENT_RIGHT; sample++) {
+        plan_sample(ctx, guard, sample, dtype);
+        plan_sample(like, &forecast, sample, dtype);
+        if (like->error && !ctx->error)
+            th_fail(ctx, like->error, "check_op", "in a context of shapes only: %s", like->message);
+        if (ctx->error)
+            break;
+        compare_plans(guard, &forecast, sample, report);
+    }
+    th_guard_free(&forecast, like);
+    th_context_free(like);
+    th_use_context(ctx);
+    if (ctx->error)
+        return ctx->error;
+    return report->verdict == TH_GRADIENT_WRONG ? TH_ERROR_VALUE : TH_OK;
+}

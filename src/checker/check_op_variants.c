@@ -1,0 +1,263 @@
+/* The variants of th_check_op (check_op_variants.h). No variant takes difference quotients: its gradients must equal
+ * the gradients of the plainest one, which were checked. */
+#include "checker/check_op_variants.h"
+
+#include <string.h>
+
+#include "checker/check_op_result.h"
+
+/* Up to ALL_SUBSETS inputs: every subset. Up to ALL_PAIRS: every pair. Up to MOST_COMBINATIONS runs: every subset of
+ * inputs with every subset of output gradients. */
+enum { ALL_SUBSETS = 4, ALL_PAIRS = 8, MOST_COMBINATIONS = 32 };
+
+/* Powers of 2, so that nothing is rounded, which a threshold or a clipped gradient meets. */
+#define LARGE (-0x1p30)
+#define SMALL 0x1p-30
+
+static const uint32_t every_flag = TH_OP_IN_PLACE | TH_OP_OVER_INPUT | TH_OP_RECOMPUTE;
+
+static th_variant plainest(const th_graph *graph)
+{
+    return (th_variant){.required = graph->checked_mask, .given = graph->output_mask};
+}
+
+/* In the middle of a graph, with all that the operation claims. */
+static th_variant in_graph(const th_graph *graph)
+{
+    return (th_variant){.required = graph->checked_mask,
+                        .given = graph->output_mask,
+                        .flags = every_flag,
+                        .early = true,
+                        .results = true};
+}
+
+/* -- which conditions it takes -- */
+
+static bool still_wrong(th_graph *graph, const th_variant *variant)
+{
+    return th_graph_run(graph, variant) && th_variant_is_wrong(graph, variant);
+}
+
+/* Keeps a simpler variant if it is wrong, too. */
+static void simplify(th_graph *graph, th_variant *variant, const th_variant *simpler)
+{
+    if (!graph->ctx->error && still_wrong(graph, simpler))
+        *variant = *simpler;
+}
+
+#define SIMPLIFY(field, value)                                                                                         \
+    do {                                                                                                               \
+        th_variant simpler_ = *variant;                                                                                \
+        simpler_.field = (value);                                                                                      \
+        if (memcmp(&simpler_.field, &variant->field, sizeof variant->field) != 0)                                      \
+            simplify(graph, variant, &simpler_);                                                                       \
+    } while (0)
+
+/* Drops every condition without which the variant is wrong all the same, the outermost first, and runs what is left
+ * once more. */
+static void reduce(th_graph *graph, th_variant *variant)
+{
+    SIMPLIFY(times, 0);
+    SIMPLIFY(scale, 0);
+    SIMPLIFY(half, 0);
+    SIMPLIFY(recomputed, false);
+    SIMPLIFY(shared, false);
+    SIMPLIFY(early, false);
+    for (uint32_t flag = 1; flag <= every_flag; flag <<= 1)
+        SIMPLIFY(flags, variant->flags & ~flag);
+    SIMPLIFY(results, false);
+    if (!th_variant_is_same(variant))
+        SIMPLIFY(required, graph->checked_mask);
+    for (uint32_t left = variant->given; left && th_mask_count(variant->given) > 1; left &= left - 1)
+        SIMPLIFY(given, left & ~(left - 1));
+    (void)th_graph_run(graph, variant);
+}
+
+/* -- the variants -- */
+
+typedef struct run {
+    th_graph *graph;
+    th_gradient_report *report;
+    bool done; /* one was wrong, or failed */
+} run;
+
+static void try_variant(run *r, const th_variant *variant)
+{
+    if (r->done)
+        return;
+    if (!th_graph_run(r->graph, variant)) {
+        r->done = true;
+    } else if (th_variant_is_wrong(r->graph, variant)) {
+        th_variant reduced = *variant;
+        reduce(r->graph, &reduced);
+        if (!r->graph->ctx->error)
+            th_variant_report(r->graph, &reduced, r->report);
+        r->done = true;
+    }
+}
+
+/* Calls `with` for subsets of the checked inputs. Many inputs are taken alone, with all others, and in pairs. */
+static void for_subsets(run *r, void (*with)(run *r, uint32_t required))
+{
+    const uint32_t all = r->graph->checked_mask;
+    const int n = th_mask_count(all);
+    with(r, all);
+    for (uint32_t subset = (all - 1) & all; n <= ALL_SUBSETS && subset; subset = (subset - 1) & all)
+        with(r, subset);
+    if (n <= ALL_SUBSETS)
+        return;
+    for (uint32_t left = all; left; left &= left - 1) {
+        const uint32_t one = left & ~(left - 1), rest = left & ~one;
+        with(r, one);
+        with(r, all & ~one);
+        for (uint32_t others = rest; others; others &= others - 1) {
+            with(r, one | (others & ~(others - 1)));
+            if (n > ALL_PAIRS)
+                break;
+        }
+    }
+}
+
+/* Every subset of the output gradients. */
+static void with_given(run *r, uint32_t required)
+{
+    th_variant v = in_graph(r->graph);
+    const int n = th_mask_count(v.required), inputs = n <= ALL_SUBSETS ? 1 << n : MOST_COMBINATIONS;
+    const bool few = inputs << th_mask_count(v.given) <= 2 * MOST_COMBINATIONS;
+    const uint32_t all = v.given;
+    v.required = required;
+    try_variant(r, &v);
+    for (uint32_t given = (all - 1) & all; given && (few || required == r->graph->checked_mask);
+         given = (given - 1) & all) {
+        v.given = given;
+        try_variant(r, &v);
+    }
+}
+
+static void with_shared(run *r, uint32_t required)
+{
+    th_variant v = in_graph(r->graph);
+    v.required = required;
+    v.shared = true;
+    try_variant(r, &v);
+}
+
+static void with_claims(run *r, uint32_t required)
+{
+    th_variant v = in_graph(r->graph);
+    v.required = required;
+    try_variant(r, &v);
+}
+
+/* The other conditions, a few at a time. */
+static void try_conditions(run *r)
+{
+    const th_graph *graph = r->graph;
+    th_variant v = in_graph(graph);
+    v.recomputed = true;
+    try_variant(r, &v);
+    v.recomputed = false;
+    v.scale = LARGE;
+    try_variant(r, &v);
+    v.shared = true;
+    v.scale = SMALL;
+    try_variant(r, &v);
+    v = plainest(graph);
+    v.early = true;
+    v.flags = every_flag;
+    v.times = 2;
+    try_variant(r, &v);
+}
+
+/* Half of the output gradients, and the other half: together they give the whole. */
+static void try_halves(run *r)
+{
+    th_graph *graph = r->graph;
+    th_variant v = plainest(graph);
+    double *sum = r->done ? NULL : th_graph_take(graph, graph->columns);
+    for (v.half = 1; v.half <= 2 && sum && !r->done; v.half++) {
+        r->done = !th_graph_run(graph, &v);
+        for (int64_t c = 0; c < graph->columns && !r->done; c++)
+            sum[c] += graph->gradient[c];
+    }
+    if (sum && !r->done) {
+        v.half = 2;
+        memcpy(graph->gradient, sum, (size_t)graph->columns * sizeof *sum);
+        if (th_variant_is_wrong(graph, &v)) {
+            th_variant_report(graph, &v, r->report);
+            r->done = true;
+        }
+    }
+    th_graph_give(graph, sum, graph->columns);
+}
+
+static bool are_alike(const th_graph *graph, int a, int b)
+{
+    const th_body *x = th_body_of(graph->inputs[a]), *y = th_body_of(graph->inputs[b]);
+    return x->dtype == y->dtype && x->ndim == y->ndim &&
+           memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
+}
+
+/* Both inputs with the values of the first: apart, for what should come out, and as one tensor. */
+static void try_same(run *r, int a, int b)
+{
+    th_graph *graph = r->graph;
+    th_tensor *own = graph->inputs[b];
+    th_variant v = plainest(graph);
+    if (r->done)
+        return;
+    graph->inputs[b] = (th_keep)(graph->inputs[a]);
+    v.elsewhere = true;
+    r->done = graph->inputs[b] == NULL || !th_graph_run(graph, &v);
+    memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);
+    th_tensor_free(graph->inputs[b]);
+    graph->inputs[b] = own;
+    v = in_graph(graph);
+    v.elsewhere = true;
+    v.same[0] = a;
+    v.same[1] = b;
+    try_variant(r, &v);
+}
+
+/* Every pair of inputs that are alike; of many inputs neighbours. */
+static void try_pairs(run *r)
+{
+    const th_graph *graph = r->graph;
+    const int n = graph->sample->n_inputs;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n && (n <= ALL_PAIRS || b == a + 1); b++)
+            if (graph->checked[a] && graph->checked[b] && are_alike(graph, a, b))
+                try_same(r, a, b);
+}
+
+bool th_variants_begin(th_graph *graph)
+{
+    for (uint32_t left = graph->output_mask; left; left &= left - 1) {
+        th_variant v = plainest(graph);
+        v.given = left & ~(left - 1);
+        if (!th_graph_run(graph, &v) || graph->finding[0])
+            return false;
+        memcpy(graph->reference[th_mask_first(left)], graph->gradient,
+               (size_t)graph->columns * sizeof *graph->gradient);
+    }
+    return true;
+}
+
+bool th_variants_run(th_graph *graph, th_gradient_report *report)
+{
+    run r = {.graph = graph, .report = report};
+    switch (graph->layout) {
+    case TH_LAYOUT_PLAIN:
+        for_subsets(&r, with_given);
+        try_conditions(&r);
+        try_halves(&r);
+        try_pairs(&r);
+        break;
+    case TH_LAYOUT_GAPS:
+        for_subsets(&r, with_shared);
+        break;
+    default:
+        for_subsets(&r, with_claims);
+    }
+    return !graph->ctx->error;
+}
