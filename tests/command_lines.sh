@@ -60,7 +60,11 @@ for program in "$examples"/* ${3:+"$bench"/*}; do
     check_command "$name" "$program"
     check_refusal "$name" "$program"
 done
-for script in "$source"/scripts/*.sh "$source"/bench/*.sh; do
+# (of a copy: one that goes wrong may change files in its checkout)
+mkdir "$work/source"
+cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
+ln -s "$source/examples" "$work/source/examples"
+for script in "$work"/source/scripts/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
     help.sh) continue ;; # sourced
