@@ -1,6 +1,7 @@
 #!/bin/sh
-# command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, of the benchmark programs in the directory BENCH,
-# and of the scripts. --help, -h and --version print and return 0, an unknown option returns 2 with a sentence, and neither
+# command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, benchmark programs and scripts.
+#
+# --help, -h and --version print and return 0, an unknown option returns 2 with a sentence, and neither
 # writes a file or asks a tool for anything. The examples end with every file that they wrote and with a command that runs as
 # pasted, started by themselves or by scripts/run.sh and scripts/demo.sh.
 set -eu

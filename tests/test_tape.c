@@ -779,7 +779,7 @@ START_TEST(the_graph_names_its_leaves)
          *part; part++)
         ck_assert_msg(strstr(text, *part) != NULL, "\"%s\" is not in\n%s", *part, text);
     ck_assert_ptr_null(strstr(text, "()"));
-    /* A parameter stands in the box of its module, whose title has room of its own at the left; an input does not. */
+    /* The box of a module holds its parameters, but no inputs. Its title is at the left, above a margin. */
     const char *box = strstr(text, "subgraph"), *end = strstr(box, "\n  }"), *graph = strstr(text, "labeljust=l");
     ck_assert(graph && graph < box && strstr(box, "margin=16") < end);
     ck_assert(strstr(box, "linear1.weight") < end && strstr(box, "linear1.bias") < end);

@@ -257,7 +257,7 @@ static void print_module_path(FILE *file, const th_module *m)
 
 /* A leaf's name in the graph: the node and the input where it is used first. */
 typedef struct leaf {
-    const th_body *tensor; /* NULL: the input is no leaf */
+    const th_body *tensor; /* NULL: the input is not a leaf */
     int64_t node;
     int input;
 } leaf;
@@ -287,7 +287,7 @@ static void print_dot_leaf(FILE *file, const leaf *l)
     fprintf(file, "\\n%s %s\"];\n", th_dtype_name(array.dtype), shape_text(&array, shape));
 }
 
-/* The leaves that a node is the first to use: parameters, which stand in the box of its module, or the others. */
+/* Prints the leaves that a node is the first to use: its parameters, which go into its box, or the others. */
 static void print_dot_leaves(const th_tape *tape, FILE *file, int64_t index, bool parameters)
 {
     const th_node *node = th_node_at(tape, index);
@@ -318,7 +318,7 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
 {
     if (ctx == NULL || file == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print_dot", "the file is NULL") : TH_ERROR_ARGUMENT;
-    /* titles of boxes stand at the left, above a margin, where no node is and few edges come in */
+    /* a box has its title at the left, above a margin that is clear of nodes; few edges enter there */
     fprintf(file, "digraph tape {\n  graph [fontname=\"sans-serif\", fontsize=11, labeljust=l, ranksep=0.4];\n"
                   "  node [shape=ellipse, fontname=\"sans-serif\"];\n");
     /* modules become boxes around their nodes; edges come after all boxes, because one inside a box would draw both its
