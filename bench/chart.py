@@ -7,7 +7,7 @@ import math
 from xml.sax.saxutils import escape
 
 COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#444444"]
-# What is drawn over a bar's color, in a square of 8 x 8 that repeats; the square of the first is empty.
+# Paths over a bar's color, in a square of 8 x 8 that repeats. The first is empty.
 HATCHES = [
     "",
     "M-1 1l2 -2M0 8l8 -8M7 9l2 -2",  # rising lines

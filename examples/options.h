@@ -182,9 +182,10 @@ static inline void print_written(const char *path)
 }
 
 /* Prints a command to run next, so that it can be pasted into the shell that started this program. It runs `program`,
- * an example (often this one), with `words`, which end with NULL. The example is named the way this program was
- * started: by scripts/run.sh, which leaves its own path in TAPEHEAD_RUN, or else in the directory of argv[0]; prints
- * nothing if that has no such program. */
+ * an example (often this one), with `words`, which end with NULL.
+ *
+ * scripts/run.sh leaves its own path in TAPEHEAD_RUN: then the command begins with that script. Otherwise the example is
+ * in the directory of argv[0]. If that directory has no such program, nothing is printed. */
 static inline void print_next(const char *argv0, const char *program, const char *const *words)
 {
     const char *script = getenv("TAPEHEAD_RUN"), *slash = strrchr(argv0, '/');

@@ -1,7 +1,8 @@
 #!/bin/sh
 # run.sh EXAMPLE [OPTION...]: installs what is missing, builds an example of examples/ and runs it where you are:
 #   run.sh language_model train novel.txt
-# --help and --version install and build nothing; run.sh EXAMPLE --help prints the example's own help once it is built.
+#
+# --help and --version install and build nothing. Once an example is built, run.sh EXAMPLE --help prints its own help.
 set -eu
 
 scripts=$(dirname "$(readlink -f "$0")")

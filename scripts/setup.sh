@@ -117,8 +117,8 @@ has_xorriso() {
     xorriso -version
 }
 
-# explain PACKAGE SAID TOOL LEAST: why the package's test fails: the tool that is found first, its path and version, which version
-# is needed, what the test said, and whether the one that Debian installs is behind another in PATH.
+# explain PACKAGE SAID TOOL LEAST: why the package's test fails. Names the tool's path, its version and the version that is needed,
+# then the tools of that name further back in PATH, then what the test said.
 explain() {
     package=$1 said=$2 tool=$3 least=$4
     # shellcheck disable=SC2086 # (CC may be "ccache gcc")

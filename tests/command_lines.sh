@@ -1,6 +1,7 @@
 #!/bin/sh
-# command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, of the benchmark programs in the directory BENCH,
-# and of the scripts. --help, -h and --version print and return 0, an unknown option returns 2 with a sentence, and neither
+# command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, benchmark programs and scripts.
+#
+# --help, -h and --version print and return 0, an unknown option returns 2 with a sentence, and neither
 # writes a file or asks a tool for anything. The examples end with every file that they wrote and with a command that runs as
 # pasted, started by themselves or by scripts/run.sh and scripts/demo.sh.
 set -eu
@@ -60,7 +61,11 @@ for program in "$examples"/* ${3:+"$bench"/*}; do
     check_command "$name" "$program"
     check_refusal "$name" "$program"
 done
-for script in "$source"/scripts/*.sh "$source"/bench/*.sh; do
+# (of a copy: one that goes wrong may change files in its checkout)
+mkdir "$work/source"
+cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
+ln -s "$source/examples" "$work/source/examples"
+for script in "$work"/source/scripts/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
     help.sh) continue ;; # sourced

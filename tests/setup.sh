@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh SETUP: what scripts/setup.sh says about a tool that is installed and does not do, because another one comes first in
-# PATH: its path, its version and the version that is needed. Nothing is installed: apt-get is a stand-in.
+# setup.sh SETUP: scripts/setup.sh explains why an installed tool cannot be used: another one comes first in PATH. It names that
+# tool's path, its version and the version that is needed. Nothing is installed: apt-get is a stand-in.
 set -eu
 
 setup=$1

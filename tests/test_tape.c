@@ -6,6 +6,8 @@
 #include "memory.h"
 #include "tapehead/context.h"
 #include "tapehead/gradient_check.h"
+#include "tapehead/layers.h"
+#include "tapehead/module.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
@@ -748,6 +750,50 @@ START_TEST(the_printed_tape_names_shapes_modules_and_costs)
 }
 END_TEST
 
+static char *dot_of_tape(void) /* free */
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_int_eq(th_tape_print_dot(ctx, file), TH_OK);
+    fclose(file);
+    return text;
+}
+
+START_TEST(the_graph_names_its_leaves)
+{
+    th_module *model = th_module_new(ctx, sizeof *model, "model", NULL);
+    th_module *inner = th_module_add(model, "block", th_module_new(ctx, sizeof *model, "inner", NULL));
+    th_module *dense = th_module_add(inner, "linear1", th_dense_new(ctx, 2, 3, NULL));
+    th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4, 2)), *factor = th_full(ctx, TH_FLOAT32, (th_shape){0}, 2);
+    th_tensor *axes = th_set_axes(counting_leaf(TH_SHAPE(3)), "E");
+    th_tensor *y = th_mul(th_add(th_module_forward(dense, x), axes), factor);
+    ck_assert_ptr_nonnull(th_sum(y, TH_ALL_AXES, NULL));
+    char *text = dot_of_tape();
+    for (const char *const *part =
+             (const char *[]){"style=bold, label=\"block.linear1.weight\\nfloat32 (3, 2)\"",
+                              "style=bold, label=\"block.linear1.bias\\nfloat32 (3)\"",
+                              "style=dashed, label=\"input\\nfloat32 (4, 2)\"",
+                              "style=dashed, label=\"input\\nfloat32 scalar\"",
+                              "style=bold, label=\"input\\nfloat32 (E=3)\"", "label=\"sum\\nscalar\"", NULL};
+         *part; part++)
+        ck_assert_msg(strstr(text, *part) != NULL, "\"%s\" is not in\n%s", *part, text);
+    ck_assert_ptr_null(strstr(text, "()"));
+    /* The box of a module holds its parameters, but no inputs. Its title is at the left, above a margin. */
+    const char *box = strstr(text, "subgraph"), *end = strstr(box, "\n  }"), *graph = strstr(text, "labeljust=l");
+    ck_assert(graph && graph < box && strstr(box, "margin=16") < end);
+    ck_assert(strstr(box, "linear1.weight") < end && strstr(box, "linear1.bias") < end);
+    ck_assert_ptr_null(strstr(text, "cluster_1"));
+    ck_assert(strstr(text, "label=\"input") > end);
+    free(text);
+    th_module_free(model); /* its parameters, which the tape still uses, have no name any more */
+    text = dot_of_tape();
+    ck_assert_ptr_nonnull(strstr(text, "style=bold, label=\"input\\nfloat32 (3, 2)\""));
+    ck_assert_ptr_null(strstr(text, "weight"));
+    free(text);
+}
+END_TEST
+
 START_TEST(a_shapes_only_run_forecasts_memory)
 {
     size_t peak[2];
@@ -828,6 +874,7 @@ int main(void)
     tcase_add_test(tcase, reaching_the_limit_names_it);
     tcase_add_test(tcase, the_forecast_of_every_operation_is_exact);
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
+    tcase_add_test(tcase, the_graph_names_its_leaves);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
     tcase_add_test(tcase, the_forecast_counts_copies_of_operands);
     return run_suites();

@@ -80,7 +80,9 @@ typedef struct th_tape_print_options {
 /* One line per node: operation, module path, named shapes, multiply-adds, what it saved and how many bytes; then the
  * totals. */
 TH_API th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options) TH_MUST_CHECK;
-/* The same as a Graphviz graph. */
+/* The tape as a Graphviz graph. A box with a module's path as its title holds the nodes that it recorded, with the parameters
+ * that they use first. Leaves have frames: a parameter is named as th_module_parameters names it, any other leaf is an
+ * "input". Bold: it requires a gradient. */
 TH_API th_status th_tape_print_dot(th_context *ctx, FILE *file) TH_MUST_CHECK;
 TH_API int64_t th_tape_length(const th_context *ctx);
 

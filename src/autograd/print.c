@@ -4,6 +4,7 @@
 
 #include "autograd/frame.h"
 #include "autograd/gradient.h"
+#include "tapehead/module.h"
 #include "tensor/checked.h"
 #include "tensor/format.h"
 
@@ -225,18 +226,79 @@ static void print_quoted(FILE *file, const char *text)
     }
 }
 
+/* "(B=2, E=3)", or "scalar". */
+static const char *shape_text(const th_array *array, char text[TH_LINE_TEXT])
+{
+    snprintf(text, TH_LINE_TEXT, "%s", array->ndim == 0 ? "scalar" : TH_TEXT(array));
+    return text;
+}
+
 static void print_dot_node(const th_tape *tape, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(tape, index);
     const th_array output = th_tensor_array(th_node_output(node, 0)->tensor);
+    char shape[TH_LINE_TEXT];
     fprintf(file, "  n%" PRId64 " [label=\"", index);
     print_quoted(file, node->op->name);
-    fprintf(file, "\\n%s\", tooltip=\"", TH_TEXT(&output));
+    fprintf(file, "\\n%s\", tooltip=\"", shape_text(&output, shape));
     print_quoted(file, node->op->gradient ? node->op->gradient : "view");
     fprintf(file, "\"];\n");
 }
 
-/* Where a node's inputs come from: other nodes, or leaves, which are introduced where they are first used. */
+/* "layers.0.linear1.", or nothing for a module without a parent. */
+static void print_module_path(FILE *file, const th_module *m)
+{
+    if (m->parent == NULL)
+        return;
+    print_module_path(file, m->parent);
+    print_quoted(file, m->name);
+    fputc('.', file);
+}
+
+/* A leaf's name in the graph: the node and the input where it is used first. */
+typedef struct leaf {
+    const th_body *tensor; /* NULL: the input is not a leaf */
+    int64_t node;
+    int input;
+} leaf;
+
+static leaf leaf_at(const th_tape *tape, int64_t index, int input)
+{
+    leaf l = {.tensor = th_node_input(th_node_at(tape, index), input)->tensor};
+    if (l.tensor && maker(tape, l.tensor, index) >= 0)
+        l.tensor = NULL;
+    if (l.tensor)
+        first_use(tape, l.tensor, &l.node, &l.input);
+    return l;
+}
+
+/* A parameter under its full name, anything else as "input"; then type and shape. The frame is bold if the leaf requires
+ * a gradient, else dashed. */
+static void print_dot_leaf(FILE *file, const leaf *l)
+{
+    const th_array array = th_tensor_array(l->tensor);
+    const th_label *label = l->tensor->label;
+    char shape[TH_LINE_TEXT];
+    fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"", l->node, l->input,
+            l->tensor->requires_gradient ? "bold" : "dashed");
+    if (label)
+        print_module_path(file, label->module);
+    print_quoted(file, label ? label->name : "input");
+    fprintf(file, "\\n%s %s\"];\n", th_dtype_name(array.dtype), shape_text(&array, shape));
+}
+
+/* Prints the leaves that a node is the first to use: its parameters, which go into its box, or the others. */
+static void print_dot_leaves(const th_tape *tape, FILE *file, int64_t index, bool parameters)
+{
+    const th_node *node = th_node_at(tape, index);
+    for (int i = 0; i < node->n_inputs; i++) {
+        const leaf l = leaf_at(tape, index, i);
+        if (l.tensor && l.node == index && l.input == i && (l.tensor->label != NULL) == parameters)
+            print_dot_leaf(file, &l);
+    }
+}
+
+/* Where a node's inputs come from: other nodes, or leaves. */
 static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(tape, index);
@@ -244,19 +306,11 @@ static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
         const th_body *t = th_node_input(node, i)->tensor;
         if (t == NULL)
             continue;
-        const int64_t from = maker(tape, t, index);
-        if (from >= 0) {
-            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", from, index);
-            continue;
-        }
-        int64_t first;
-        int input;
-        first_use(tape, t, &first, &input);
-        const th_array array = th_tensor_array(t);
-        if (first == index && input == i)
-            fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"%s\"];\n", first, input,
-                    t->requires_gradient ? "bold" : "dashed", TH_TEXT(&array));
-        fprintf(file, "  t%" PRId64 "_%d -> n%" PRId64 ";\n", first, input, index);
+        const leaf l = leaf_at(tape, index, i);
+        if (l.tensor)
+            fprintf(file, "  t%" PRId64 "_%d -> n%" PRId64 ";\n", l.node, l.input, index);
+        else
+            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", maker(tape, t, index), index);
     }
 }
 
@@ -264,7 +318,9 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
 {
     if (ctx == NULL || file == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print_dot", "the file is NULL") : TH_ERROR_ARGUMENT;
-    fprintf(file, "digraph tape {\n  node [shape=ellipse, fontname=\"sans-serif\"];\n");
+    /* a box has its title at the left, above a margin that is clear of nodes; few edges enter there */
+    fprintf(file, "digraph tape {\n  graph [fontname=\"sans-serif\", fontsize=11, labeljust=l, ranksep=0.4];\n"
+                  "  node [shape=ellipse, fontname=\"sans-serif\"];\n");
     /* modules become boxes around their nodes; edges come after all boxes, because one inside a box would draw both its
      * ends into it */
     const char *open = "";
@@ -277,15 +333,18 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
             if (path[0]) {
                 fprintf(file, "  subgraph cluster_%d {\n  label=\"", boxes++);
                 print_quoted(file, path);
-                fprintf(file, "\"; style=rounded;\n");
+                fprintf(file, "\"; style=rounded; margin=16;\n");
             }
             open = path;
         }
+        print_dot_leaves(ctx->tape, file, i, true);
         print_dot_node(ctx->tape, file, i);
     }
     fprintf(file, "%s", open[0] ? "  }\n" : "");
-    for (int64_t i = 0; i < th_tape_length(ctx); i++)
+    for (int64_t i = 0; i < th_tape_length(ctx); i++) {
+        print_dot_leaves(ctx->tape, file, i, false);
         print_dot_edges(ctx->tape, file, i);
+    }
     fprintf(file, "}\n");
     return ferror(file) ? th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed") : TH_OK;
 }

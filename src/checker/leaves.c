@@ -91,7 +91,7 @@ static void name_parameter(const th_checker *checker, const th_body *t, char *na
 {
     const char *path = checker->ctx->path;
     if (t->label)
-        snprintf(name, size, "%s%s%s", path, path[0] ? "." : "", t->label);
+        snprintf(name, size, "%s%s%s", path, path[0] ? "." : "", t->label->name);
     else
         snprintf(name, size, "parameter %d", checker->parameters);
 }

@@ -171,21 +171,27 @@ th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
     return child;
 }
 
+/* A member of a module's list, and the label that the parameter has if it has no other. */
+typedef struct member {
+    th_parameter parameter;
+    th_label label;
+} member;
+
 static th_tensor *append_parameter(th_module *m, const char *name, th_body *tensor, const char *operation)
 {
-    th_parameter *p = th_allocate(m->ctx, sizeof *p);
+    member *p = th_allocate(m->ctx, sizeof *p);
     if (p == NULL) {
         th_fail_memory(m->ctx, operation, sizeof *p);
         return NULL;
     }
-    *p = (th_parameter){.tensor = tensor->handle};
-    strcpy(p->name, name);
+    *p = (member){.parameter = {.tensor = tensor->handle}, .label = {p->parameter.name, m}};
+    strcpy(p->parameter.name, name);
     th_parameter **link = &m->parameters;
     while (*link)
         link = &(*link)->next;
-    *link = p;
+    *link = &p->parameter;
     if (tensor->label == NULL)
-        tensor->label = p->name;
+        tensor->label = &p->label;
     return tensor->handle;
 }
 
@@ -239,12 +245,12 @@ static void destroy(th_module *m)
     if (th_is_attention(m))
         th_caches_forget(ctx, m);
     while (m->parameters) {
-        th_parameter *p = m->parameters;
-        m->parameters = p->next;
-        th_body *t = th_body_of(p->tensor);
+        member *p = (member *)m->parameters;
+        m->parameters = p->parameter.next;
+        th_body *t = th_body_of(p->parameter.tensor);
         if (th_parameter_entry_of(t)->owners == 1)
             th_optimizers_forget_parameter(ctx, t);
-        if (t->label == p->name)
+        if (t->label == &p->label)
             t->label = NULL;
         th_parameter_free(t);
         th_release(ctx, p, sizeof *p);

@@ -51,12 +51,18 @@ typedef struct th_part {
     int64_t stride[TH_MAX_DIMS], offset; /* elements */
 } th_part;
 
+/* The name of a parameter in the module that had it first; both live as long as the module. */
+typedef struct th_label {
+    const char *name; /* "weight" */
+    const struct th_module *module;
+} th_label;
+
 typedef struct th_body {
     th_context *ctx;
     th_tensor *handle; /* that stands for it now */
     th_storage *storage;
     th_storage own_storage; /* used by tensors that are not views */
-    const char *label;      /* of a parameter: its name in its module ("weight"), which lives as long; else NULL */
+    const th_label *label;  /* of a parameter, while the module lives that had it first; else NULL */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];
