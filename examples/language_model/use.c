@@ -24,19 +24,23 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     return th_error_code(t->ctx);
 }
 
-/* The same of a text, by way of a token file that nobody sees. */
+/* The same of a text, by way of a token file in a temporary folder that only this user can open. */
 static th_status print_loss_of_text(trainer *t, const char *text_path)
 {
     const text_file text = open_text(text_path);
-    char path[] = "/tmp/language_model_XXXXXX";
-    const int file = mkstemp(path);
-    if (file < 0)
-        give_up(PROGRAM, "there can be no file of tokens in /tmp");
-    close(file);
+    const char *temporary = getenv("TMPDIR");
+    char folder[2048], path[2100];
+    if (temporary == NULL || temporary[0] == 0)
+        temporary = "/tmp";
+    if (snprintf(folder, sizeof folder, "%s/language_model_XXXXXX", temporary) >= (int)sizeof folder ||
+        mkdtemp(folder) == NULL)
+        refuse(PROGRAM, "a temporary folder cannot be made in ", temporary);
+    snprintf(path, sizeof path, "%s/text.tokens", folder);
     th_status status = encode_text(t->ctx, t->tokenizer, &text, path);
     if (status == TH_OK)
         status = print_loss(t, path, 0);
     unlink(path);
+    rmdir(folder);
     return status;
 }
 

@@ -22,7 +22,7 @@ typedef struct th_chart_options {
 } th_chart_options;
 
 /* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. TH_ERROR_FILE when the file
- * cannot be written in full. */
+ * cannot be written in full: then the old one stays. */
 TH_API th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
                                    const th_chart_options *options) TH_MUST_CHECK;
 
