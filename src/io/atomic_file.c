@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -62,8 +61,8 @@ static bool has_name(int descriptor, const char *name)
            opened.st_ino == named.st_ino;
 }
 
-/* A new file, locked as long as it is open. -1 with EEXIST: the name is taken. A file system without locks has no
- * leftovers that are removed, and needs none. */
+/* Creates a file and locks it as long as it is open. -1 with EEXIST: the name is taken. On a file system without locks
+ * nobody can tell leftovers from files that are being written, so none are removed there. */
 static int create_and_lock(const char *name, mode_t mode)
 {
     const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -137,7 +136,8 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     f->group = f->replaces ? existing.st_gid : 0;
     f->mode = f->replaces ? existing.st_mode & 0777 : 0;
     /* What replaces a file is nobody else's to read before it has that file's permissions. */
-    const int descriptor = f->direct ? open_direct(system ? path : f->target) : open_temporary(f, exists ? 0600 : 0666);
+    const int descriptor =
+        f->direct ? open_direct(system ? path : f->target) : open_temporary(f, f->replaces ? 0600 : 0666);
     if (descriptor < 0)
         return false;
     f->file = fdopen(descriptor, "wb");
