@@ -48,10 +48,15 @@ static char *bytes_of(const char *name, size_t *size)
     return bytes;
 }
 
-static void expect_text(const char *text)
+static void expect_bytes(const char *name, const char *text)
 {
     size_t size;
-    ck_assert_str_eq(bytes_of(path, &size), text);
+    ck_assert_str_eq(bytes_of(name, &size), text);
+}
+
+static void expect_text(const char *text)
+{
+    expect_bytes(path, text);
 }
 
 static void put_text(const char *text, const char *mode)
@@ -130,6 +135,81 @@ START_TEST(json_resumes_behind_a_hole)
     th_json_log_close(th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 5}));
     no_error();
     expect_text("{\"step\": 1}\n");
+}
+END_TEST
+
+/* Resuming empties nothing that is not a log. */
+START_TEST(json_resumes_only_a_log)
+{
+    static const char *const others[] = {
+        "export PATH=/bin\n",
+        "hello",
+        "\n",
+        "\n{\"step\": 1}\n",
+        "{\"a\": 1}\n{\"step\": 1}\n",
+        "[{\"step\": 1}]\n",
+        "{\"step\": \"1\"}\n",
+        "{\"steps\": 1",
+        "{\n  \"step\": 1\n}\n",
+        " {\"a",
+    };
+    static const char *const begun[] = {"", "{", "{\"st", "{\"step\": ", "{\"step\": 12, \"loss", "{\"step\": 1}"};
+    const th_log_options resumed = {.resume = true, .step = 7};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        put_text(others[i], "w");
+        assert_error(th_json_log_open(ctx, path, &resumed), TH_ERROR_FILE, "its first line is not a record");
+        expect_text(others[i]);
+    }
+    for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) { /* its first record was not written to the end */
+        put_text(begun[i], "w");
+        th_json_log_close(th_json_log_open(ctx, path, &resumed));
+        no_error();
+        expect_text("");
+    }
+    const th_log_options early = {.resume = true, .step = 0};
+    put_text("{\"step\": 1}\n", "w"); /* every record is later */
+    th_json_log_close(th_json_log_open(ctx, path, &early));
+    no_error();
+    expect_text("");
+}
+END_TEST
+
+/* A link in a folder from elsewhere leads no log to another file, and no device or pipe holds it up. */
+START_TEST(json_follows_no_link)
+{
+    static const char victim_text[] = "{\"step\": 1}\n";
+    char victim[96];
+    strcpy(victim, in_folder("victim"));
+    for (int dangling = 0; dangling < 2; dangling++)
+        for (int resume = 0; resume < 2; resume++) {
+            const th_log_options options = {.resume = resume, .step = 0};
+            unlink(victim);
+            if (!dangling)
+                write_bytes(victim, victim_text, sizeof victim_text - 1);
+            ck_assert_int_eq(symlink(victim, path), 0);
+            assert_error(th_json_log_open(ctx, path, &options), TH_ERROR_FILE, "log.jsonl is a symbolic link");
+            ck_assert_int_eq(unlink(path), 0);
+            if (!dangling)
+                expect_bytes(victim, victim_text);
+            ck_assert_int_eq(access(victim, F_OK), dangling ? -1 : 0);
+        }
+    char through[200]; /* a folder may be a link */
+    ck_assert_int_eq(symlink(folder, in_folder("folder")), 0);
+    snprintf(through, sizeof through, "%s/folder/log.jsonl", folder);
+    th_json_log_close(th_json_log_open(ctx, through, NULL));
+    no_error();
+    expect_text("");
+    snprintf(through, sizeof through, "%s/folder", folder);
+    th_event_log_close(th_event_log_open(ctx, through, NULL));
+    no_error();
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    assert_error(th_json_log_open(ctx, path, NULL), TH_ERROR_FILE, "it is not a regular file");
+    assert_error(th_json_log_open(ctx, "/dev/zero", &(th_log_options){.resume = true}), TH_ERROR_FILE,
+                 "/dev/zero: it is not a regular file");
+    th_json_log *log = th_json_log_open(ctx, "/dev/null", NULL);
+    ck_assert_int_eq(th_json_log_write(log, 1, NULL, 0), TH_OK);
+    th_json_log_close(log);
 }
 END_TEST
 
@@ -334,6 +414,8 @@ int main(void)
     tcase_add_test(tests, json_lines);
     tcase_add_test(tests, json_resumes);
     tcase_add_test(tests, json_resumes_behind_a_hole);
+    tcase_add_test(tests, json_resumes_only_a_log);
+    tcase_add_test(tests, json_follows_no_link);
     tcase_add_test(tests, json_series);
     tcase_add_test(tests, event_records);
     tcase_add_test(tests, events_resume_in_a_later_file);

@@ -32,7 +32,7 @@ static void teardown(void)
     remove_folder();
 }
 
-/* Written apart from the library: what of a message is neither printable ASCII nor a letter of another script. */
+/* Whether a message has a raw control or format character. This list is not the library's. */
 static bool has_raw(const char *message)
 {
     static const char *const sequences[] = {
@@ -183,8 +183,8 @@ static void write_replaced(const char *path, const template *t, size_t from, siz
     free(made);
 }
 
-/* Calls load for a file at path with each string of the template replaced in turn: by one with characters that are
- * escaped in the file, by one with the same bytes as they are, and by such characters behind what was there. */
+/* Replaces each string of the template in turn, and calls load for the file at path. The new strings: control characters
+ * as JSON escapes, the same as raw bytes, and the escapes behind the old string. */
 static void replace_each_string(const char *path, const template *t, int most, void (*load)(const char *path))
 {
     for (size_t from = t->begin; from < t->end && most > 0; from++) {

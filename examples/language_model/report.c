@@ -105,13 +105,13 @@ th_status report_evaluation(report *r, const char *run, int64_t step, double los
 }
 
 /* The text of a file of samples, as a whole. */
-static void write_file(const char *path, const char *text)
+static void write_file(const char *run, const char *name, const char *text)
 {
     char problem[400];
-    FILE *file = fopen(path, "w");
+    FILE *file = create_in_run(run, "samples", name);
     const bool written = file && fputs(text, file) >= 0 && fflush(file) == 0;
     if (!written) {
-        snprintf(problem, sizeof problem, "%.300s cannot be written: %s", path, strerror(errno));
+        snprintf(problem, sizeof problem, "%.200s/samples/%.100s cannot be written: %s", run, name, strerror(errno));
         give_up(PROGRAM, problem);
     }
     fclose(file);
@@ -131,9 +131,9 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory);
     fclose(memory);
     if (status == TH_OK) {
-        snprintf(name, sizeof name, "samples/step_%07lld.txt", (long long)step);
+        snprintf(name, sizeof name, "step_%07lld.txt", (long long)step);
         mkdir(in_run(run, "samples"), 0777);
-        write_file(in_run(run, name), text);
+        write_file(run, name, text);
         status = log_fields(r, step, &(th_log_field){"sample", 0, text}, 1);
     }
     free(text);

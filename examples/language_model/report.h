@@ -17,6 +17,9 @@ typedef struct report {
 
 /* RUN/NAME, in memory that the next three calls leave alone (run.c). */
 const char *in_run(const char *run, const char *name);
+/* A new file of the run, or of the folder `within` in it; NULL with errno. It replaces what had its name. No link in the
+ * run is followed: a run from elsewhere must not lead its files out of its folder. */
+FILE *create_in_run(const char *run, const char *within, const char *name);
 
 /* Opens the logs in the folder of the run; resuming, they go on behind `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);

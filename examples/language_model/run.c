@@ -34,6 +34,20 @@ void expect(const trainer *t, th_status status)
         give_up(PROGRAM, th_error_text(t->ctx));
 }
 
+FILE *create_in_run(const char *run, const char *within, const char *name)
+{
+    const int folder = within ? open(in_run(run, within), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                              : open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return NULL;
+    unlinkat(folder, name, 0);
+    const int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int trouble = errno;
+    close(folder);
+    errno = trouble;
+    return file < 0 ? NULL : fdopen(file, "w");
+}
+
 /* Those of the folder that are called like the pattern. (The folder is no pattern: "run[1]" is a name, too.) */
 static void remove_files(const char *folder, const char *pattern)
 {
@@ -96,7 +110,9 @@ static void empty_folder(const char *run)
         "text.tokens"};
     if (access(in_run(run, "config.json"), F_OK) != 0)
         return;
-    remove_files(in_run(run, "samples"), "step_*.txt");
+    struct stat samples;
+    if (lstat(in_run(run, "samples"), &samples) == 0 && S_ISDIR(samples.st_mode))
+        remove_files(in_run(run, "samples"), "step_*.txt");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_files(run, files[i]);
 }
@@ -247,7 +263,7 @@ int64_t hash_of_tokenizer(const char *run)
 void write_settings(const char *run)
 {
     char *text = settings_to_json();
-    FILE *file = fopen(in_run(run, "config.json"), "w");
+    FILE *file = create_in_run(run, NULL, "config.json");
     if (file == NULL || fprintf(file, "%s\n", text) < 0 || fclose(file) != 0)
         give_up(PROGRAM, "config.json cannot be written");
     free(text);

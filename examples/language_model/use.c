@@ -25,18 +25,22 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     return th_error_code(t->ctx);
 }
 
-/* Calls `use` with a token file of the text, which is removed then. */
+/* Calls `use` with a token file of the text, in a temporary folder that only this user can open. Removes both. */
 static th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path))
 {
-    char path[] = "/tmp/language_model_XXXXXX";
-    const int file = mkstemp(path);
-    if (file < 0)
-        give_up(PROGRAM, "there can be no file of tokens in /tmp");
-    close(file);
+    const char *temporary = getenv("TMPDIR");
+    char folder[2048], path[2100];
+    if (temporary == NULL || temporary[0] == 0)
+        temporary = "/tmp";
+    if (snprintf(folder, sizeof folder, "%s/language_model_XXXXXX", temporary) >= (int)sizeof folder ||
+        mkdtemp(folder) == NULL)
+        refuse(PROGRAM, "a temporary folder cannot be made in ", temporary);
+    snprintf(path, sizeof path, "%s/text.tokens", folder);
     th_status status = encode_text(t->ctx, t->tokenizer, text, path);
     if (status == TH_OK)
         status = use(t, path);
     unlink(path);
+    rmdir(folder);
     return status;
 }
 

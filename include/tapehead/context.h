@@ -38,9 +38,9 @@ TH_API void th_context_free(th_context *ctx);
 /* -- the first error -- */
 /* Its code; TH_OK when none is pending. */
 TH_API th_status th_error_code(const th_context *ctx);
-/* The sentence, "" when no error is pending. Valid until the next error or th_error_clear. One line of text that a
- * terminal can show: control characters, controls of the text's direction and invisible characters, as names in files
- * may have them, are escaped (\u001b), and so are bytes that are not UTF-8 (\xff). */
+/* The sentence, "" when no error is pending. Valid until the next error or th_error_clear. It is safe to print: names
+ * from files and paths are escaped in it. Control characters, controls of the text's direction and invisible characters
+ * appear as \u001b, bytes that are not UTF-8 as \xff. */
 TH_API const char *th_error_message(const th_context *ctx);
 /* The two parts of the sentence, as long valid: it is "TEXT; at LOCATION", or TEXT alone if LOCATION is "". A program
  * shows the text to its users and the location, such as "copy_task.c:57", to its developers. */

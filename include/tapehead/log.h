@@ -28,11 +28,14 @@ typedef struct th_log_options {
 } th_log_options;
 
 /* -- one JSON object a line: {"step": 10, "loss/train": 2.25, "sample": "To be"} --
- * A number that is not finite is null, what is no UTF-8 the replacement character. Control characters are escaped. */
+ * A number that is not finite is null; bytes that are not UTF-8 are the replacement character. Control characters are
+ * escaped. */
 typedef struct th_json_log th_json_log;
 
-/* The file at path, made or, without resume, emptied. Resuming cuts it at the first line that is of a later step or no
- * JSON object (what a machine that lost its power left). options may be NULL. */
+/* Opens the log at path: creates it or, without resume, empties it. Resuming cuts it at the first line that is of a later
+ * step or not a JSON object with a step (after a loss of power, say). TH_ERROR_FILE if path is a symbolic link, which may
+ * lead anywhere. TH_ERROR_FILE too if the first line of a file to resume is not a record: the file is not a log, and
+ * stays as it is. options may be NULL. */
 TH_API th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_options *options);
 /* One line. TH_ERROR_FILE for a full disk: then nothing of it is in the file. */
 TH_API th_status th_json_log_write(th_json_log *log, int64_t step, const th_log_field *fields, int count) TH_MUST_CHECK;
@@ -47,7 +50,7 @@ TH_API th_tensor *th_json_log_series(th_context *ctx, const char *path, const ch
  * Numbers appear under Scalars (as float32), texts under Text. */
 typedef struct th_event_log th_event_log;
 
-/* A new file "events.out.tfevents...." in the folder, which must be there. Resuming, its first record tells TensorBoard
+/* A new file "events.out.tfevents...." in the folder, which must be there; no other file is changed. Resuming, its first record tells TensorBoard
  * to forget what other files of the folder have of later steps. options may be NULL. */
 TH_API th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_log_options *options);
 TH_API th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field *fields,

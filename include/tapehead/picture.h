@@ -25,7 +25,7 @@ typedef struct th_chart_options {
 
 /* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. Curves differ in color and in
  * dashes; the colors stay apart for readers with a color vision deficiency. TH_ERROR_FILE when the file cannot be
- * written in full. */
+ * written in full: then the old one stays. */
 TH_API th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
                                    const th_chart_options *options) TH_MUST_CHECK;
 

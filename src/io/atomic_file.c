@@ -3,25 +3,55 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { ATTEMPTS = 100 }; /* so many can write to one path at a time */
+enum { LINKS = 8 };      /* followed from one to the next */
 
-/* Where a new file at path would be: what a link leads to is replaced, not the link. */
-static bool find_target(const char *path, char *target)
+/* -- which file -- */
+
+bool th_is_system_path(const char *path)
 {
-    struct stat status;
-    if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && stat(path, &status) == 0)
-        return realpath(path, target) != NULL;
-    if (strlen(path) < TH_MAX_PATH)
-        return strcpy(target, path) != NULL;
-    errno = ENAMETOOLONG;
-    return false;
+    if (strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0)
+        return true;
+    return strncmp(path, "/dev/", 5) == 0 && strchr(path + 5, '/') == NULL;
 }
+
+/* Replaces the last name of target, a link, by the name that it leads to. Returns false if the link is not followed: it
+ * leads out of its folder, or another user owns it. */
+static bool follow_link(char target[TH_MAX_PATH])
+{
+    char name[TH_MAX_PATH];
+    struct stat status;
+    if (lstat(target, &status) != 0 || !S_ISLNK(status.st_mode) || status.st_uid != geteuid())
+        return false;
+    const char *slash = strrchr(target, '/');
+    const size_t begin = slash ? (size_t)(slash - target) + 1 : 0, room = TH_MAX_PATH - begin;
+    const ssize_t length = readlink(target, name, room);
+    if (length <= 0 || (size_t)length == room || memchr(name, '/', (size_t)length))
+        return false;
+    memcpy(target + begin, name, (size_t)length);
+    target[begin + (size_t)length] = 0;
+    return true;
+}
+
+/* The path of the file that is replaced. */
+static bool find_target(const char *path, char target[TH_MAX_PATH])
+{
+    if (strlen(path) >= TH_MAX_PATH) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(target, path);
+    for (int i = 0; i < LINKS && follow_link(target); i++)
+        continue;
+    return true;
+}
+
+/* -- the temporary file -- */
 
 /* Whether the file behind the descriptor is still the one of this name. */
 static bool has_name(int descriptor, const char *name)
@@ -31,60 +61,105 @@ static bool has_name(int descriptor, const char *name)
            opened.st_ino == named.st_ino;
 }
 
-/* Who writes holds a lock, which ends with the process: a file of this name that nobody has locked is what a killed one
- * has left. Renaming takes the name away, so one who waited to open it looks again. */
-static int open_and_lock(const char *name)
+/* Creates a file and locks it as long as it is open. -1 with EEXIST: the name is taken. On a file system without locks
+ * nobody can tell leftovers from files that are being written, so none are removed there. */
+static int create_and_lock(const char *name, mode_t mode)
 {
-    const int descriptor = open(name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor < 0)
         return -1;
-    if ((flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && has_name(descriptor, name) &&
-        ftruncate(descriptor, 0) == 0)
+    if ((flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && has_name(descriptor, name))
         return descriptor;
-    close(descriptor);
+    close(descriptor); /* another process took it for a leftover before it was locked */
     errno = EEXIST;
     return -1;
 }
 
-static int open_temporary(th_atomic_file *f)
+/* Whether nobody else has a part in the file behind the descriptor, and nobody writes to it: writers hold a lock, which
+ * ends with their process. */
+static bool is_leftover(int descriptor, const char *name)
+{
+    struct stat status;
+    return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+           status.st_nlink == 1 && flock(descriptor, LOCK_EX | LOCK_NB) == 0 && has_name(descriptor, name);
+}
+
+/* Removes the file that a killed process has left under this name. The file is not used again, because another process
+ * may have opened it. Returns false if the name belongs to anything else. (A pipe must not make us wait.) */
+static bool remove_leftover(const char *name)
+{
+    const int descriptor = open(name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    if (descriptor < 0)
+        return false;
+    const bool removed = is_leftover(descriptor, name) && unlink(name) == 0;
+    close(descriptor);
+    return removed;
+}
+
+static int open_temporary(th_atomic_file *f, mode_t mode)
 {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         if (snprintf(f->temporary, TH_MAX_PATH, "%s.unfinished%d", f->target, attempt) >= TH_MAX_PATH) {
             errno = ENAMETOOLONG;
             return -1;
         }
-        const int descriptor = open_and_lock(f->temporary);
-        if (descriptor >= 0 || (errno != EEXIST && errno != ELOOP && errno != EACCES))
+        int descriptor = create_and_lock(f->temporary, mode);
+        const bool taken = descriptor < 0 && errno == EEXIST;
+        if (taken && remove_leftover(f->temporary))
+            descriptor = create_and_lock(f->temporary, mode);
+        if (descriptor >= 0 || !taken)
             return descriptor;
     }
+    errno = EEXIST;
     return -1;
+}
+
+/* -- the whole -- */
+
+/* Opens a device, a pipe or an open file's number, which is written to in place. */
+static int open_direct(const char *path)
+{
+    const int flags = O_WRONLY | O_NOCTTY | O_CLOEXEC;
+    return th_is_system_path(path) ? open(path, flags | O_TRUNC) : open(path, flags | O_NOFOLLOW);
 }
 
 bool th_atomic_begin(th_atomic_file *f, const char *path)
 {
+    const bool system = th_is_system_path(path);
     struct stat existing;
-    const bool exists = stat(path, &existing) == 0;
-    f->direct = exists && !S_ISREG(existing.st_mode);
     f->hasty = false;
-    if (f->direct) {
-        f->file = fopen(path, "wbe");
-        return f->file != NULL;
-    }
     if (!find_target(path, f->target))
         return false;
-    const int descriptor = open_temporary(f);
+    const bool exists = (system ? stat(path, &existing) : lstat(f->target, &existing)) == 0;
+    f->direct = exists && (system || !(S_ISREG(existing.st_mode) || S_ISLNK(existing.st_mode)));
+    f->replaces = exists && S_ISREG(existing.st_mode);
+    f->group = f->replaces ? existing.st_gid : 0;
+    f->mode = f->replaces ? existing.st_mode & 0777 : 0;
+    /* What replaces a file is nobody else's to read before it has that file's permissions. */
+    const int descriptor =
+        f->direct ? open_direct(system ? path : f->target) : open_temporary(f, f->replaces ? 0600 : 0666);
     if (descriptor < 0)
         return false;
-    if (exists)
-        (void)!fchmod(descriptor, existing.st_mode & 0777);
     f->file = fdopen(descriptor, "wb");
     if (f->file == NULL) {
         const int trouble = errno;
-        unlink(f->temporary);
+        if (!f->direct)
+            unlink(f->temporary);
         close(descriptor);
         errno = trouble;
     }
     return f->file != NULL;
+}
+
+/* The permissions of the file that is replaced. Where its group cannot be kept, the group that the new file has gets no
+ * more than everybody. File systems without permissions refuse: then nothing is opened wider. */
+static void keep_permissions(const th_atomic_file *f)
+{
+    const int descriptor = fileno(f->file);
+    mode_t mode = f->mode;
+    if (fchown(descriptor, (uid_t)-1, f->group) != 0)
+        mode &= ~(mode_t)070 | (mode & 07) << 3;
+    (void)!fchmod(descriptor, mode);
 }
 
 /* So that the new name outlives a loss of power. File systems that cannot do this say EINVAL. */
@@ -108,6 +183,8 @@ bool th_atomic_end(th_atomic_file *f, bool written)
     int trouble = written ? 0 : errno ? errno : EIO;
     errno = 0;
     const bool synchronised = !f->direct && !f->hasty;
+    if (f->replaces && !f->direct)
+        keep_permissions(f);
     if (trouble == 0 && (fflush(f->file) != 0 || (synchronised && fsync(fileno(f->file)) != 0)))
         trouble = errno ? errno : EIO;
     /* The name is changed while the lock is held. */

@@ -8,25 +8,38 @@
  *     if (!th_atomic_end(&f, written))
  *         return fail(strerror(errno));
  *
- * It is written beside the path under a name of its own, synchronised, and renamed; then the directory is synchronised.
- * What a process that was killed leaves of it, the next one that writes to the same path uses up. */
+ * It is written beside the path (PATH.unfinished0), synchronised, and renamed; then the directory is synchronised. The
+ * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
+ * pipe, a folder, a link, a file with a second name or of another user. The writer then takes the next number.
+ *
+ * The file keeps permissions and group of the one that it replaces. A link at the path is followed if this user owns it
+ * and it leads to a name in its own folder (newest.safetensors -> step_1000.safetensors). The file replaces any other
+ * link, so nothing in a folder makes a program write outside that folder. The system's names of open files and devices
+ * (/dev/stdout, /proc/self/fd/1) are always followed. */
 #ifndef TH_IO_ATOMIC_FILE_H
 #define TH_IO_ATOMIC_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 enum { TH_MAX_PATH = 4096 };
 
 typedef struct th_atomic_file {
     FILE *file;
-    bool direct;                 /* a device or a pipe, which is written to, not replaced */
-    bool hasty;                  /* may be set by the caller: nothing is synchronised, which is faster, and enough for
+    bool direct;   /* a device or a pipe, which is written to, not replaced */
+    bool hasty;    /* may be set by the caller: nothing is synchronised, which is faster, and enough for
                                     a crash of the program, but not of the machine */
+    bool replaces; /* a regular file was there, with these permissions: */
+    mode_t mode;
+    gid_t group;
     char target[TH_MAX_PATH];    /* the path, or what it links to */
     char temporary[TH_MAX_PATH]; /* beside the target */
 } th_atomic_file;
 
+/* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. Links among them
+ * are the system's own, and may lead anywhere. */
+bool th_is_system_path(const char *path);
 /* Opens f->file for writing. false, with errno, when that cannot be; then there is nothing to end. */
 bool th_atomic_begin(th_atomic_file *f, const char *path);
 /* Closes it. What was written takes its place if `written` and nothing fails; else it is thrown away: false, with errno

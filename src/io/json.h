@@ -47,7 +47,7 @@ char *th_json_load(const th_json_source *source, const th_json_limits *limits, s
 /* th_json_walk w = th_json_members(text, bytes);  while (th_json_next(&w)) ... */
 typedef struct th_json_walk {
     const char *at, *end;
-    const char *key, *value; /* as they stand in the text, strings with their quotes, without spaces around them */
+    const char *key, *value; /* in the text: strings with their quotes, without spaces around them */
     size_t key_bytes, value_bytes;
 } th_json_walk;
 /* text begins with the object (spaces before it do not matter). */

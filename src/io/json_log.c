@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/json.h"
@@ -140,27 +141,61 @@ static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *room)
     return 0;
 }
 
-/* Where a log that goes on behind `step` is cut: at the first line that is not whole, no object with a step, or of a
- * later one. */
-static th_status find_cut(th_context *ctx, const char *path, int64_t step, int64_t *cut)
+/* What a record begins with. */
+static const char record_start[] = "{\"step\": ";
+
+/* Whether the file is empty, or has only a part of its first record, as after a loss of power. */
+static bool has_no_record_yet(int descriptor)
 {
-    *cut = 0;
-    const char *trouble;
-    errno = 0;
-    FILE *file = th_regular_open(path, NULL, &trouble);
+    char start[sizeof record_start - 1];
+    const ssize_t bytes = pread(descriptor, start, sizeof start, 0);
+    return bytes >= 0 && memcmp(start, record_start, (size_t)bytes) == 0;
+}
+
+/* Opens a stream that reads the file from its beginning; NULL with the error stored. */
+static FILE *open_stream(const th_record_file *f)
+{
+    const int descriptor = fcntl(f->descriptor, F_DUPFD_CLOEXEC, 0);
+    FILE *file = descriptor >= 0 && lseek(descriptor, 0, SEEK_SET) == 0 ? fdopen(descriptor, "rb") : NULL;
+    if (file == NULL) {
+        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, strerror(errno));
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    return file;
+}
+
+/* Finds where a log that continues behind `step` is cut: at the first line that is not whole, not an object with a
+ * step, or of a later step. A file whose first line is not a record is not a log, and stays as it is. */
+static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
+{
+    th_context *ctx = f->ctx;
+    const th_json_source source = {ctx, operation, f->path};
+    FILE *file = open_stream(f);
     if (file == NULL)
-        return errno == ENOENT ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
-    const th_json_source source = {ctx, operation, path};
+        return ctx->error;
     char *text = NULL;
-    size_t room = 0;
+    size_t room = 0, n;
     log_line line = {0};
-    for (size_t n; (n = next_line(ctx, file, &text, &room)) > 0; *cut += (int64_t)n)
-        if (!read_line(&source, text, n - 1, &line) || line.step > step)
+    bool is_record = false, is_log = false;
+    *cut = 0;
+    while ((n = next_line(ctx, file, &text, &room)) > 0) {
+        is_record = read_line(&source, text, n - 1, &line);
+        is_log = is_log || is_record;
+        if (!is_record || line.step > step)
             break;
-    if (ctx->error == TH_ERROR_FILE) /* the line's, which goes */
+        *cut += (int64_t)n;
+    }
+    is_log = is_log || (n == 0 && has_no_record_yet(f->descriptor));
+    if (ctx->error == TH_ERROR_FILE) /* the line's, which is cut off */
         th_error_clear(ctx);
     if (ferror(file) && !th_failed(ctx))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", path);
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->path);
+    if (!is_log && !th_failed(ctx))
+        th_fail(ctx, TH_ERROR_FILE, operation,
+                "%.300s is not a log: its first line is not a record like {\"step\": 1}. It was left as it is; move it "
+                "away to begin a new log",
+                f->path);
     free(text);
     fclose(file);
     return ctx->error;
@@ -261,17 +296,26 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, log, sizeof *log);
 }
 
+/* Cuts off what does not count. */
+static th_status resume(th_record_file *f, int64_t step)
+{
+    struct stat status;
+    int64_t cut = 0;
+    if (fstat(f->descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+        return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: it is not a regular file", f->path);
+    if (find_cut(f, step, &cut) != TH_OK)
+        return f->ctx->error;
+    if (ftruncate(f->descriptor, cut) != 0)
+        return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, strerror(errno));
+    f->size = cut;
+    return TH_OK;
+}
+
 static th_status open_file(th_json_log *log, th_context *ctx, const char *path, const th_log_options *options)
 {
-    int64_t cut = 0;
-    if (options->resume && find_cut(ctx, path, options->step, &cut) != TH_OK)
-        return ctx->error;
     if (th_record_open(&log->file, ctx, operation, path, O_CREAT | (options->resume ? 0 : O_TRUNC)) != TH_OK)
         return ctx->error;
-    log->file.size = cut;
-    if (options->resume && ftruncate(log->file.descriptor, cut) != 0)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
-    return TH_OK;
+    return options->resume ? resume(&log->file, options->step) : TH_OK;
 }
 
 th_json_log *(th_json_log_open)(th_context *ctx, const char *path, const th_log_options *options)

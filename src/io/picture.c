@@ -33,10 +33,13 @@ static void attribute(th_svg *svg, const char *name, double value)
 th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
                        double height)
 {
-    *svg = (th_svg){.ctx = ctx, .path = path, .operation = operation};
-    svg->file = fopen(path, "w");
-    if (svg->file == NULL)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%s cannot be opened for writing: %s", path, strerror(errno));
+    svg->ctx = ctx;
+    svg->path = path;
+    svg->operation = operation;
+    if (!th_atomic_begin(&svg->whole, path))
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
+    svg->whole.hasty = true; /* a picture can be drawn again */
+    svg->file = svg->whole.file;
     th_svg_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     attribute(svg, "width", width);
     attribute(svg, "height", height);
@@ -53,14 +56,12 @@ th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const cha
 th_status th_svg_end(th_svg *svg)
 {
     th_svg_put(svg, "</svg>\n");
-    const bool whole = fflush(svg->file) == 0 && !ferror(svg->file);
-    const int reason = errno;
-    const bool closed = fclose(svg->file) == 0;
+    const bool whole = th_atomic_end(&svg->whole, !ferror(svg->file));
     svg->file = NULL;
-    if (whole && closed)
+    if (whole)
         return TH_OK;
-    return th_fail(svg->ctx, TH_ERROR_FILE, svg->operation, "%s could not be written in full: %s", svg->path,
-                   strerror(whole ? errno : reason));
+    return th_fail(svg->ctx, TH_ERROR_FILE, svg->operation, "%.300s could not be written in full: %s", svg->path,
+                   strerror(errno));
 }
 
 void th_svg_put(th_svg *svg, const char *text)

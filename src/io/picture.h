@@ -2,13 +2,15 @@
 #ifndef TH_IO_PICTURE_H
 #define TH_IO_PICTURE_H
 
+#include "io/atomic_file.h"
 #include "tapehead/picture.h"
 #include "tensor/context.h"
 
 typedef struct th_svg {
     th_context *ctx;
     const char *path, *operation;
-    FILE *file;
+    FILE *file; /* that of `whole` */
+    th_atomic_file whole;
 } th_svg;
 
 typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_anchor;
@@ -16,7 +18,7 @@ typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_a
 /* Opens the file and draws the white card that all pictures lie on (it reads well on a dark page too). */
 th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
                        double height);
-/* Closes it; TH_ERROR_FILE if any of it was not written. */
+/* Closes it, and puts it at its path. TH_ERROR_FILE if any of it was not written: then nothing appears. */
 th_status th_svg_end(th_svg *svg);
 
 /* Literal markup. */

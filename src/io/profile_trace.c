@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "autograd/profile.h"
+#include "io/atomic_file.h"
 #include "io/utf8.h"
 
 static const char operation[] = "profile_write_trace";
@@ -81,19 +82,22 @@ static void put_event(FILE *file, const th_profile_event *event)
 }
 
 /* name: of the file, for the sentence. */
-static th_status write_trace(th_context *ctx, const char *name, FILE *file)
+static th_status fail(th_context *ctx, const char *name, int trouble)
 {
-    errno = 0;
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", name,
+                   trouble ? strerror(trouble) : "writing failed");
+}
+
+/* Whether all of it could be written; errno says why not. */
+static bool write_trace(th_context *ctx, FILE *file)
+{
     fprintf(file, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_events\":%" PRId64 "},\n\"traceEvents\":[\n",
             th_profile_sum(ctx).dropped);
     fputs("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"tapehead\"}}", file);
     for (int64_t i = 0; i < th_profile_event_count(ctx) && !ferror(file); i++)
         put_event(file, th_profile_event_at(ctx, i));
     fputs("\n]}\n", file);
-    if (fflush(file) == 0 && !ferror(file))
-        return TH_OK;
-    return th_fail(ctx, TH_ERROR_FILE, operation, "%s could not be written in full: %s", name,
-                   errno ? strerror(errno) : "writing failed");
+    return fflush(file) == 0 && !ferror(file);
 }
 
 th_status(th_profile_write_trace_to)(th_context *ctx, FILE *file)
@@ -102,7 +106,8 @@ th_status(th_profile_write_trace_to)(th_context *ctx, FILE *file)
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     if (file == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the file is NULL");
-    return write_trace(ctx, "the file", file);
+    errno = 0;
+    return write_trace(ctx, file) ? TH_OK : fail(ctx, "the file", errno);
 }
 
 th_status(th_profile_write_trace)(th_context *ctx, const char *path)
@@ -111,11 +116,10 @@ th_status(th_profile_write_trace)(th_context *ctx, const char *path)
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     if (path == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
-    FILE *file = fopen(path, "w");
-    if (file == NULL)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%s cannot be opened for writing: %s", path, strerror(errno));
-    const th_status status = write_trace(ctx, path, file);
-    if (fclose(file) != 0 && status == TH_OK)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%s could not be written in full: %s", path, strerror(errno));
-    return status;
+    th_atomic_file trace;
+    if (!th_atomic_begin(&trace, path))
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
+    trace.hasty = true; /* it is looked at now, by whoever ran the program */
+    errno = 0;
+    return th_atomic_end(&trace, write_trace(ctx, trace.file)) ? TH_OK : fail(ctx, path, errno);
 }

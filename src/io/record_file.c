@@ -4,13 +4,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/atomic_file.h"
 #include "tensor/format.h"
 
 static th_status fail(th_record_file *f, int trouble)
 {
-    return th_fail(f->ctx, TH_ERROR_FILE, f->operation, "%.300s: %s", f->path, strerror(trouble));
+    return th_fail(f->ctx, TH_ERROR_FILE, f->operation, "%.300s: %s", f->path,
+                   trouble == ESPIPE ? "it is not a regular file" : strerror(trouble));
+}
+
+static bool is_link(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
 th_status th_record_open(th_record_file *f, th_context *ctx, const char *operation, const char *path, int flags)
@@ -20,12 +29,20 @@ th_status th_record_open(th_record_file *f, th_context *ctx, const char *operati
     if (f->path == NULL)
         return th_fail_memory(ctx, operation, strlen(path) + 1);
     strcpy(f->path, path);
-    f->descriptor = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
+    if (!th_is_system_path(path))
+        flags |= O_NOFOLLOW;
+    f->descriptor = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
     const off_t end = f->descriptor < 0 ? -1 : lseek(f->descriptor, 0, SEEK_END);
     f->size = end;
     if (end >= 0)
         return TH_OK;
-    const th_status status = fail(f, errno);
+    const int trouble = errno;
+    const th_status status =
+        trouble == ELOOP && is_link(path)
+            ? th_fail(ctx, TH_ERROR_FILE, operation,
+                      "%.300s is a symbolic link; logs are not written through links: give the path that it leads to",
+                      path)
+            : fail(f, trouble);
     th_record_close(f);
     return status;
 }

@@ -41,7 +41,7 @@ bool th_is_visible(uint32_t code)
 
 enum { PIECE = 11 }; /* of the longest escape, and its end */
 
-/* Writes what stands for the character at the beginning of text; returns the bytes of text that it stands for. */
+/* Writes the first character of text, or its escape, into piece. Returns its length in text. */
 static size_t show(const char *text, char piece[PIECE])
 {
     static const char letters[] = "abtnvfr"; /* of the controls 7 to 13 */
