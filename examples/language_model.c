@@ -6,8 +6,9 @@
  * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
  * from text to tokens, and the reports. `chosen` is the settings, those of the command line or of a checkpoint. To
  * change something: a new option is a member in settings.h and a line of the table in settings.c; another model, the
- * options that settle() fills in there, or the defaults for a pretrained one in length.c; another tokenizer, make_tokenizer() in corpus.c; another optimiser or schedule,
- * make_model() or train_step() here. A run is a folder:
+ * options that settle() fills in there; other defaults for a pretrained model, length.c; another tokenizer,
+ * make_tokenizer() in corpus.c; another optimiser or schedule, make_optimizer() or train_step()
+ * here. A run is a folder:
  *
  *     config.json             the settings, to read; every checkpoint has them too
  *     tokenizer.json          and vocab.json and merges.txt for bpe
