@@ -72,6 +72,8 @@ END_TEST
 /* A pretrained model is tuned at a lower rate than a new one is trained, a wide one at a lower one still. */
 START_TEST(test_default_learning_rates)
 {
+    chosen.length = 0;
+    chosen.min_lr = -1;
     settle();
     ck_assert(chosen.lr == 0.003 && chosen.min_lr == 0.0003 && chosen.length == 64 && chosen.batch == 12);
     ck_assert_str_eq(chosen.tokenizer, "characters");
