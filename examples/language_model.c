@@ -3,11 +3,17 @@
  *     language_model train shakespeare.txt run        less than a minute on two cores
  *     language_model sample run --prompt "ROMEO:"
  *
- * This file is the model, the training loop, and what the subcommands do; in language_model/ are the settings, the way
- * from texts to tokens, the checkpoints that a run keeps, and the reports. `chosen` is the settings, those of the command line or of a checkpoint. To
- * change something: a new option is a member in settings.h and a line of the table in settings.c; another model, the
- * options that settle() fills in there; another tokenizer, make_tokenizer() in corpus.c; another optimiser or schedule,
- * make_model() or train_step() here. A run is a folder:
+ * This file holds the model, the training loop and the subcommands. The folder language_model/ holds the settings, the
+ * way from texts to tokens, the checkpoints of a run, and the reports. `chosen` holds the settings, from the command line
+ * or from a checkpoint. Where to make a change:
+ *
+ *     a new option                        a member in settings.h, and a line of the table in settings.c
+ *     another model                       the options that settle() sets in settings.c
+ *     other defaults for --from           length.c
+ *     another tokenizer                   make_tokenizer() in corpus.c
+ *     another optimizer or schedule       make_optimizer() or train_step() in this file
+ *
+ * A run is a folder:
  *
  *     config.json             the settings, to read; every checkpoint has them too
  *     tokenizer.json          and vocab.json and merges.txt for bpe
@@ -314,7 +320,7 @@ static void print_files(const trainer *t)
     const char *const go_on[] = {"resume", t->run, NULL}, *const use[] = {"sample", t->run, NULL};
     print_written(in_run(t->run, "curves.svg"));
     print_written(in_run(t->run, "best.safetensors"));
-    print_written(in_run(t->run, "last.safetensors"));
+    print_written(in_run(t->run, NEWEST_CHECKPOINT));
     print_next(program_path, PROGRAM, interrupted ? go_on : use);
 }
 

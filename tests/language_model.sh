@@ -106,7 +106,7 @@ quick="--steps 1 --eval-batches 1 --sample-tokens 0 --quiet"
 {
     expect 0 '' "$program" train other_text longer $quick --layers 1 --heads 1 --width 8 --length 100 --tokenizer bytes
     expect 0 '' "$program" export longer longer_model
-    expect 0 "--length is 100, the model's own (the model sees up to 100); --batch is 7" "$program" train other_text own $quick --from longer_model
+    expect 0 "--length is 100, the model's own (the model sees up to 100); --batch is 7; --lr is 0.0003" "$program" train other_text own $quick --from longer_model
     grep -q '"length": 100,' own/config.json && grep -q '"batch": 7,' own/config.json && grep -q '"lr": 0.000[23]' own/config.json ||
         fail "settings of --from: $(cat own/config.json)"
     expect 0 "--length is 50, as given .*--batch is 12" "$program" train other_text own $quick --from longer_model --length 50 --force

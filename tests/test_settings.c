@@ -186,6 +186,34 @@ START_TEST(test_settings_that_do_not_fit_together)
 }
 END_TEST
 
+/* A pretrained model is tuned at a lower rate than a new one is trained, a wide one at a lower one still. */
+START_TEST(test_default_learning_rates)
+{
+    chosen.length = 0;
+    chosen.min_lr = -1;
+    settle();
+    ck_assert(chosen.lr == 0.003 && chosen.min_lr == 0.0003 && chosen.length == 64 && chosen.batch == 12);
+    ck_assert_str_eq(chosen.tokenizer, "characters");
+    chosen.from = "folder";
+    chosen.min_lr = -1;
+    settle();
+    ck_assert_str_eq(chosen.tokenizer, "folder");
+    chosen.model.width = 64;
+    settle_rates();
+    ck_assert(chosen.lr == 0.0003 && fabs(chosen.min_lr - 0.00003) < 1e-12);
+    chosen.model.width = 768;
+    settle_rates();
+    ck_assert(fabs(chosen.lr - 5e-5) < 1e-12);
+    was_given.lr = was_given.tokenizer = true;
+    chosen.tokenizer = "bytes";
+    chosen.lr = 0.01;
+    settle();
+    settle_rates();
+    ck_assert(chosen.lr == 0.01);
+    ck_assert_str_eq(chosen.tokenizer, "bytes");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("settings", set_every, NULL);
@@ -194,5 +222,6 @@ int main(void)
     tcase_add_test(tests, test_older_settings);
     tcase_add_test(tests, test_each_setting_is_checked);
     tcase_add_test(tests, test_settings_that_do_not_fit_together);
+    tcase_add_test(tests, test_default_learning_rates);
     return run_suites();
 }

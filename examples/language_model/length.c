@@ -68,6 +68,7 @@ void choose_windows(int64_t tokens, bool evaluate_only)
             reason = "as more would take over half of this machine's memory";
         }
     }
-    fprintf(stderr, PROGRAM ": --length is %lld, %s (the model sees up to %lld); --batch is %lld\n",
+    fprintf(stderr, PROGRAM ": --length is %lld, %s (the model sees up to %lld); --batch is %lld",
             (long long)chosen.length, reason, (long long)chosen.model.length, (long long)chosen.batch);
+    fprintf(stderr, evaluate_only ? "\n" : "; --lr is %g\n", chosen.lr);
 }

@@ -134,6 +134,7 @@ static void choose_pretrained(trainer *t)
     chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
     chosen.model.embedding_dropout = chosen.dropout;
     chosen.model.block.recompute = chosen.recompute;
+    settle_rates();
     if (chosen.length > chosen.model.length) {
         char problem[120];
         snprintf(problem, sizeof problem, "--length %lld is more than the %lld positions of the model in ",

@@ -9,7 +9,8 @@
 
 enum { MOST_BYTES = 1 << 18, MOST_TEXT = 4096 }; /* of all settings as JSON, of a text among them */
 enum { USUAL_KEEP = 2, USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
-static const double TUNING_LR = 3e-4;
+/* docs/tuning.md says how the rate was found, for a model of this width. */
+static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
 
 given_options was_given;
 settings chosen = {
@@ -69,8 +70,8 @@ static const program_option options_of_a_run[] = {
     {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12", .whole = &chosen.batch,
      .low = 1, .high = 1e6, .given = &was_given.batch},
     {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
-    {"lr", "learning rate at its highest; with --from 0.0003", .real = &chosen.lr, .low = 1e-12, .high = 1e3,
-     .given = &was_given.lr},
+    {"lr", "learning rate at its highest; with --from 0.0003, or 0.0384 / width for a width above 128",
+     .real = &chosen.lr, .low = 1e-12, .high = 1e3, .given = &was_given.lr},
     {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
      .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .whole = &chosen.warmup, .low = 0, .high = MOST},
@@ -159,10 +160,19 @@ static void refuse_contradictions(void)
             "");
     if (chosen.prompt && chosen.prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
+}
+
+void settle_rates(void)
+{
+    char problem[100];
+    if (chosen.from && !was_given.lr)
+        chosen.lr = TUNING_LR * fmin(1, TUNED_WIDTH / (double)chosen.model.width);
     if (chosen.min_lr > chosen.lr) {
         snprintf(problem, sizeof problem, "--min-lr %g is more than --lr, which is %g", chosen.min_lr, chosen.lr);
         refuse(PROGRAM, problem, "");
     }
+    if (chosen.min_lr < 0)
+        chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
 }
 
 /* (Settings with longer texts could be saved, but not read again.) */
@@ -175,16 +185,12 @@ static void refuse_long_texts(void)
 
 void settle(void)
 {
-    if (chosen.from && !was_given.lr)
-        chosen.lr = TUNING_LR;
     refuse_contradictions();
     refuse_long_texts();
     if (chosen.from && !was_given.tokenizer)
         chosen.tokenizer = chosen.from;
     if (chosen.length == 0 && !chosen.from)
         chosen.length = USUAL_LENGTH;
-    if (chosen.min_lr < 0)
-        chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
     chosen.model = (th_language_model_options){
         .length = chosen.length,
         .width = chosen.width,
@@ -198,6 +204,8 @@ void settle(void)
     };
     if (chosen.llama)
         become_llama(&chosen.model);
+    if (!chosen.from)
+        settle_rates();
 }
 
 /* -- into a checkpoint and back -- */

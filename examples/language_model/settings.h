@@ -53,6 +53,8 @@ extern settings chosen;
 const program_option *options_with(const program_option *more);
 /* Refuses options that contradict each other, and fills in the model's. */
 void settle(void);
+/* Fills in the learning rates, once the options of the model are known: settle() calls this for a new model. */
+void settle_rates(void);
 
 /* All settings as JSON. To be freed. */
 char *settings_to_json(void);

@@ -144,7 +144,9 @@ int eval(int argc, char **argv)
     const char *text_path = NULL, *run = NULL;
     bool last = false;
     const program_option options[] = {
-        {"text", "measure on this file, folder or pipe (-), instead of what a run has held out; a model needs it",
+        {"text",
+         "measure on this file, folder or pipe (-), instead of what the run has held out; a model of transformers "
+         "needs it",
          .text = &text_path},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
