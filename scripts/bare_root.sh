@@ -3,7 +3,8 @@
 #
 # Makes a minimal root of Debian 12 (the default) or 13 with debootstrap, nothing but its variant minbase, and in a fresh copy of
 # it for each, with a clean checkout:
-#   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh, as root, and again as a user with sudo
+#   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh, as root, where a warning of the
+#            compiler is an error, and again as a user with sudo
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing", and its programs compiled against what was installed
 #   warnings everything built by that Debian's gcc and clang, where a warning is an error
@@ -205,7 +206,7 @@ demo='mkdir ~/elsewhere && cd ~/elsewhere && ~/tapehead/scripts/demo.sh >output 
 
 try_demo() {
     fresh_copy
-    try "demo as root" root sh -c "$demo"
+    try "demo as root, without a warning" root sh -c "export CFLAGS=-Werror; $demo"
     fresh_copy
     give_sudo
     try "demo as a user with sudo" user sh -c "$demo"
