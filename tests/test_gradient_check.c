@@ -526,6 +526,26 @@ static th_tensor *running_mean(void *user, th_tensor *x)
     return th_copy_into(mean, th_detach(y)) ? NULL : y;
 }
 
+/* Looks at a parameter through a pointer that it could write to. */
+static th_tensor *looking(void *user, th_tensor *x)
+{
+    th_tensor *w = user, *y = th_add(x, w);
+    return th_data(w) ? y : NULL;
+}
+
+/* Three numbers leave a part of their memory unused. Old numbers there are not taken for a change. */
+START_TEST(unused_memory_is_no_change)
+{
+    for (int i = 0; i < 8; i++) {
+        th_tensor *old = th_randn(ctx, TH_FLOAT64, TH_SHAPE(32 << i));
+        th_tensor_free(old);
+        th_tensor *w = th_set_requires_gradient(th_full(ctx, TH_FLOAT64, TH_SHAPE(3), 2), true);
+        expect(looking, w, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
+        th_tensor_free(w);
+    }
+}
+END_TEST
+
 START_TEST(what_is_changed_in_place_is_seen)
 {
     expect(changing_its_input, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "changes x in place");
@@ -697,6 +717,7 @@ int main(void)
     tcase_add_test(tcase, a_forward_may_check_a_gradient);
     tcase_add_test(tcase, a_check_that_failed_is_a_step_that_failed);
     tcase_add_test(tcase, models_are_not_changed_inside);
+    tcase_add_test(tcase, unused_memory_is_no_change);
     tcase_add_test(tcase, what_is_changed_in_place_is_seen);
     tcase_add_test(tcase, recording_that_was_off_is_named);
     tcase_add_test(tcase, fresh_random_numbers_are_named);

@@ -309,6 +309,7 @@ static void put_right(th_checker *checker, th_leaf *leaf)
     const th_body *t = leaf->tensor;
     th_storage converted = {.block = NULL};
     const void *original = leaf->values.data;
+    const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* memory after these is never written */
     leaf->version = t->storage->version;
     if (!leaf->copy) {
         if (!take_storage(ctx, t, checker->dtype, &converted))
@@ -321,11 +322,10 @@ static void put_right(th_checker *checker, th_leaf *leaf)
         th_convert_array(ctx, &target, &source);
         original = converted.data;
     }
-    if (original && t->storage->bytes) {
-        if (checker->runs == 1 && (leaf->copy || leaf->checked) &&
-            memcmp(t->storage->data, original, t->storage->bytes) != 0)
+    if (original && bytes) {
+        if (checker->runs == 1 && (leaf->copy || leaf->checked) && memcmp(t->storage->data, original, bytes) != 0)
             th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
-        memcpy(t->storage->data, original, t->storage->bytes);
+        memcpy(t->storage->data, original, bytes);
     }
     give_storage(ctx, &converted);
 }
