@@ -27,7 +27,7 @@ typedef struct th_product_kernels {
     void (*pack_b)(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride);
     void (*block)(const struct th_product_block *block);
     /* The same for few rows, with B where it is and its columns contiguous: element (k, j) is b[k + j * b_panel]. NULL
-     * where there is no such way. */
+     * if this path has no such kernel. */
     void (*few_rows)(const struct th_product_block *block);
 } th_product_kernels;
 

@@ -1,6 +1,6 @@
 /* Products of bfloat16 terms by fused multiply-adds, where the processor has nothing faster for them: for each group of
  * steps the even chain and the odd one of product.h, one after the other, of a tile of C as wide as float32's. Operands
- * are packed before (chain_panels.h). */
+ * are packed before (chain_panels.h), but for few rows (few_chains.h). */
 #include "kernels/vector/product.h"
 #include "kernels/vector/terms/few_chains.h"
 

@@ -1,7 +1,7 @@
 /* Products of bfloat16 terms by the processor's dot products of pairs (AVX-512 with BF16, the only instance of this
  * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal
  * numbers taken and given as 0: two links of one of product.h's chains, where dot_panels.h has paired the steps so.
- * Operands are never read in place. */
+ * Operands are packed before (dot_panels.h), but for few rows (few_dots.h). */
 #include "kernels/vector/registers.h"
 #include "kernels/vector/terms/few_dots.h"
 

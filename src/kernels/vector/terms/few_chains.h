@@ -13,9 +13,9 @@ typedef struct few_square {
     int64_t columns, steps; /* those that there are: columns from 1 on */
 } few_square;
 
-/* The bfloat16 numbers nearest to x, of numbers whose square is finite, where denormal numbers count as 0: 2^16 times x's
- * power of two leaves 8 digits to x when it is added. (The sign of a 0 may be lost. No product shows it, because every
- * chain begins with +0.) */
+/* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 digits of x,
+ * and denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign. No product
+ * shows this, because every chain begins with +0.) */
 TH_INLINE vec round_usual(vec x)
 {
     const vec_int exponent = (vec_int)x & vec_int_broadcast((real_int)0xff800000);
@@ -39,7 +39,7 @@ static __attribute__((noinline)) void take_unusual(const few_square *s, vec squa
         square[i] = vec_first_term(load_column(false, s, i));
 }
 
-/* square[i] = the terms of step i, of all columns. The columns behind them are asked for into the second-level cache. */
+/* square[i] = the terms of step i, of all columns. Prefetches the columns behind them into the second-level cache. */
 TH_INLINE void take_terms(bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
 {
     vec size[2] = {{0}, {0}};
@@ -59,7 +59,7 @@ typedef struct few_sums {
     vec c, even, odd;
 } few_sums;
 
-/* Where rows lie in packed A, from a group of steps on. */
+/* A row of packed A, from a group of steps on. */
 TH_INLINE const float *row_of_a(const th_product_block *block, int64_t row, int64_t step)
 {
     return (const float *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS + step * TILE_ROWS;

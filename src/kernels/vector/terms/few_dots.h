@@ -13,7 +13,7 @@ TH_INLINE vec add_products(vec sum, pairs a, pairs b)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
 
-/* Of the packed A: rows from `row` on, from a group of steps on. They lie in one panel. */
+/* Of the packed A: rows from `row` on, from a group of steps on. They are in one panel. */
 TH_INLINE const pair *a_of_rows(const th_product_block *block, int64_t row, int64_t group)
 {
     return (const pair *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS * GROUP_PAIRS +
@@ -29,7 +29,7 @@ TH_INLINE vec add_square(const pair *a, const vec pair_of[GROUP_PAIRS], vec c)
     return c + (chain[0] + chain[1]);
 }
 
-/* Asks for the columns behind a square, into the second-level cache. */
+/* Prefetches the columns behind a square into the second-level cache. */
 TH_INLINE void ask_behind(const float *at, int64_t column)
 {
     UNROLLED_FOR (int i = TERM_LANES; i < 2 * TERM_LANES; i++) {

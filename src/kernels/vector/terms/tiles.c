@@ -291,7 +291,7 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
 
 _Static_assert((int)TH_FEW_TERM_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
 
-/* Asks for the columns behind a panel of one group of steps, into the level-2 cache. */
+/* Prefetches the columns behind a panel of one group of steps into the level-2 cache. */
 TH_INLINE void ask_behind(const term_operand *group)
 {
     for (int i = PANEL_LINES; i < 2 * PANEL_LINES; i++)
