@@ -23,6 +23,8 @@ cmake --build "$build" --parallel "$threads" --target bench_generation bench_pro
 for batch in 1 8; do
     for round in 1 2; do
         echo "engine=tapehead $("$build/bench/generation" --batch $batch --threads "$threads")" | tee -a "$lines"
+        echo "engine=tapehead-bfloat16 $("$build/bench/generation" --batch $batch --threads "$threads" \
+            --precision bfloat16)" | tee -a "$lines"
         [ -x "$python" ] || continue
         echo "engine=transformers $(PYTHONDONTWRITEBYTECODE=1 "$python" -W ignore "$root/bench/generation_peer.py" \
             --batch $batch --threads "$threads" 2>/dev/null)" | tee -a "$lines"
@@ -34,7 +36,7 @@ bandwidth=$("$build/bench/probe" | sed -n 's/^triad_dram_n_gbs=//p')
     printf '# Generating, beside transformers\n\n'
     printf 'Measured on %s: %s, %s threads; GPT-2 of 124 million parameters in float32, random weights, greedy, prompts of\n' \
         "$(date -u +%F)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$threads"
-    printf '32 tokens, 64 new ones each; the best of three runs in each of two rounds. Triad from memory: %s GB/s.\n' \
+    printf "32 tokens, 64 new ones each; the best of three runs in each of two rounds. tapehead-bfloat16 multiplies in bfloat16.\nTriad from memory: %s GB/s.\n" \
         "$bandwidth"
     printf '%s\n' "$(sed -n 's/.*build="\([^"]*\)".*/\1/p' "$lines" | sort -u | paste -sd ';' | sed 's/;/; /g')."
     printf '\n| batch | engine | tokens/s | prompt ms | ms for each further token | peak RSS MiB |\n|---:|---|---:|---:|---:|---:|\n'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# memcheck.sh PROGRAM: runs PROGRAM (tests/memcheck.c) under valgrind, which reports every branch on a value that nothing has written,
-# and every access outside of what was allocated. valgrind knows no AVX-512, so this is about AVX2.
+# memcheck.sh PROGRAM: runs PROGRAM (tests/memcheck.c) under valgrind. It fails at a branch that depends on an uninitialised value, and
+# at an access outside of allocated memory. valgrind does not support AVX-512, so this tests the kernels for AVX2.
 set -eu
 program=$1
 

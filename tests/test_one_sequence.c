@@ -1,7 +1,7 @@
-/* Contract 6 for attention: the bits of a sequence depend on nothing but the sequence. Random shapes and masks; each
- * sequence in a batch, in a batch with other lengths, alone, alone without its padding, and its queries one by one with
- * a cache of keys; fused, composed, and with the weights requested; outputs and gradients in every precision. Then the
- * layers before and after it, whose residual is a first term of a sum. */
+/* Contract 6 for attention: the bits of a sequence depend on nothing but the sequence. With random shapes and masks, the
+ * tests run each sequence in a batch, in a batch with other lengths, alone, alone without its padding, and query by
+ * query with a cache of keys. They compare outputs and gradients in every precision: fused, composed, and with the
+ * weights requested. The last tests are about the dense layers before and after attention. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -285,6 +285,31 @@ START_TEST(test_steps)
 }
 END_TEST
 
+/* Few rows, with the columns of B contiguous: B is read where it is. One row more is packed as usual. */
+START_TEST(test_few_rows)
+{
+    th_machine machine;
+    if (!machine_on(_i, &machine))
+        return;
+    random_state = 10;
+    for (int64_t m = 1; m <= TH_FEW_TERM_ROWS + 1; m++)
+        for (int i = 0; i < 12; i++) {
+            const recipe r = {.m = m,
+                              .n = 1 + draw(i < 6 ? 80 : 33),
+                              .k = i < 10 ? 1 + draw(100) : 500 + draw(600),
+                              .batch = {i == 5 ? 2 : 0, 1},
+                              .a = (arrangement)draw(ARRANGEMENTS),
+                              .b = COLUMNS,
+                              .c = (arrangement)draw(SAME_ROW),
+                              .add = draw(3) == 0,
+                              .bias = draw(2) == 0,
+                              .residual = draw(3) == 0,
+                              .numbers = random_numbers(_i)};
+            check_recipe(&r, &machine, terms_of(_i), 1 + (int)draw(3), "few rows");
+        }
+}
+END_TEST
+
 /* Several blocks of rows and of k, passes over B and tasks: some elements, by the model of a product of one. */
 START_TEST(test_large_products)
 {
@@ -549,6 +574,7 @@ int main(void)
     TCase *bits = new_suite("precision: bits", NULL, NULL);
     tcase_add_loop_test(bits, test_random_products, 0, WAYS);
     tcase_add_loop_test(bits, test_steps, 0, WAYS);
+    tcase_add_loop_test(bits, test_few_rows, 0, WAYS);
     tcase_add_loop_test(bits, test_large_products, 0, WAYS);
     tcase_add_loop_test(bits, test_same_bits_everywhere, 0, WAYS);
     tcase_add_loop_test(bits, test_untouched, 0, WAYS);

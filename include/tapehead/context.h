@@ -80,8 +80,9 @@ TH_API bool th_has_fusion(const th_context *ctx);
  *
  * Matrix units (Intel AMX) are made for both; with fast dot products (AMD from Zen 4 on) bfloat16 is faster than
  * float32, and bfloat16x3 takes half as long again; elsewhere they are emulated, at about one and three times float32's
- * time. th_build_info says which. The bits are the same everywhere (but without fused multiply-add), at any number of
- * threads and in any batch. docs/precision.md has figures.
+ * time. th_build_info says which. Neither saves memory, because tensors stay float32. Neither makes generation faster:
+ * a token takes as long as reading the weights from memory. The bits are the same everywhere (but without fused
+ * multiply-add), at any number of threads and in any batch. docs/precision.md has figures.
  *
  * What was recorded keeps the precision it was recorded in: its backward, and what backward recomputes, whatever is set
  * by then. */

@@ -10,8 +10,9 @@
 #define TH_TILE_ROWS(vector_bytes) ((vector_bytes) == 64 ? 12 : 6)
 #define TH_TILE_COLUMNS(vector_bytes, real_bytes) (2 * (vector_bytes) / (real_bytes))
 
-/* Up to so many rows of C a product is limited by reading B, and transposes it in registers instead of packing it. */
-enum { TH_FEW_ROWS = 24 };
+/* The most rows of C with which reading B limits a product; the second number is for bfloat16 terms. With so few rows B
+ * is read where it is, and nothing of it is packed first. */
+enum { TH_FEW_ROWS = 24, TH_FEW_TERM_ROWS = 16 };
 
 struct th_product_block;
 
@@ -25,6 +26,9 @@ typedef struct th_product_kernels {
     void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
     void (*pack_b)(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride);
     void (*block)(const struct th_product_block *block);
+    /* The same for few rows, with B where it is and its columns contiguous: element (k, j) is b[k + j * b_panel]. NULL
+     * if this path has no such kernel. */
+    void (*few_rows)(const struct th_product_block *block);
 } th_product_kernels;
 
 /* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */

@@ -159,13 +159,13 @@ static void multiply_in_place(const th_product_plan *p, const task *t, int64_t s
     p->multiply.block(block);
 }
 
-/* A few rows, from B where it is, transposed. */
+/* A few rows, from B where it is, its columns contiguous. */
 static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const th_product *product = &p->product;
     block->b = element(p, product->b, step + t->column * product->b_col);
     block->b_panel = product->b_col;
-    p->kernels->product_few_rows(block);
+    p->multiply.few_rows(block);
 }
 
 /* From panels that this task packs, a few at a time. */

@@ -5,7 +5,7 @@
  * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them
  * packed by the team where several tasks share them. B is taken
  *  - in place, where its rows are contiguous and it is small enough to stay in a cache;
- *  - in place, transposed in registers, where C has few rows;
+ *  - in place, where C has few rows: transposed in registers, or turned into bfloat16 terms a group of steps at a time;
  *  - by the task, a few panels at a time, where only one block of rows needs them;
  *  - otherwise from a block that the team has packed together before, one for each pass over C. */
 #include "kernels/product_plan.h"
@@ -21,6 +21,7 @@ enum {
     OWN_PANELS = 4,             /* of B, packed by a task at a time */
     PACK_ROWS_PANELS = 6,       /* panels of B up to which contiguous rows of A are better left where they are, */
     PACK_COLUMNS_PANELS = 2,    /* and contiguous columns */
+    LITTLE_A = 4096,            /* elements of A that a task packs sooner than the team waits for itself */
     PANEL_PAD_BYTES = 64, /* keeps panels from lying a power of two apart, and takes what packing writes too far */
     BUFFER_COLUMNS = 512, /* most columns of a task that writes C through a buffer */
     TASKS_PER_THREAD = 4  /* each packs its rows of A, so that cutting columns costs */
@@ -61,7 +62,8 @@ static void plan_b(th_product_plan *p)
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
     p->b_in_place = !p->terms && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
-    p->b_few_rows = !p->terms && !p->b_in_place && product->b_row == 1 && product->m <= TH_FEW_ROWS;
+    p->b_few_rows = !p->b_in_place && p->multiply.few_rows && product->b_row == 1 &&
+                    product->m <= (p->terms ? TH_FEW_TERM_ROWS : TH_FEW_ROWS);
     p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
@@ -100,7 +102,8 @@ th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dty
                                 .group_elements = 1,
                                 .pack_a = kernels->product_pack_a,
                                 .pack_b = kernels->product_pack_b,
-                                .block = kernels->product_block};
+                                .block = kernels->product_block,
+                                .few_rows = kernels->product_few_rows};
 }
 
 static bool packing_a_pays(const th_product_plan *p)
@@ -112,7 +115,7 @@ static bool packing_a_pays(const th_product_plan *p)
 }
 
 /* A packed by the team, together with what it packs of B, where more tasks than one would pack the same of it. Where it
- * packs nothing of B that takes a wait of the team for all of A, which only terms, slower to pack, are worth. */
+ * packs nothing of B that takes a wait of the team for all of A, which only many terms, slower to pack, are worth. */
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
@@ -122,8 +125,8 @@ static void plan_a(th_product_plan *p)
             ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
             : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
-    p->a_shared =
-        p->pack_a && (p->b_shared || p->terms) && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
+    const bool pays = p->b_shared || (p->terms && p->product.m * steps > LITTLE_A);
+    p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
     p->a_shared_bytes = 0;
     if (p->a_shared) {
         p->pass_steps = th_smaller(p->pass_steps, SHARED_BYTES / a_block * TH_PRODUCT_BLOCK);

@@ -1,8 +1,8 @@
 /* Products of bfloat16 terms by fused multiply-adds, where the processor has nothing faster for them: for each group of
  * steps the even chain and the odd one of product.h, one after the other, of a tile of C as wide as float32's. Operands
- * are packed before (chain_panels.h). */
+ * are packed before (chain_panels.h), but for few rows (few_chains.h). */
 #include "kernels/vector/product.h"
-#include "kernels/vector/terms/chain_panels.h"
+#include "kernels/vector/terms/few_chains.h"
 
 enum { CHAIN_PANEL_A = TH_TERM_GROUP * TILE_ROWS, CHAIN_PANEL_B = TH_TERM_GROUP * TILE_COLUMNS };
 
@@ -181,6 +181,11 @@ TH_INLINE void multiply_chains(int terms, const th_product_block *block)
     }
 }
 
+static void few_rows(const th_product_block *block)
+{
+    multiply_in_state(few_chains, block);
+}
+
 /* -- as a driver sees it -- */
 
 TH_INLINE void pack_chains(int terms, bool of_a, const term_operand *operand)
@@ -195,6 +200,6 @@ extern const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS] = {
-    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1},
-    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1, few_rows},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2, NULL},
 };

@@ -1,9 +1,9 @@
 /* Products of bfloat16 terms by the processor's dot products of pairs (AVX-512 with BF16, the only instance of this
  * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal
  * numbers taken and given as 0: two links of one of product.h's chains, where dot_panels.h has paired the steps so.
- * Operands are never read in place. */
+ * Operands are packed before (dot_panels.h), but for few rows (few_dots.h). */
 #include "kernels/vector/registers.h"
-#include "kernels/vector/terms/dot_panels.h"
+#include "kernels/vector/terms/few_dots.h"
 
 enum {
     DOT_ROWS = TILE_ROWS / 2, /* with 2 registers of columns and two chains, 24 registers */
@@ -11,19 +11,12 @@ enum {
     B_AHEAD = 2 * GROUP_OF_B /* pairs of B that are asked for in advance: a panel does not stay in the L1 cache */
 };
 
-typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
 typedef vec dot_sums[DOT_ROWS][DOT_REGISTERS] __attribute__((aligned(TH_VECTOR_BYTES)));
 
 typedef struct dot_tile {
     const pair *a, *b;
     int64_t k;
 } dot_tile;
-
-/* sum += the upper products, then the lower ones. */
-TH_INLINE vec add_products(vec sum, pairs a, pairs b)
-{
-    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
-}
 
 /* c += a b over one group of steps. */
 TH_INLINE void add_dots(int rows, int registers, const pair *a, const pair *b, vec (*c)[DOT_REGISTERS])
@@ -112,6 +105,16 @@ typedef struct dot_place {
     int64_t init_row;
 } dot_place;
 
+TH_INLINE dot_place place_at(const th_product_block *block, int64_t row, int64_t column, int64_t columns)
+{
+    return (dot_place){.rows = th_smaller(block->m - row, DOT_ROWS),
+                       .columns = columns,
+                       .c = (float *)block->c + row * block->c_row + column,
+                       .c_row = block->c_row,
+                       .init = block->init ? (const float *)block->init + row * block->init_row + column : NULL,
+                       .init_row = block->init_row};
+}
+
 static void load_init(const dot_place *p, dot_sums c)
 {
     for (int64_t i = 0; i < p->rows; i++) {
@@ -163,15 +166,12 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
 {
     dot_sums c = {0};
     dot_tile t = {.k = block->k};
-    dot_place p = {.c_row = block->c_row, .init_row = block->init_row};
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {
         t.b = (const pair *)block->b + j / TILE_COLUMNS * block->b_panel;
-        p.columns = block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS;
+        const int64_t columns = th_smaller(block->n - j, TILE_COLUMNS);
         for (int64_t i = 0; i < block->m; i += DOT_ROWS) {
-            t.a = (const pair *)block->a + i / TILE_ROWS * block->a_panel + i % TILE_ROWS * GROUP_PAIRS;
-            p.rows = block->m - i < DOT_ROWS ? block->m - i : DOT_ROWS;
-            p.c = (float *)block->c + i * block->c_row + j;
-            p.init = block->init ? (const float *)block->init + i * block->init_row + j : NULL;
+            const dot_place p = place_at(block, i, j, columns);
+            t.a = a_of_rows(block, i, 0);
             load_init(&p, c);
             dots[terms - 1][p.rows - 1](&t, c);
             if (terms == 2 && any_nan_sum(p.rows, p.columns, c))
@@ -179,6 +179,11 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
             store_c(&p, c);
         }
     }
+}
+
+static void few_rows(const th_product_block *block)
+{
+    multiply_in_state(few_dots, block);
 }
 
 /* -- as a driver sees it -- */
@@ -190,6 +195,6 @@ extern const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS] = {
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1},
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, few_rows},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL},
 };

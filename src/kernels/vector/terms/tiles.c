@@ -249,7 +249,7 @@ TH_INLINE void multiply_part(int terms, int64_t rows, int64_t columns, const til
     empty_buffer(&sums, rows, columns, c);
 }
 
-/* -- as a driver sees it -- */
+/* -- panels of B and of A -- */
 
 /* One panel of B, from a group of steps on, against all of A. */
 TH_INLINE void multiply_column(int terms, const th_product_block *block, int64_t column, int64_t group, int64_t groups)
@@ -287,6 +287,78 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
     _tile_release();
 }
 
+/* -- few rows -- */
+
+_Static_assert((int)TH_FEW_TERM_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
+
+/* Prefetches the columns behind a panel of one group of steps into the level-2 cache. */
+TH_INLINE void ask_behind(const term_operand *group)
+{
+    for (int i = PANEL_LINES; i < 2 * PANEL_LINES; i++)
+        for (int byte = 0; byte < TH_TERM_GROUP * (int)sizeof(float); byte += TILE_ROW_BYTES)
+            _mm_prefetch((const char *)(group->at + i * group->line) + byte, _MM_HINT_T1);
+}
+
+/* The tiles of C += A B of a panel of columns from `column` on: B is packed a group of steps at a time. */
+TH_INLINE void add_few(bool right, const th_product_block *block, int64_t column)
+{
+    _Alignas(64) char panel[PANEL_TERM_BYTES];
+    const tile_prefetch nothing = {{NULL}, {NULL}};
+    term_operand group = {.lines = th_smaller(block->n - column, PANEL_LINES),
+                          .at = (const float *)block->b + column * block->b_panel,
+                          .line = block->b_panel,
+                          .step = 1,
+                          .panels = panel};
+    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, group.at += TH_TERM_GROUP) {
+        group.k = th_smaller(block->k - step, TH_TERM_GROUP);
+        ask_behind(&group);
+        pack_tile(1, false, STEPS_DENSE, &group, 0, 0);
+        if (right)
+            pack_tile(1, false, STEPS_DENSE, &group, TILE_LINES, 0);
+        finish_writing();
+        add_products(false, right, true, (const char *)block->a + step / TH_TERM_GROUP * PANEL_TERM_BYTES, panel,
+                     &nothing);
+    }
+}
+
+/* A panel of columns from `column` on; right: it has a second tile. */
+TH_INLINE void few_columns(bool right, const th_product_block *block, int64_t column)
+{
+    tile_buffer sums;
+    const int64_t columns = th_smaller(block->n - column, PANEL_LINES);
+    const tile_rows memory = {&sums.at[0][0], PANEL_LINES};
+    if (block->init) {
+        const tile_rows init = {(float *)block->init + column, block->init_row};
+        fill_buffer(&sums, block->m, columns, &init);
+        load_sums(false, right, &memory);
+    } else {
+        zero_sums();
+    }
+    add_few(right, block, column);
+    store_sums(false, right, &memory);
+    finish_writing();
+    empty_buffer(&sums, block->m, columns, &(tile_rows){(float *)block->c + column, block->c_row});
+}
+
+/* th_product_kernels.few_rows of one term. */
+static __attribute__((noinline)) void few_tiles(const th_product_block *block)
+{
+    _tile_loadconfig(&whole_tiles);
+    for (int64_t column = 0; column < block->n; column += PANEL_LINES)
+        if (block->n - column > TILE_LINES)
+            few_columns(true, block, column);
+        else
+            few_columns(false, block, column);
+    _tile_release();
+}
+
+static void few_rows(const th_product_block *block)
+{
+    multiply_in_state(few_tiles, block);
+}
+
+/* -- as a driver sees it -- */
+
 TERM_KERNELS(1, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
 TERM_KERNELS(2, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
 
@@ -294,6 +366,6 @@ extern const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS];
 
 /* [terms - 1] */
 const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS] = {
-    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1},
-    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2, NULL},
 };
