@@ -46,6 +46,9 @@ has_cmake() { # 3.22 or later
 has_openblas() {
     PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libopenblas\.so\.0 '
 }
+has_openblas_openmp() { # beside the build in use
+    ls /usr/lib/*/openblas-openmp/libopenblas.so.0
+}
 has_jansson() {
     echo '#include <jansson.h>
           int main(void) { return !json_object(); }' | compiles "${CC:-cc}" c -ljansson
@@ -150,6 +153,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer
         need clang-format has_clang_format
         need valgrind has_valgrind
+        need libopenblas0-openmp has_openblas_openmp
     fi
 }
 
