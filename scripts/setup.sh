@@ -57,6 +57,9 @@ has_openblas() {
         return 1
     }
 }
+has_openblas_openmp() { # beside the build in use
+    ls /usr/lib/*/openblas-openmp/libopenblas.so.0
+}
 has_jansson() {
     echo '#include <jansson.h>
           int main(void) { return !json_object(); }' | compiles "${CC:-cc}" c -ljansson
@@ -189,6 +192,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer clang
         need clang-format has_clang_format clang-format
         need valgrind has_valgrind valgrind
+        need libopenblas0-openmp has_openblas_openmp ""
     fi
 }
 

@@ -1,13 +1,20 @@
 /* How threads wait and share the processors: asleep without work, none multiplied by several callers, gone with their
- * caller, and there again in a forked process whose parent only used OpenMP. */
+ * caller, and there again in a forked process whose parent only used OpenMP. And what must not disturb them, nor be
+ * disturbed by them: cancelled callers, signals, a helper that does not come, a shortage of threads, OpenMP's places. */
 #include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -141,6 +148,48 @@ START_TEST(test_a_team_grows)
 }
 END_TEST
 
+/* Notes each worker's processors. */
+static cpu_set_t processors_of[4];
+
+static void note_processors(void *shared, int64_t index, int worker)
+{
+    (void)index;
+    sched_getaffinity(0, sizeof processors_of[worker], &processors_of[worker]);
+    atomic_fetch_or((atomic_uint *)shared, 1u << worker);
+    sleep_milliseconds(1);
+}
+
+/* The processors of OpenMP's place for a worker; the caller's, where OpenMP binds no thread. */
+static cpu_set_t place_of(int worker, const cpu_set_t *caller)
+{
+    int processor[CPU_SETSIZE];
+    const int places = omp_get_num_places();
+    if (omp_get_proc_bind() == omp_proc_bind_false || places == 0)
+        return *caller;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    omp_get_place_proc_ids(worker % places, processor);
+    for (int i = 0; i < omp_get_place_num_procs(worker % places); i++)
+        CPU_SET((size_t)processor[i], &set);
+    return set;
+}
+
+START_TEST(test_helpers_run_at_openmps_places)
+{
+    enum { THREADS = 4 };
+    cpu_set_t caller;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof caller, &caller), 0);
+    atomic_uint seen = 0;
+    for (int tries = 0; atomic_load(&seen) != (1u << THREADS) - 1 && tries < 1000; tries++)
+        th_parallel(THREADS, 8 * THREADS, note_processors, &seen);
+    ck_assert_uint_eq(atomic_load(&seen), (1u << THREADS) - 1);
+    for (int worker = 1; worker < THREADS; worker++) {
+        const cpu_set_t place = place_of(worker, &caller);
+        ck_assert_msg(CPU_EQUAL(&processors_of[worker], &place), "worker %d runs on other processors", worker);
+    }
+}
+END_TEST
+
 /* -- how long -- */
 
 static int threads_of_this_process(void)
@@ -170,11 +219,123 @@ START_TEST(test_a_team_ends_with_its_caller)
 }
 END_TEST
 
+/* -- cancelled callers -- */
+
+static void *cancel_own_first_run(void *done)
+{
+    pthread_cancel(pthread_self()); /* at the next function that POSIX lets a thread be cancelled in */
+    th_parallel(4, 1000, count, done);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void *run_team_of_2(void *done)
+{
+    th_parallel(2, 1000, count, done);
+    return (void *)(intptr_t)th_team_threads(2);
+}
+
+/* What a thread returns within a minute; NULL when it hangs. */
+static void *join_in_time(pthread_t thread)
+{
+    struct timespec end;
+    void *result = NULL;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 60;
+    return pthread_timedjoin_np(thread, &result, &end) == 0 ? result : NULL;
+}
+
+START_TEST(test_a_caller_cancelled_in_its_first_run)
+{
+    const int before = threads_of_this_process();
+    pthread_t cancelled, next;
+    atomic_int done = 0;
+    ck_assert_int_eq(pthread_create(&cancelled, NULL, cancel_own_first_run, &done), 0);
+    ck_assert_ptr_eq(join_in_time(cancelled), PTHREAD_CANCELED);
+    ck_assert_int_eq(atomic_load(&done), 1000); /* the run that had begun is whole */
+    ck_assert_int_eq(pthread_create(&next, NULL, run_team_of_2, &done), 0);
+    ck_assert_int_eq((intptr_t)join_in_time(next), 2);
+    ck_assert_int_eq(atomic_load(&done), 2000);
+    for (int i = 0; threads_of_this_process() > before && i < 1000; i++)
+        sleep_milliseconds(10);
+    ck_assert_int_eq(threads_of_this_process(), before);
+}
+END_TEST
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNDER_THREAD_SANITIZER
 #endif
 #endif
+
+/* -- signals -- */
+
+START_TEST(test_a_signal_waits_for_the_program)
+{
+    atomic_int done = 0;
+    sigset_t term;
+    th_parallel(4, 100, count, &done);
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &term, NULL), 0); /* after the helpers were created */
+    ck_assert_int_eq(kill(getpid(), SIGTERM), 0);
+    sleep_milliseconds(20); /* a helper would take it, and end the process */
+    ck_assert_int_eq(sigtimedwait(&term, NULL, &(struct timespec){.tv_sec = 10}), SIGTERM);
+    ck_assert_int_eq(pthread_sigmask(SIG_UNBLOCK, &term, NULL), 0);
+    sigset_t mine;
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mine), 0);
+    for (int s = 1; s < SIGRTMAX; s++)
+        ck_assert_msg(sigismember(&mine, s) != 1, "the caller was left with signal %d blocked", s);
+}
+END_TEST
+
+#ifndef UNDER_THREAD_SANITIZER /* which delays handlers */
+static atomic_int parked, released;
+
+static void park(int number)
+{
+    (void)number;
+    atomic_store(&parked, 1);
+    while (!atomic_load(&released))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static atomic_int first_helper;
+
+static void note_first_helper(void *shared, int64_t index, int worker)
+{
+    if (worker == 1)
+        atomic_store(&first_helper, (int)syscall(SYS_gettid));
+    enter_crowd(shared, index, worker);
+}
+
+/* A helper that the system does not run (here: one in a signal's handler) keeps no other from its work. */
+START_TEST(test_a_helper_that_does_not_come)
+{
+    enum { THREADS = 15 };
+    crowd c = {0};
+    for (int tries = 0; atomic_load(&first_helper) == 0 && tries < 1000; tries++)
+        th_parallel(THREADS, 8 * THREADS, note_first_helper, &c);
+    ck_assert_int_ne(atomic_load(&first_helper), 0);
+    signal(SIGTRAP, park);
+    ck_assert_int_eq(syscall(SYS_tgkill, getpid(), atomic_load(&first_helper), SIGTRAP), 0);
+    for (int i = 0; !atomic_load(&parked) && i < 10000; i++)
+        sleep_milliseconds(1);
+    ck_assert_int_eq(atomic_load(&parked), 1);
+    sleep_milliseconds(20); /* the others fall asleep */
+    const unsigned others = ((1u << THREADS) - 1) & ~2u;
+    atomic_store(&c.seen, 0);
+    for (int runs = 0; (atomic_load(&c.seen) & others) != others && runs < 100; runs++)
+        th_parallel(THREADS, 8 * THREADS, enter_crowd, &c);
+    const unsigned seen = atomic_load(&c.seen);
+    atomic_store(&released, 1);
+    ck_assert_msg((seen & others) == others, "only workers 0x%x of 0x%x came", seen, others);
+    signal(SIGTRAP, SIG_DFL);
+}
+END_TEST
+#endif
+
+/* -- fork and OpenMP -- */
 
 /* ThreadSanitizer starts no threads in a forked process, and sees nothing of how OpenMP's own regions are ordered. */
 #ifndef UNDER_THREAD_SANITIZER
@@ -218,6 +379,64 @@ END_TEST
 #define UNDER_SANITIZER
 #endif
 #ifndef UNDER_SANITIZER
+/* -- too few threads -- */
+
+/* How many more threads can be created (-1: any number); how many could not; the error of a thread with attributes. */
+static atomic_int left = -1, refused, refused_attributes;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)
+{
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+    memcpy(&create, &symbol, sizeof create);
+    if (attributes && atomic_load(&refused_attributes))
+        return atomic_load(&refused_attributes);
+    if (atomic_load(&left) == 0) {
+        atomic_fetch_add(&refused, 1);
+        return EAGAIN;
+    }
+    if (atomic_load(&left) > 0)
+        atomic_fetch_sub(&left, 1);
+    return create(thread, attributes, function, argument);
+}
+
+/* The team becomes this large within a minute. */
+static void wait_for_team(int threads)
+{
+    for (int i = 0; th_team_threads(threads) < threads && i < 6000; i++)
+        sleep_milliseconds(10);
+    ck_assert_int_eq(th_team_threads(threads), threads);
+}
+
+START_TEST(test_a_shortage_of_threads_passes)
+{
+    atomic_int done = 0;
+    atomic_store(&left, 0);
+    ck_assert_int_eq(th_team_threads(4), 1);
+    for (int i = 0; i < 10000; i++)
+        th_parallel(4, 10, count, &done);
+    ck_assert_int_eq(atomic_load(&done), 100000);
+    ck_assert_int_le(atomic_load(&refused), 20); /* of 10,001 that could have been tried */
+    atomic_store(&left, 1);
+    wait_for_team(2);
+    ck_assert_int_eq(th_team_threads(4), 2);
+    th_parallel(4, 1000, count, &done);
+    atomic_store(&left, -1);
+    wait_for_team(4);
+    th_parallel(4, 1000, count, &done);
+    ck_assert_int_eq(atomic_load(&done), 102000);
+}
+END_TEST
+
+/* A program with large thread-local variables. */
+START_TEST(test_threads_that_need_a_larger_stack)
+{
+    atomic_store(&refused_attributes, EINVAL);
+    ck_assert_int_eq(th_team_threads(3), 3);
+    atomic_store(&refused_attributes, 0);
+}
+END_TEST
+
 static sem_t all_are_made;
 
 static void *work_alone(void *done)
@@ -227,8 +446,7 @@ static void *work_alone(void *done)
     return NULL;
 }
 
-/* With room for the stacks of a few threads only, of which several callers want teams at once. (OpenMP's library would
- * end the process.) */
+/* With room for the stacks of a few threads only, of which several callers want teams at once. */
 START_TEST(test_a_team_of_as_many_as_there_can_be)
 {
     struct rlimit stack;
@@ -268,8 +486,16 @@ int main(void)
     tcase_add_test(team, test_a_team_larger_than_the_machine_works_in_long_runs);
     tcase_add_test(team, test_callers_share_the_processors);
     tcase_add_test(team, test_a_team_grows);
+    tcase_add_test(team, test_helpers_run_at_openmps_places);
     tcase_add_test(team, test_a_team_ends_with_its_caller);
+    tcase_add_test(team, test_a_caller_cancelled_in_its_first_run);
+    tcase_add_test(team, test_a_signal_waits_for_the_program);
+#ifndef UNDER_THREAD_SANITIZER
+    tcase_add_test(team, test_a_helper_that_does_not_come);
+#endif
 #ifndef UNDER_SANITIZER
+    tcase_add_test(team, test_a_shortage_of_threads_passes);
+    tcase_add_test(team, test_threads_that_need_a_larger_stack);
     tcase_add_test(team, test_a_team_of_as_many_as_there_can_be);
 #endif
     return run_suites();

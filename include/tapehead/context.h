@@ -105,10 +105,15 @@ TH_API void th_set_step(th_context *ctx, int64_t step);
 /* The team size that was asked for, or the default; 1 .. 1024 when it is set. */
 TH_API int th_threads(const th_context *ctx);
 TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
-/* The team that a parallel kernel has: what th_threads asks for, or what OpenMP gave; 1 in a process forked from one
- * that had a team. Its threads sleep when there is no work. In one kernel more of them than there are processors take
- * part only where it runs long, and fewer while other threads of the process compute: several contexts share the
- * processors. */
+/* The team that a parallel kernel has: as many threads as th_threads asks for, at most OMP_THREAD_LIMIT. Fewer while the
+ * system cannot create them: the library tries again after a while. 1 in a process forked from one that had a team.
+ * OMP_PROC_BIND and OMP_PLACES bind the threads. They sleep without work, block all signals except those of faults, and
+ * end with the thread that uses the context, or when the program unloads the library. In one kernel more of
+ * them than there are processors take part only where it runs long, and fewer while other threads of the process
+ * compute: several contexts share the processors.
+ *
+ * A thread that the program cancels ends between two kernels, not within one, and leaves no lock of the library held.
+ * (Functions that read or write files may leave an unfinished file.) A fork waits for locks that other threads hold. */
 TH_API int th_team_size(const th_context *ctx);
 /* "tapehead 0.1.0 compiler=gcc 12.2.0 isa=avx512 gemm=native threads=2", then " openblas=0.3.21 (Zen)" where it
  * multiplies, and where the precision is not float32 " precision=bfloat16x3 products=amx" (or avx512_bf16, or fma):

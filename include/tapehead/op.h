@@ -227,7 +227,7 @@ struct th_sample {
 
 /* Runs an operation and records it. inputs: [n], NULL where optional. extra: [n_outputs - 1] results asked for besides
  * output 0 are stored through the non-NULL entries; extra itself may be NULL. Returns output 0, of the tape; NULL with
- * the error pending. */
+ * the error pending. Without any input the operation runs in the context that this thread used last. */
 TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
                              th_tensor **const *extra);
 /* Whether th_apply_n would take these operands: its checks, the shape rule's among them, and nothing else. For a

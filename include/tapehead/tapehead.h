@@ -4,7 +4,7 @@
  *
  * 1. Context. One th_context for each thread of control owns the tape, the memory of the current step, the random
  * streams, the mode and the first error. There is no global state but this: of each thread the caller's source line,
- * the context used last and its team of threads; of the process the list of the contexts that live, the number of
+ * the context used last and its team of threads; of the process the lists of live contexts and of teams, the number of
  * threads that compute, and OpenBLAS once it was asked for. Tensors know their context.
  *
  * 2. Ownership. What an operation returns, views included, and what is created inside a forward, or between

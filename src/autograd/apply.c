@@ -2,26 +2,13 @@
 #include <string.h>
 
 #include "autograd/frame.h"
+#include "kernels/locks.h"
 #include "tensor/checked.h"
 
 /* -- its operands -- */
 
 static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
                                       "input 5", "input 6", "input 7", "a later input"};
-
-/* The context of a call: that of its first operand, else, where none is needed, the one this thread used last. */
-static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inputs)
-{
-    for (int i = 0; inputs && i < n; i++) {
-        th_context *ctx = th_handle_context(inputs[i]);
-        if (ctx)
-            return ctx;
-    }
-    if (op == NULL || inputs == NULL || n <= 0 || th_op_names(op, op->optional, 0))
-        return th_last_context();
-    (void)th_usable(inputs[0], NULL, op->name, ordinal[0]);
-    return NULL;
-}
 
 static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
 {
@@ -35,6 +22,43 @@ static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *con
     return ctx->error == TH_OK;
 }
 
+static const char *position_of(int input)
+{
+    return ordinal[input < TH_MAX_INPUTS ? input : TH_MAX_INPUTS];
+}
+
+/* The context of a call that no input gives one: the context this thread used last. NULL when the call is wrong, which
+ * is then an error in that context. Another thread may free the context meanwhile, so nothing is stored in it outside
+ * the lock; only a call that needs no input runs in it. */
+static th_context *last_context_of_call(const th_op *op, int n, th_tensor *const *inputs)
+{
+    const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
+    th_context *ctx = th_last_context();
+    const bool good =
+        ctx && ctx->error == TH_OK && th_check_descriptor(ctx, op) == TH_OK && inputs_given(ctx, op, n, inputs);
+    th_lock_release(&held);
+    for (int i = 0; good && i < n; i++)
+        if (inputs[i] || !th_op_names(op, op->optional, i)) {
+            (void)th_usable(inputs[i], NULL, op->name, position_of(i));
+            return NULL;
+        }
+    return good ? ctx : NULL;
+}
+
+/* The context of a call: its first operand's, else, if no operand is needed, the one this thread used last. */
+static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inputs)
+{
+    for (int i = 0; inputs && i < n; i++) {
+        th_context *ctx = th_handle_context(inputs[i]);
+        if (ctx)
+            return ctx;
+    }
+    if (op == NULL || inputs == NULL || n <= 0 || th_op_names(op, op->optional, 0))
+        return last_context_of_call(op, n, inputs);
+    (void)th_usable(inputs[0], NULL, op->name, position_of(0));
+    return NULL;
+}
+
 /* The inputs' bodies, into operand[]; false when one must not be used. */
 static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_body **operand)
 {
@@ -42,7 +66,7 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
         operand[i] = NULL;
         if (inputs[i] == NULL && th_op_names(op, op->optional, i))
             continue;
-        operand[i] = th_usable(inputs[i], ctx, op->name, ordinal[i < TH_MAX_INPUTS ? i : TH_MAX_INPUTS]);
+        operand[i] = th_usable(inputs[i], ctx, op->name, position_of(i));
         if (operand[i] == NULL)
             return false;
         if (ctx->watch)
@@ -253,7 +277,7 @@ th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tens
 {
     th_context *ctx = context_of_call(op, n, inputs);
     if (ctx == NULL)
-        return TH_ERROR_ARGUMENT;
+        return th_refused(NULL);
     const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
     const th_status status = begin(&frame, ctx, op, attributes, n, inputs);

@@ -17,7 +17,19 @@ typedef struct th_openblas_functions {
     char version[16], core[32]; /* "0.3.21", "Zen"; "?" where it does not say */
 } th_openblas_functions;
 
-/* The functions, with OpenBLAS set to one thread per call; NULL when there is no OpenBLAS. Any thread may ask. */
+/* The functions; NULL when there is no OpenBLAS. Any thread may ask. Call sgemm and dgemm between th_openblas_begin and
+ * th_openblas_end only. */
 const th_openblas_functions *th_openblas(void);
+
+/* The calling thread's numbers of OpenMP threads, from before th_openblas_begin. */
+enum { TH_OPENMPS = 2 };
+typedef struct th_openblas_threads {
+    int count[TH_OPENMPS];
+} th_openblas_threads;
+
+/* From begin to end, OpenBLAS computes the calls of this thread with one thread. Both cost nothing with a build that
+ * does not use OpenMP. */
+th_openblas_threads th_openblas_begin(void);
+void th_openblas_end(const th_openblas_threads *before);
 
 #endif

@@ -6,10 +6,13 @@
 #include <omp.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "kernels/locks.h"
 
 /* -- the quota -- */
 
@@ -131,7 +134,7 @@ static int quota_in(const char *root, const hierarchy *h)
     }
 }
 
-int th_processors_quota(const char *root)
+static int least_quota(const char *root)
 {
     FILE *file = open_below(root, "/proc/self/mountinfo");
     if (!file)
@@ -147,6 +150,14 @@ int th_processors_quota(const char *root)
     free(line);
     fclose(file);
     return least;
+}
+
+int th_processors_quota(const char *root)
+{
+    const int cancellation = th_cancellation_disable(); /* while files are open */
+    const int quota = least_quota(root);
+    th_cancellation_restore(cancellation);
+    return quota;
 }
 
 /* -- the affinity mask -- */
@@ -193,4 +204,49 @@ int th_processors_of_process(void)
 int th_processors_default_team(void)
 {
     return lesser(th_processors(), lesser(omp_get_max_threads(), omp_get_thread_limit()));
+}
+
+/* -- OpenMP's places -- */
+
+/* The place of a worker. The first workers, which take part in every run, have different places. */
+static int place_of(omp_proc_bind_t bind, int worker, int threads)
+{
+    const int places = omp_get_num_places();
+    if (places < 1 || bind == omp_proc_bind_master)
+        return places < 1 ? -1 : 0;
+    return bind == omp_proc_bind_spread && threads < places ? (int)((int64_t)worker * places / threads)
+                                                            : worker % places;
+}
+
+/* The processors of a place; *size: the bytes of the set. NULL when memory is out. */
+static cpu_set_t *set_of_place(int place, size_t *size)
+{
+    const int count = omp_get_place_num_procs(place);
+    int *const processor = count > 0 ? malloc((size_t)count * sizeof *processor) : NULL;
+    if (!processor)
+        return NULL;
+    omp_get_place_proc_ids(place, processor);
+    size_t room = 0;
+    for (int i = 0; i < count; i++)
+        room = (size_t)processor[i] >= room ? (size_t)processor[i] + 1 : room;
+    cpu_set_t *set = CPU_ALLOC(room);
+    *size = CPU_ALLOC_SIZE(room);
+    if (set)
+        CPU_ZERO_S(*size, set);
+    for (int i = 0; set && i < count; i++)
+        CPU_SET_S((size_t)processor[i], *size, set);
+    free(processor);
+    return set;
+}
+
+void th_processors_bind(pthread_t thread, int worker, int threads)
+{
+    const omp_proc_bind_t bind = omp_get_proc_bind();
+    const int place = bind == omp_proc_bind_false ? -1 : place_of(bind, worker, threads);
+    size_t size;
+    cpu_set_t *set = place < 0 ? NULL : set_of_place(place, &size);
+    if (!set)
+        return;
+    pthread_setaffinity_np(thread, size, set);
+    CPU_FREE(set);
 }

@@ -112,6 +112,7 @@ static void multiply_block(void *shared, int64_t index, int worker)
         p->kernels->product_copy(m, n, (const char *)product->bias + column * p->size, 0, 1, to, to_row, 1);
     else if (product->add && p->c == COPIED)
         p->kernels->product_copy(m, n, c, product->c_row, product->c_col, to, to_row, 1);
+    const th_openblas_threads before = th_openblas_begin();
     for (int64_t step = 0; step < product->k; step += p->steps) {
         const int64_t k = th_smaller(product->k - step, p->steps);
         const operand a =
@@ -122,6 +123,7 @@ static void multiply_block(void *shared, int64_t index, int worker)
                  product->b_row, product->b_col, b_copy);
         call(p, m, n, k, a, b, step > 0 || product->add || product->bias, to, to_row);
     }
+    th_openblas_end(&before);
     if (p->c == COPIED)
         p->kernels->product_copy(m, n, to, to_row, 1, c, product->c_row, product->c_col);
 }

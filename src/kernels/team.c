@@ -1,18 +1,23 @@
-/* How threads wait. A team's threads stay in one OpenMP parallel region for as long as the process lives: OpenMP's own
- * wait between two regions would spin for milliseconds, for partners that may not be running. Here a thread without
- * work spins for some tens of microseconds, in which the next work usually comes, and then sleeps until it is woken.
+/* Teams of threads, and how they wait. A caller's helpers live as long as the caller. A thread without work spins for
+ * some tens of microseconds, because the next work usually comes within them, and then sleeps until it is woken.
  *
  *     caller                            helper
  *     opens a run        word           sees a new run in the word: enters it, works, leaves
- *     wakes two          beds           wakes two more, so that the caller need not
- *     works                             sees none for SPIN nanoseconds: sleeps
- *     closes the run     word           comes too late: goes on waiting
- *     waits for who is inside
+ *     wakes two          sleepers       wakes two more, so that the caller need not
+ *     works                             sees no new run for SPIN nanoseconds: sleeps
+ *     closes the run     word           comes too late: continues waiting
+ *     waits until the run is empty
  *
  * Nothing waits for a helper that has not come: on a busy machine, where the system gives its processor to another
- * program, the caller does the work itself. */
+ * program, the caller does the work itself. Nor does a helper that has not come keep others asleep: whoever enters
+ * wakes two of those that sleep then.
+ *
+ * The library creates the helpers itself and takes only limits and places from OpenMP. OpenMP's threads spin for
+ * milliseconds between two regions, handle the program's signals, and may outlive their caller. And OpenMP ends the
+ * process when it cannot create a thread. */
 #include "kernels/team.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <omp.h>
@@ -22,21 +27,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/locks.h"
 #include "kernels/processors.h"
 
 /* In nanoseconds. */
 enum {
-    SPIN = 50000,         /* before a waiting thread sleeps */
-    LONG_RUN = 500000,    /* from where on a run is worth waking more threads than there are processors */
-    HELD_UP = 1000000,    /* that a caller waits for a helper at least before it counts as held up */
-    SHORT_REST = 4000000, /* of a helper that held it up, the first time */
-    LONG_REST = 128000000 /* and at most */
+    SPIN = 50000,           /* before a waiting thread sleeps */
+    LONG_RUN = 500000,      /* a run this long is worth waking more threads than there are processors */
+    HELD_UP = 1000000,      /* a caller that waits less than this for a helper does not count as held up */
+    SHORT_REST = 4000000,   /* of a helper that held its caller up, the first time */
+    LONG_REST = 128000000,  /* and at most */
+    FIRST_RETRY = 10000000, /* until a caller again tries to create the threads that its team lacks */
+    LAST_RETRY = 1280000000 /* and at most */
+};
+
+enum {
+    MOST_THREADS = 1024, /* of a team */
+    STACK = 1 << 20      /* bytes of a helper's stack: tasks take some tens of thousands */
 };
 
 /* The state of a run, in one word: how many helpers are inside, whether more may enter, and which run it is. */
@@ -48,7 +60,19 @@ enum {
 enum { AWAKE, ASLEEP, RESTING };
 typedef struct bed {
     _Alignas(64) _Atomic uint32_t state;
+    pthread_t thread;  /* the helper */
+    struct team *team; /* and its team */
 } bed;
+
+/* A thread as a caller. A team in use belongs to its caller; a free one may be ended by whoever holds
+ * the lock. A helper counts as a caller whose team is in use. */
+enum { FREE, IN_USE, ENDED };
+typedef struct caller {
+    _Atomic uint32_t state;
+    struct team *team; /* NULL: none yet */
+    int64_t retry;     /* when it may next try to create the threads that its team lacks */
+    int64_t delay;     /* the wait before that; 0: nothing failed */
+} caller;
 
 /* The team of one calling thread, which is its worker 0. */
 typedef struct team {
@@ -56,25 +80,29 @@ typedef struct team {
     _Alignas(64) th_job *job; /* of the open run; NULL ends the team */
     void *shared;
     int threads; /* that may take part in it */
-    int size;    /* threads there are, the caller among them */
-    int asked;   /* threads asked of OpenMP, which may give less */
+    int size;    /* threads that exist, the caller among them */
     int processors;
     int64_t lasted;                 /* the last run, where threads outnumber processors */
     _Atomic int64_t opened, closed; /* when the run was */
-    pthread_t host;                 /* is OpenMP's first thread in the caller's place, and sleeps */
-    sem_t started, ended;
-    bed bed[]; /* [asked] */
+    atomic_bool ending;
+    sem_t begun; /* posted by each new helper */
+    caller *caller;
+    struct team *next, **link;                                 /* in the list of teams */
+    _Alignas(64) _Atomic uint64_t sleepers[MOST_THREADS / 64]; /* a bit for each helper asleep */
+    bed bed[MOST_THREADS];                                     /* written for the threads that exist */
 } team;
 
-static _Thread_local team *own; /* this thread's, once it asked for one */
-static _Thread_local bool in_team;
-static team nobody = {.size = 1, .asked = INT_MAX, .processors = INT_MAX}; /* when a team could not be made */
-static pthread_key_t key;                                                  /* ends a thread's team with it */
-static bool keyed;
-static atomic_bool forked; /* this process was forked from one that had a team: there are no threads behind it */
+static _Thread_local caller own;
+
+/* Under the lock. */
+static team *teams;        /* of all threads */
+static bool prepared;      /* `key` exists */
+static bool unloaded;      /* no team begins any more */
+static pthread_key_t key;  /* ends a thread's team with the thread */
+static atomic_bool forked; /* this process was forked from one that had a team: the team's threads do not exist here */
 
 static _Atomic int computing;  /* threads in the runs of all teams */
-static _Atomic int processors; /* of the process, as the last team found them */
+static _Atomic int processors; /* of the process, as the last caller found them */
 
 /* -- waiting -- */
 
@@ -134,30 +162,57 @@ static void spin(team *t, condition *holds, uint64_t seen)
     } while (now() < end);
 }
 
+/* -- sleep -- */
+
+/* A helper is asleep while its bed says so and its bit is set. The bit is cleared before the helper enters a run, so a
+ * bit that is taken for a wake belongs to a helper that has not entered yet. */
+static void lie_down(team *t, int worker)
+{
+    atomic_store(&t->bed[worker].state, ASLEEP);
+    if (worker > 0)
+        atomic_fetch_or(&t->sleepers[worker / 64], (uint64_t)1 << worker % 64);
+}
+
+static void get_up(team *t, int worker)
+{
+    if (worker > 0)
+        atomic_fetch_and(&t->sleepers[worker / 64], ~((uint64_t)1 << worker % 64));
+    atomic_store(&t->bed[worker].state, AWAKE);
+}
+
 /* Waits as this worker; returns the word for which the condition holds. */
 static inline uint64_t wait_for(team *t, int worker, condition *holds, uint64_t seen, bool spinning)
 {
     uint64_t word = atomic_load(&t->word);
     if (spinning && !holds(word, seen))
         spin(t, holds, seen);
-    bed *mine = &t->bed[worker];
     while (word = atomic_load(&t->word), !holds(word, seen)) {
-        atomic_store(&mine->state, ASLEEP); /* before the word is read again: who changes it from now on wakes */
-        if (holds(atomic_load(&t->word), seen))
-            atomic_store(&mine->state, AWAKE);
-        else
-            sleep_while(mine, ASLEEP, NULL);
+        lie_down(t, worker); /* before the word is read again: whoever changes it from now on wakes */
+        if (!holds(atomic_load(&t->word), seen))
+            sleep_while(&t->bed[worker], ASLEEP, NULL);
+        if (atomic_load(&t->bed[worker].state) != AWAKE)
+            get_up(t, worker);
     }
     return word;
 }
 
 /* -- helpers -- */
 
-/* Wakes the next two of a tree, so that a large team is awake in few steps. */
-static void wake_next(team *t, int worker)
+/* Wakes two helpers that sleep and may take part: each wakes two more, so that a large team is awake in few steps. */
+static void wake_two(team *t)
 {
-    for (int next = 2 * worker + 1; next <= 2 * worker + 2 && next < t->threads; next++)
-        wake_from(&t->bed[next], ASLEEP);
+    int woken = 0;
+    for (int first = 0; first < t->threads && woken < 2; first += 64) {
+        const int last = t->threads - first;
+        const uint64_t may = last < 64 ? ((uint64_t)1 << last) - 1 : UINT64_MAX;
+        _Atomic uint64_t *const sleepers = &t->sleepers[first / 64];
+        for (uint64_t asleep; woken < 2 && (asleep = atomic_load(sleepers) & may) != 0;) {
+            const uint64_t lowest = asleep & (~asleep + 1);
+            if ((atomic_fetch_and(sleepers, ~lowest) & lowest) &&
+                wake_from(&t->bed[first + __builtin_ctzll(lowest)], ASLEEP))
+                woken++;
+        }
+    }
 }
 
 /* Enters the run that the word names, or a newer one; false when it is closed. */
@@ -193,9 +248,9 @@ typedef struct fatigue {
     int64_t rest, rested; /* how long it rested last, and until when */
 } fatigue;
 
-/* A helper was preempted in the middle of a task, and its caller had to wait until the system let it go on: on a busy
- * machine that costs more than the help is worth. It rests, longer each time that it happens again soon. */
-static void rest(bed *mine, fatigue *f)
+/* A helper was preempted in the middle of a task, and its caller had to wait until the system resumed the helper: on a
+ * busy machine that costs more than the help is worth. It rests, longer each time that this happens again soon. */
+static void rest(team *t, bed *mine, fatigue *f)
 {
     const long seen = f->preemptions;
     f->preemptions = preemptions();
@@ -203,14 +258,20 @@ static void rest(bed *mine, fatigue *f)
         return;
     f->rest = now() - f->rested > 16 * f->rest ? SHORT_REST : f->rest < LONG_REST ? 2 * f->rest : LONG_REST;
     atomic_store(&mine->state, RESTING);
-    sleep_while(mine, RESTING, &(struct timespec){.tv_nsec = (long)f->rest});
+    if (!atomic_load(&t->ending)) /* set before the resting are woken */
+        sleep_while(mine, RESTING, &(struct timespec){.tv_nsec = (long)f->rest});
     atomic_store(&mine->state, AWAKE);
     f->rested = now();
 }
 
 /* The life of a helper. One that is not needed in a small run does not spin for the next. */
-static void help(team *t, int worker)
+static void *help(void *argument)
 {
+    bed *const mine = argument;
+    team *const t = mine->team;
+    const int worker = (int)(mine - t->bed);
+    atomic_store(&own.state, IN_USE);
+    sem_post(&t->begun);
     bool needed = true, spinning = false;
     fatigue f = {.preemptions = preemptions()};
     for (uint64_t seen = 0; needed;) {
@@ -219,69 +280,49 @@ static void help(team *t, int worker)
             continue;
         spinning = worker < t->threads && t->threads <= t->processors;
         if (worker < t->threads)
-            wake_next(t, worker);
+            wake_two(t);
         if (t->job == NULL)
             needed = false;
         else if (worker < t->threads)
             t->job(t->shared, worker);
         if (leave(t))
-            rest(&t->bed[worker], &f);
-    }
-}
-
-/* -- a team begins and ends -- */
-
-/* Waits for a semaphore, whatever signals come meanwhile. In the form of a thread's function. */
-static void *wait_for_post(void *semaphore)
-{
-    while (sem_wait(semaphore) != 0)
-        ;
-    return NULL;
-}
-
-/* OpenMP's library ends the process when it cannot make a thread (a limit of the system's, no memory for its stack). So
- * they are made here first, which may fail, and one more, for what else the library needs; one team at a time, with its
- * host, or two would find room for either and not for both. */
-static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
-
-/* How many threads, this one included, there can be of so many. */
-static int threads_there_can_be(int threads)
-{
-    pthread_t *trial = malloc((size_t)threads * sizeof *trial);
-    sem_t over;
-    if (trial == NULL)
-        return 1;
-    sem_init(&over, 0, 0);
-    int made = 0;
-    while (made < threads && pthread_create(&trial[made], NULL, wait_for_post, &over) == 0)
-        made++;
-    for (int i = 0; i < made; i++)
-        sem_post(&over);
-    for (int i = 0; i < made; i++)
-        pthread_join(trial[i], NULL);
-    sem_destroy(&over);
-    free(trial);
-    return made < 1 ? 1 : made;
-}
-
-static void *host(void *argument)
-{
-    team *const t = argument;
-    const int limit = omp_get_thread_limit();
-    const int threads = threads_there_can_be(t->asked < limit ? t->asked : limit);
-#pragma omp parallel num_threads(threads) default(none) firstprivate(t)
-    {
-        const int worker = omp_get_thread_num();
-        in_team = true;
-        if (worker > 0) {
-            help(t, worker);
-        } else {
-            t->size = omp_get_num_threads();
-            sem_post(&t->started);
-            wait_for_post(&t->ended);
-        }
+            rest(t, mine, &f);
     }
     return NULL;
+}
+
+static bool create_thread(bed *mine)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setstacksize(&attributes, STACK);
+    int error = pthread_create(&mine->thread, &attributes, help, mine);
+    pthread_attr_destroy(&attributes);
+    if (error == EINVAL) /* the program's thread-local variables need more than that */
+        error = pthread_create(&mine->thread, NULL, help, mine);
+    return error == 0;
+}
+
+/* -- a team begins and ends, under the lock -- */
+
+/* Creates helpers until the team has this many threads, or no more can be created. Every new helper has begun when this
+ * returns: its thread-local variables exist, which would otherwise wait for a dlclose that waits for the helper. */
+static void add_helpers(team *t, int threads)
+{
+    const int before = t->size;
+    while (t->size < threads) {
+        bed *const next = &t->bed[t->size];
+        *next = (bed){.team = t};
+        if (!create_thread(next))
+            break;
+        t->size++;
+    }
+    for (int i = before; i < t->size; i++)
+        while (sem_wait(&t->begun) != 0)
+            ;
+    for (int worker = 1; worker < t->size; worker++)
+        th_processors_bind(t->bed[worker].thread, worker, t->size);
 }
 
 static void open_run(team *t, int threads, th_job *job, void *shared)
@@ -291,31 +332,59 @@ static void open_run(team *t, int threads, th_job *job, void *shared)
     t->threads = threads;
     const uint64_t last = atomic_load_explicit(&t->word, memory_order_relaxed);
     atomic_store(&t->word, (last / RUN + 1) * RUN | OPEN);
-    wake_next(t, 0);
+    wake_two(t);
 }
 
-/* Ends this thread's team, by a run that stays open until every helper has left for good. */
-static void end(void *argument)
+/* Ends a team, by a run that stays open until every helper has left for good. */
+static void end(team *t)
 {
-    team *t = argument;
-    own = NULL;
-    if (t == &nobody || atomic_load(&forked))
-        return;
+    *t->link = t->next;
+    if (t->next)
+        t->next->link = t->link;
+    atomic_store(&t->ending, true);
     open_run(t, t->size, NULL, NULL);
     for (int worker = 1; worker < t->size; worker++)
         wake_from(&t->bed[worker], RESTING);
-    sem_post(&t->ended);
-    pthread_join(t->host, NULL);
-    sem_destroy(&t->started);
-    sem_destroy(&t->ended);
+    for (int worker = 1; worker < t->size; worker++)
+        pthread_join(t->bed[worker].thread, NULL);
+    sem_destroy(&t->begun);
     free(t);
 }
 
-/* The process exits: OpenMP's library must not find the caller's threads at work when it ends itself. */
-__attribute__((destructor)) static void end_with_process(void)
+/* Ends the team if its caller does not use it. The caller computes alone from then on. */
+static void end_if_free(team *t)
 {
-    if (own && !in_team)
-        end(own);
+    uint32_t state = FREE;
+    if (atomic_compare_exchange_strong(&t->caller->state, &state, ENDED))
+        end(t);
+}
+
+static void end_with_thread(void *argument)
+{
+    if (atomic_load(&forked))
+        return;
+    const th_held_lock held = th_lock_take(TH_LOCK_TEAMS);
+    const caller *c = argument;
+    if (atomic_load(&c->state) == FREE && c->team)
+        end_if_free(c->team);
+    th_lock_release(&held);
+}
+
+/* The process exits, or the program unloads the shared object that contains this library. Helpers must not continue in
+ * unloaded code, and a thread that ends later must not call it. */
+__attribute__((destructor)) static void end_all(void)
+{
+    if (atomic_load(&forked))
+        return;
+    const th_held_lock held = th_lock_take(TH_LOCK_TEAMS);
+    unloaded = true;
+    for (team *t = teams, *next; t; t = next) {
+        next = t->next;
+        end_if_free(t);
+    }
+    if (prepared)
+        pthread_key_delete(key);
+    th_lock_release(&held);
 }
 
 static void in_forked_child(void)
@@ -323,48 +392,60 @@ static void in_forked_child(void)
     atomic_store(&forked, true);
 }
 
-static void prepare(void)
+static bool prepare(void)
 {
-    keyed = pthread_key_create(&key, end) == 0;
-    pthread_atfork(NULL, NULL, in_forked_child);
+    if (!prepared && pthread_key_create(&key, end_with_thread) == 0) {
+        pthread_atfork(NULL, NULL, in_forked_child);
+        prepared = true;
+    }
+    return prepared;
 }
 
-/* A team of so many threads for this one; NULL when there is no memory or no thread to be had. */
-static team *begin(int threads)
+/* A team of this thread alone; NULL when memory is out. */
+static team *begin(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, prepare);
-    team *t = aligned_alloc(_Alignof(team), sizeof(team) + (size_t)threads * sizeof(bed));
-    if (t == NULL)
-        return NULL;
-    *t = (team){.asked = threads, .processors = th_processors()};
-    memset(t->bed, 0, (size_t)threads * sizeof(bed));
-    sem_init(&t->started, 0, 0);
-    sem_init(&t->ended, 0, 0);
-    pthread_mutex_lock(&beginning);
-    const bool begun = keyed && pthread_create(&t->host, NULL, host, t) == 0;
-    if (begun)
-        wait_for_post(&t->started);
-    pthread_mutex_unlock(&beginning);
-    if (!begun) {
+    team *t = aligned_alloc(_Alignof(team), sizeof(team));
+    if (t == NULL || !prepare() || pthread_setspecific(key, &own) != 0) {
         free(t);
         return NULL;
     }
-    atomic_store(&processors, th_processors_of_process());
+    atomic_init(&t->word, 0);
+    atomic_init(&t->ending, false);
+    for (int i = 0; i < MOST_THREADS / 64; i++)
+        atomic_init(&t->sleepers[i], 0);
+    t->bed[0] = (bed){.team = t};
+    t->size = 1;
+    t->lasted = 0;
+    sem_init(&t->begun, 0, 0);
+    t->caller = &own;
+    t->next = teams;
+    t->link = &teams;
+    if (teams)
+        teams->link = &t->next;
+    teams = t;
     return t;
 }
 
-/* This thread's team, with so many threads if they can be had; one of fewer is replaced. */
-static team *own_team(int threads)
+/* Gives this thread a team of `threads`, or of as many threads as the system can create now. It tries the rest again
+ * after a while, longer each time: a shortage may pass, and a try costs time. */
+static void enlarge(int threads)
 {
-    if (own && own->asked >= threads)
-        return own;
-    if (own)
-        end(own);
-    team *t = begin(threads);
-    own = t ? t : &nobody;
-    pthread_setspecific(key, own);
-    return own;
+    const int64_t time = own.delay ? now() : 0;
+    if (own.delay && time < own.retry)
+        return;
+    const int here = th_processors(), of_process = th_processors_of_process();
+    const th_held_lock held = th_lock_take(TH_LOCK_TEAMS);
+    if (own.team == NULL && !unloaded)
+        own.team = begin();
+    if (own.team) {
+        own.team->processors = here;
+        add_helpers(own.team, threads);
+    }
+    th_lock_release(&held);
+    atomic_store(&processors, of_process);
+    const bool complete = own.team && own.team->size >= threads;
+    own.delay = complete ? 0 : own.delay == 0 ? FIRST_RETRY : own.delay < LAST_RETRY ? 2 * own.delay : LAST_RETRY;
+    own.retry = complete ? 0 : now() + own.delay;
 }
 
 /* -- the caller -- */
@@ -376,7 +457,31 @@ static int lesser(int a, int b)
 
 static bool runs_alone(int threads)
 {
-    return threads < 2 || in_team || omp_in_parallel() || atomic_load_explicit(&forked, memory_order_relaxed);
+    return threads < 2 || atomic_load_explicit(&own.state, memory_order_relaxed) != FREE || omp_in_parallel() ||
+           atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+/* Takes this thread's team into use, with `threads` if the system can create them. NULL without a team; then there is
+ * nothing to give back. */
+static team *take(int threads)
+{
+    uint32_t state = FREE;
+    if (!atomic_compare_exchange_strong_explicit(&own.state, &state, IN_USE, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return NULL;
+    if (own.team == NULL || own.team->size < threads) {
+        const int possible = lesser(lesser(threads, MOST_THREADS), omp_get_thread_limit());
+        if (own.team == NULL || own.team->size < possible)
+            enlarge(possible);
+    }
+    if (own.team == NULL)
+        atomic_store_explicit(&own.state, FREE, memory_order_release);
+    return own.team;
+}
+
+static void give_back(void)
+{
+    atomic_store_explicit(&own.state, FREE, memory_order_release);
 }
 
 /* How many threads a run gets, at least its caller: what other callers' runs leave of the processors, or of `threads`
@@ -406,31 +511,46 @@ static void run(team *t, int threads, th_job *job, void *shared)
     wait_for(t, 0, is_empty, 0, threads <= t->processors);
 }
 
+static void run_in_team(team *t, int threads, th_job *job, void *shared)
+{
+    const int claimed = claim(t, threads);
+    const bool crowded = threads > t->processors;
+    const int64_t start = crowded ? now() : 0;
+    if (claimed > 1)
+        run(t, claimed, job, shared);
+    else
+        job(shared, 0);
+    if (crowded)
+        t->lasted = now() - start;
+    atomic_fetch_sub_explicit(&computing, claimed, memory_order_relaxed);
+}
+
 void th_team_run(int threads, th_job *job, void *shared)
 {
     if (runs_alone(threads)) {
         job(shared, 0);
         return;
     }
-    team *t = own_team(threads);
-    const int claimed = claim(t, threads);
-    const bool crowded = threads > t->processors;
-    const int64_t start = crowded ? now() : 0;
-    in_team = true;
-    if (claimed > 1)
-        run(t, claimed, job, shared);
-    else
+    const int cancellation = th_cancellation_disable(); /* a run that broke off would leave its helpers inside */
+    team *t = take(threads);
+    if (t) {
+        run_in_team(t, threads, job, shared);
+        give_back();
+    } else {
         job(shared, 0);
-    in_team = false;
-    if (crowded)
-        t->lasted = now() - start;
-    atomic_fetch_sub_explicit(&computing, claimed, memory_order_relaxed);
+    }
+    th_cancellation_restore(cancellation);
 }
 
 int th_team_threads(int threads)
 {
     if (runs_alone(threads))
         return 1;
-    const team *t = own_team(threads);
-    return lesser(threads, t->size);
+    const int cancellation = th_cancellation_disable();
+    const team *t = take(threads);
+    const int size = t ? lesser(threads, t->size) : 1;
+    if (t)
+        give_back();
+    th_cancellation_restore(cancellation);
+    return size;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/locks.h"
 #include "kernels/team.h"
 #include "tensor/handle.h"
 #include "tensor/parameter.h"
@@ -95,9 +96,9 @@ void th_context_free(th_context *ctx)
                              : "a module's forward runs");
         return;
     }
-    th_contexts_lock(); /* a thread that stores an error in it has done so, and none begins */
-    th_use_context(ctx);
-    th_contexts_unlock();
+    const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
+    th_use_context(ctx); /* a thread that stores an error in it has done so, and none begins */
+    th_lock_release(&held);
     while (ctx->attachments) {
         th_attachment *first = ctx->attachments;
         ctx->attachments = first->next;

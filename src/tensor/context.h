@@ -129,9 +129,11 @@ static inline bool th_failed(const th_context *ctx)
 }
 /* This thread uses ctx. */
 void th_use_context(th_context *ctx);
-/* The context this thread used last, for calls that were given no other; NULL if there is none, it has been freed, or
- * another thread has gone on with it. */
+/* The context this thread used last, for calls that were given no other; NULL if this thread used none, it has been freed,
+ * or another thread has used it since. Under TH_LOCK_CONTEXTS, because another thread may free it. */
 th_context *th_last_context(void);
+/* The code of the error pending in that context; TH_OK without a context. */
+th_status th_last_error(void);
 /* th_fail in that context, if there is one. It may be freed by another thread at the same time. */
 th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -149,15 +151,15 @@ static inline th_status th_refuse_in_check(th_context *ctx, const char *operatio
                                         "not while the gradient of the function that calls it is being checked");
 }
 
-/* -- the contexts that live (tensor/contexts.c) -- */
+/* -- the contexts that live (tensor/contexts.c) --
+ *
+ * While a thread holds TH_LOCK_CONTEXTS (kernels/locks.h), no context is freed: for the rare use of one that another
+ * thread may free. */
 /* Gives ctx its number, which no other context of the process gets; false when too many live. */
 bool th_contexts_add(th_context *ctx);
 void th_contexts_remove(th_context *ctx);
 /* The one with this number; NULL when it has been freed. */
 th_context *th_contexts_find(uint32_t number);
-/* While somebody holds this, no context goes: for the rare use of one that another thread may free. */
-void th_contexts_lock(void);
-void th_contexts_unlock(void);
 
 /* -- memory (tensor/memory.c) -- */
 th_chunk_source th_context_chunks(th_context *ctx);

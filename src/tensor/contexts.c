@@ -2,8 +2,7 @@
  * of the context it used last, so that neither can lead into one that has been freed. Threads share nothing else but
  * what kernels/team.c counts and OpenBLAS. Nothing here is locked but adding, removing, and the rare error that is
  * stored in a context which another thread may be freeing. */
-#include <pthread.h>
-
+#include "kernels/locks.h"
 #include "tensor/context.h"
 #include "tensor/handle.h"
 
@@ -16,22 +15,11 @@ typedef struct place {
 } place;
 
 static place places[TH_MAX_CONTEXTS];
-static uint32_t last_number; /* that was given out; under the mutex */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-void th_contexts_lock(void)
-{
-    pthread_mutex_lock(&mutex);
-}
-
-void th_contexts_unlock(void)
-{
-    pthread_mutex_unlock(&mutex);
-}
+static uint32_t last_number; /* that was given out; under the lock */
 
 bool th_contexts_add(th_context *ctx)
 {
-    th_contexts_lock();
+    const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
     bool found = false;
     for (int tries = 0; tries < TH_MAX_CONTEXTS && !found; tries++) {
         last_number = last_number < TH_HANDLE_FIRST_CONTEXT || last_number == TH_HANDLE_LAST_CONTEXT
@@ -45,15 +33,15 @@ bool th_contexts_add(th_context *ctx)
             atomic_store_explicit(&p->number, last_number, memory_order_release);
         }
     }
-    th_contexts_unlock();
+    th_lock_release(&held);
     return found;
 }
 
 void th_contexts_remove(th_context *ctx)
 {
-    th_contexts_lock();
+    const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
     atomic_store_explicit(&places[ctx->number % TH_MAX_CONTEXTS].number, 0, memory_order_relaxed);
-    th_contexts_unlock();
+    th_lock_release(&held);
 }
 
 th_context *th_contexts_find(uint32_t number)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "kernels/locks.h"
 #include "tensor/format.h"
 #include "tensor/place.h"
 #include "tensor/tensor.h"
@@ -123,13 +124,22 @@ th_status th_fail_last(th_status code, const char *operation, const char *format
 {
     va_list arguments;
     va_start(arguments, format);
-    th_contexts_lock();
+    const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
     th_context *ctx = th_last_context();
     th_fail_arguments(ctx, code, operation, format, arguments);
     code = ctx ? ctx->error : code;
-    th_contexts_unlock();
+    th_lock_release(&held);
     va_end(arguments);
     return code;
+}
+
+th_status th_last_error(void)
+{
+    const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
+    const th_context *ctx = th_last_context();
+    const th_status error = ctx ? ctx->error : TH_OK;
+    th_lock_release(&held);
+    return error;
 }
 
 /* -- memory that ran out -- */

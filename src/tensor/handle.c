@@ -158,8 +158,9 @@ th_body *th_looked_at(const th_tensor *t, const char *operation)
 
 th_status th_refused(const th_tensor *t)
 {
-    const th_context *ctx = t ? th_handle_context(t) : th_last_context();
-    return ctx && ctx->error ? ctx->error : TH_ERROR_ARGUMENT;
+    const th_context *ctx = th_handle_context(t);
+    const th_status error = ctx ? ctx->error : th_last_error();
+    return error ? error : TH_ERROR_ARGUMENT;
 }
 
 /* -- memory -- */
