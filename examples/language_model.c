@@ -317,7 +317,7 @@ static void print_end(trainer *t, double seconds)
 /* Files to look at, and what to do now. */
 static void print_files(const trainer *t)
 {
-    const char *const go_on[] = {"resume", t->run, NULL}, *const use[] = {"sample", t->run, NULL};
+    const char *const go_on[] = {"resume", as_word(t->run), NULL}, *const use[] = {"sample", as_word(t->run), NULL};
     print_written(in_run(t->run, "curves.svg"));
     print_written(in_run(t->run, "best.safetensors"));
     print_written(in_run(t->run, NEWEST_CHECKPOINT));

@@ -56,7 +56,7 @@ typedef struct state {
     int no_grad_depth, no_grad_at_clear, scope_depth, threads;
     th_depths around;
     th_dtype default_dtype;
-    bool training, fusion, keep_values, tracing;
+    bool training, fusion, keep_values, tracing, in_step;
     size_t live;
 } state;
 
@@ -75,6 +75,7 @@ static inline state state_now(void)
     s.no_grad_depth = ctx->no_grad_depth;
     s.no_grad_at_clear = ctx->no_grad_at_clear;
     s.scope_depth = ctx->scope_depth;
+    s.in_step = ctx->in_step;
     s.around = ctx->around;
     s.threads = ctx->threads;
     s.default_dtype = ctx->default_dtype;

@@ -170,10 +170,17 @@ next() { # runs the command of the last output
 }
 [ "$(sed -n 's/^next:  //p' said)" = "$program sample 'run 2'" ] || fail "next: $(cat said)"
 next
+expect 0 '' "$program" train text --steps 2 --layers 1 --width 8 --quiet -- --run
+next
 expect 0 "^next:  $program sample 'run 2'" "$program" resume 'run 2' --steps 3 --quiet
 next
 TAPEHEAD_RUN=scripts/run.sh "$program" resume 'run 2' --steps 4 --quiet >said 2>&1
 grep -qx "next:  scripts/run.sh language_model sample 'run 2'" said || fail "next: $(cat said)"
+expect 2 'cannot be made (No such file or directory): none/run' "$program" train text none/run
+# an export that fails can be repeated: config.json, which says that a model is there, is written last
+mkdir -p exported/model.safetensors/in_the_way
+expect 1 'model.safetensors' "$program" export 'run 2' exported
+rm -r exported/model.safetensors
 expect 0 '^wrote: exported/model.safetensors$' "$program" export 'run 2' exported
 next
 

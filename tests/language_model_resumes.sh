@@ -59,6 +59,18 @@ kill -KILL $process
 wait $process 2>/dev/null || true
 if [ $status -ne 2 ] || ! grep -q 'another process' "$out/other"; then echo "two at once: $status"; cat "$out/other"; exit 1; fi
 
+# A process that waited for the folder sees the run that the other one has written by then.
+mkdir "$out/taken"
+exec 9<"$out/taken"
+if command -v flock >/dev/null && flock 9; then
+    (sleep 0.5; : >"$out/taken/last.safetensors"; flock -u 9) &
+    status=0
+    "$program" train "$out/text" "$out/taken" --steps 1 --quiet >"$out/other" 2>&1 9<&- || status=$?
+    wait $!
+    if [ $status -ne 2 ] || ! grep -q 'there is a run already' "$out/other"; then echo "replaced: $status"; cat "$out/other"; exit 1; fi
+fi
+exec 9<&-
+
 # Interrupted: the step is finished, saved, and the status says so.
 train "$out/interrupted" 1
 process=$!

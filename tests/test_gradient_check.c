@@ -421,6 +421,35 @@ START_TEST(inside_a_scope_and_with_recording_off_it_works_too)
 }
 END_TEST
 
+START_TEST(inside_a_step_it_works_too)
+{
+    th_step_begin(ctx);
+    th_tensor *x = vector(1, 2, 3);
+    const state before = state_now();
+    ck_assert(th_check_op(ctx, th_op_find("silu"), NULL, &report) == TH_OK && report.ok);
+    ck_assert_msg(ctx->in_step, "the step went on");
+    x = vector(1, 2, 3); /* what was made before ended with the check */
+    ck_assert_gradient(with_constants, NULL, x);
+    ck_assert(ctx->in_step && ctx->step == before.step);
+    x = vector(1, 2, 3);
+    th_tape_clear(ctx);
+    ck_assert_int_eq(th_get(x, TH_INDEX(0)) == 1, 0);
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_STATE);
+    th_error_clear(ctx);
+}
+END_TEST
+
+START_TEST(an_operation_is_checked_inside_a_scope_too)
+{
+    th_scope_begin(ctx, "outer");
+    const state before = state_now();
+    ck_assert_msg(th_check_op(ctx, th_op_find("silu"), NULL, &report) == TH_OK, "%s", report.text);
+    expect_unchanged(&before);
+    th_scope_end(ctx, NULL);
+    ck_assert(ctx->scope_depth == 0 && th_error_code(ctx) == TH_OK);
+}
+END_TEST
+
 static th_tensor *ending_the_forward_around(void *user, th_tensor *x)
 {
     th_module_end(user, NULL);
@@ -714,6 +743,8 @@ int main(void)
     tcase_add_test(tcase, looking_at_values_changes_nothing);
     tcase_add_test(tcase, a_function_may_call_backward);
     tcase_add_test(tcase, inside_a_scope_and_with_recording_off_it_works_too);
+    tcase_add_test(tcase, inside_a_step_it_works_too);
+    tcase_add_test(tcase, an_operation_is_checked_inside_a_scope_too);
     tcase_add_test(tcase, a_forward_may_check_a_gradient);
     tcase_add_test(tcase, a_check_that_failed_is_a_step_that_failed);
     tcase_add_test(tcase, models_are_not_changed_inside);

@@ -178,6 +178,52 @@ START_TEST(the_estimate_covers_the_memory)
 }
 END_TEST
 
+static size_t jansson_now, jansson_most;
+
+static void *count_allocated(size_t bytes)
+{
+    void *memory_of = malloc(bytes);
+    jansson_now += malloc_usable_size(memory_of);
+    jansson_most = jansson_now > jansson_most ? jansson_now : jansson_most;
+    return memory_of;
+}
+
+static void count_freed(void *memory_of)
+{
+    jansson_now -= malloc_usable_size(memory_of);
+    free(memory_of);
+}
+
+/* While jansson reads a string it holds it more than once. */
+START_TEST(a_long_string_is_estimated_while_it_is_read)
+{
+    static const char *const formats[] = {"[\"%s\"]", "{\"%s\":1}"};
+    static const char *const characters[] = {"a", "\\u00e9", "\xc3\xa9"};
+    char *text = malloc(1 << 20), *string = malloc(1 << 20);
+    json_set_alloc_funcs(count_allocated, count_freed);
+    for (int i = 0; i < 6; i++)
+        for (int count = 1; count < 100000; count = 3 * count + 1) {
+            string[0] = 0;
+            char *at = string;
+            for (int k = 0; k < count; k++)
+                at = stpcpy(at, characters[i / 2]);
+            snprintf(text, 1 << 20, formats[i % 2], string);
+            const th_json_source from = source();
+            size_t estimate;
+            ck_assert_int_eq(th_json_measure(&from, text, strlen(text), &usual, &estimate), TH_OK);
+            jansson_now = jansson_most = 0;
+            json_t *value = th_json_build(&from, text, strlen(text));
+            ck_assert_ptr_nonnull(value);
+            ck_assert_msg(estimate >= jansson_most, "%zu bytes of text: %zu bytes, %zu estimated", strlen(text),
+                          jansson_most, estimate);
+            json_decref(value);
+        }
+    json_set_alloc_funcs(malloc, free);
+    free(text);
+    free(string);
+}
+END_TEST
+
 /* A million keys: memory for where they stand, and none of it is kept. */
 START_TEST(many_keys_are_checked_in_bounded_memory)
 {
@@ -295,6 +341,7 @@ int main(void)
     tcase_add_test(tests, the_estimate_covers_the_memory);
     tcase_add_test(tests, limits_hold_before_anything_is_built);
     tcase_add_test(tests, many_keys_are_checked_in_bounded_memory);
+    tcase_add_test(tests, a_long_string_is_estimated_while_it_is_read);
     tcase_add_test(tests, members_are_walked_where_they_stand);
     tcase_add_test(tests, a_value_has_no_spaces_around_it);
     tcase_add_test(tests, values_are_what_they_should_be);

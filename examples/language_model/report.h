@@ -17,6 +17,8 @@ typedef struct report {
 
 /* RUN/NAME, in memory that the next three calls leave alone (run.c). */
 const char *in_run(const char *run, const char *name);
+/* The path for a command line: "./-x" instead of "-x", which would be an option. In the same memory as in_run. */
+const char *as_word(const char *path);
 /* A new file of the run, or of the folder `within` in it; NULL with errno. It replaces what had its name. No link in the
  * run is followed: a run from elsewhere must not lead its files out of its folder. */
 FILE *create_in_run(const char *run, const char *within, const char *name);

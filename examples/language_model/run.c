@@ -22,6 +22,11 @@ const char *in_run(const char *run, const char *name)
     return path;
 }
 
+const char *as_word(const char *path)
+{
+    return path[0] == '-' ? in_run(".", path) : path;
+}
+
 void expect_no_error(const trainer *t)
 {
     if (th_error_code(t->ctx) != TH_OK)
@@ -91,14 +96,18 @@ void make_folder(const char *run, bool force)
     const bool there = stat(run, &status) == 0;
     if (there && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
-    if (!there && mkdir(run, 0777) != 0)
-        refuse(PROGRAM, "this folder cannot be made: ", run);
+    const bool made = !there && mkdir(run, 0777) == 0;
+    if (!there && !made && errno != EEXIST) {
+        char problem[200];
+        snprintf(problem, sizeof problem, "this folder cannot be made (%.100s): ", strerror(errno));
+        refuse(PROGRAM, problem, run);
+    }
+    lock_run(run); /* before the checks: the process that had the lock may have written a run */
     if (access(in_run(run, "config.json"), F_OK) == 0 && access(in_run(run, "text.tokens"), F_OK) != 0)
         refuse(PROGRAM, "this folder holds something else than a run: ", run);
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    lock_run(run);
-    begun = (struct beginning){run, !there};
+    begun = (struct beginning){run, made};
     atexit(remove_beginning);
 }
 

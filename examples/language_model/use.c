@@ -1,5 +1,6 @@
 /* What there is to do with a trained model: sample, eval, export. Each takes the best of a run, or the newest. */
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checkpoints.h"
@@ -191,12 +192,15 @@ int export(int argc, char **argv)
     trainer t;
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
-    expect(&t, th_language_model_export(t.model, words[1], &given));
+    /* config.json comes last and goes first: a folder that has one has a whole model. */
+    mkdir(words[1], 0777);
+    unlink(in_run(words[1], "config.json"));
     expect(&t, th_tokenizer_save(t.tokenizer, words[1]));
+    expect(&t, th_language_model_export(t.model, words[1], &given));
     print_written(in_run(words[1], "config.json"));
     print_written(in_run(words[1], "model.safetensors"));
     print_written(in_run(words[1], "tokenizer.json"));
-    print_next(program_path, PROGRAM, (const char *const[]){"sample", words[1], NULL});
+    print_next(program_path, PROGRAM, (const char *const[]){"sample", as_word(words[1]), NULL});
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

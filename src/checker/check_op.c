@@ -181,6 +181,24 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
     return status == TH_OK ? th_check_op_forecast(ctx, guard, op, dtype, report) : status;
 }
 
+/* check_samples apart from the scopes and the step that the caller has open: no clear closes them, and the inputs do not
+ * end with them. */
+static th_status check_apart(th_context *ctx, th_guard *guard, const th_gradient_options *options,
+                             th_gradient_report *report, int64_t *checked)
+{
+    const th_depths around = ctx->around;
+    const int owned_depth = ctx->owned_depth;
+    const bool in_step = ctx->in_step;
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
+    ctx->owned_depth = ctx->scope_depth;
+    ctx->in_step = false;
+    const th_status status = check_samples(ctx, guard, options, report, checked);
+    ctx->around = around;
+    ctx->owned_depth = owned_depth;
+    ctx->in_step = in_step;
+    return status;
+}
+
 /* Whether the context can run the check. */
 static th_status check_context(th_context *ctx)
 {
@@ -214,7 +232,7 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     int64_t checked = 0;
     th_guard guard;
     th_guard_init(&guard, op);
-    const th_status status = check_samples(ctx, &guard, options ? options : &defaults, report, &checked);
+    const th_status status = check_apart(ctx, &guard, options ? options : &defaults, report, &checked);
     th_guard_free(&guard, ctx);
     if (ctx->error)
         return say_error(ctx, report);

@@ -52,7 +52,7 @@ typedef struct th_settings {
     uint64_t seed;
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT], calls_at_clear;
-    bool step_failed;
+    bool step_failed, in_step;
 } th_settings;
 
 typedef struct th_checker {

@@ -23,6 +23,7 @@ th_settings th_checker_settings(const th_context *ctx)
                      .no_grad_at_clear = ctx->no_grad_at_clear,
                      .around = ctx->around,
                      .step_failed = ctx->step_failed,
+                     .in_step = ctx->in_step,
                      .threads = ctx->threads,
                      .seed = ctx->seed,
                      .step = ctx->step,
@@ -87,6 +88,7 @@ bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
     th_context *ctx = checker->ctx;
     checker->settings = th_checker_settings(ctx);
     ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* no clear closes what the caller has open */
+    ctx->in_step = false;                                            /* nor a step of the caller's */
     if (!th_leaves_begin(checker, inputs) || th_tape_of(ctx, operation) == NULL)
         return false;
     checker->attachments = newest_attachment(ctx, &checker->attachment_count); /* the tape is among them already */
@@ -106,6 +108,7 @@ void th_checker_end(th_checker *checker)
     th_leaves_end(checker);
     th_checker_apply(ctx, &checker->settings);
     ctx->around = checker->settings.around;
+    ctx->in_step = checker->settings.in_step;
     ctx->step_failed = checker->settings.step_failed || ctx->error;
 }
 

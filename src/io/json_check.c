@@ -17,6 +17,7 @@ typedef struct scanner {
     const char *text, *at, *end;
     int depth, max_depth;
     size_t memory, max_memory;
+    size_t longest; /* string, as it stands in the text */
     struct {
         bool object;
         int64_t first_key;
@@ -283,14 +284,23 @@ static bool scan_word(scanner *s)
 
 /* -- structure -- */
 
-/* What jansson takes at most: for a key, a value or its place in an array, beside the characters of a string. */
-enum { KEY = 136, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24 };
+/* What jansson takes at most: for a key, a value or its place in an array, beside the characters of a string. While it
+ * reads a string it holds it COPIES times more: in a buffer that doubles, and decoded. */
+enum { KEY = 136, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
 
 static bool count_memory(scanner *s, size_t bytes)
 {
     s->memory += bytes;
     return s->memory <= s->max_memory || s->max_memory == 0 ||
            fail_at(s, s->at, "its values take more memory than such a file may take");
+}
+
+/* A string that began at `start`. */
+static bool count_string(scanner *s, size_t bytes, const char *start)
+{
+    const size_t size = (size_t)(s->at - start);
+    s->longest = size > s->longest ? size : s->longest;
+    return count_memory(s, bytes + size);
 }
 
 static bool open_container(scanner *s)
@@ -311,7 +321,7 @@ static bool scan_key(scanner *s)
     const char *text = s->at + 1;
     if (!ahead(s, '"'))
         return fail_here(s, "a key is missing");
-    if (!scan_string(s) || !remember_key(s, text) || !count_memory(s, KEY + (size_t)(s->at - text)))
+    if (!scan_string(s) || !remember_key(s, text) || !count_string(s, KEY, text))
         return false;
     skip_space(s);
     if (!ahead(s, ':'))
@@ -349,7 +359,7 @@ static bool scan_value(scanner *s, bool *begun)
     if (!count_memory(s, ELEMENT))
         return false;
     if (ahead(s, '"'))
-        return scan_string(s) && count_memory(s, STRING + (size_t)(s->at - start));
+        return scan_string(s) && count_string(s, STRING, start);
     if (ahead(s, '-') || (s->at < s->end && *s->at >= '0' && *s->at <= '9'))
         return scan_number(s) && count_memory(s, NUMBER);
     if (!ahead(s, '{') && !ahead(s, '['))
@@ -384,6 +394,7 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
     bool sound = true;
     while (sound && !done)
         sound = scan_value(&s, &begun) && (begun || go_on(&s, &done));
+    sound = sound && count_memory(&s, BUFFER + COPIES * s.longest);
     th_release(source->ctx, s.keys, (size_t)s.capacity * sizeof *s.keys);
     *memory = s.memory;
     return sound ? TH_OK : source->ctx->error;

@@ -286,12 +286,11 @@ th_status(th_language_model_export)(th_module *model, const char *folder, const 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));
     const th_dtype dtype = th_dtype_of(th_module_find_parameter(model, "embedding.weight"));
-    if (write_config(ctx, folder, architecture, m, dtype, &given) != TH_OK)
-        return ctx->error;
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);
     write_weights(model, folder, architecture, m);
     th_no_grad_end(ctx);
     th_scope_end(ctx, NULL);
-    return ctx->error;
+    /* Last: a folder with config.json has a whole model. */
+    return ctx->error ? ctx->error : write_config(ctx, folder, architecture, m, dtype, &given);
 }

@@ -104,7 +104,8 @@ struct th_context {
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
     bool in_step;     /* since th_step_begin: created tensors belong to the tape */
-    int scope_depth;  /* open scopes; 0: created tensors are the user's, unless in_step */
+    int scope_depth;  /* open scopes; owned_depth of them: created tensors are the user's, unless in_step */
+    int owned_depth;  /* 0, but within th_check_op, whose caller may have scopes open */
     th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
                          alone */
     const char *path; /* dotted names of the open scopes; "" outside */

@@ -20,7 +20,7 @@ static const uint64_t owned_bit = (uint64_t)1 << TH_HANDLE_WHICH_BITS;
 
 bool th_creates_owned(const th_context *ctx)
 {
-    return ctx->scope_depth == 0 && !ctx->in_step;
+    return ctx->scope_depth == ctx->owned_depth && !ctx->in_step;
 }
 
 static uint64_t bits_of(const th_tensor *t)
