@@ -84,7 +84,7 @@ VALUE_HEIGHT = 9  # of a digit, above its baseline
 
 
 def value_baseline(top, dashed):
-    """Where the number of a bar stands whose top is there: above it, and above the dashed line if that would cross it."""
+    """The baseline of the number above a bar with this top; above the dashed line, if that would cross the number."""
     baseline = top - 4
     return dashed - 4 if baseline - VALUE_HEIGHT - 2 < dashed < baseline + 2 else baseline
 

@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$text" ] || refuse "which text is to be learned?"
+[ -n "$text" ] || refuse "there is no text to learn: give the path of a file"
 
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
     -DTAPEHEAD_EXAMPLES=ON >/dev/null

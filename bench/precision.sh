@@ -32,13 +32,13 @@ while [ $# -gt 0 ]; do
         ;;
     -*) refuse "unknown option $1" ;;
     *)
-        [ -z "$text" ] || refuse "there is one text, not also $1"
+        [ -z "$text" ] || refuse "only one text can be given, not also $1"
         text=$1
         ;;
     esac
     shift
 done
-[ -n "$text" ] || refuse "which text is to be learned?"
+[ -n "$text" ] || refuse "there is no text to learn: give the path of a file"
 [ -r "$text" ] || {
     echo "precision.sh: the text $text cannot be read" >&2
     exit 2

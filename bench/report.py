@@ -230,7 +230,7 @@ def write_csv(path, results):
 
 
 def read_csv(path):
-    """What write_csv() wrote, as far as the chart needs it."""
+    """Reads a file of write_csv(), as far as the chart needs it."""
     results = {}
     with open(path, newline="") as file:
         for line in csv.DictReader(file):

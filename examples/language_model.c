@@ -4,8 +4,8 @@
  *     language_model sample run --prompt "ROMEO:"
  *
  * This file holds the model, the training loop and the subcommands. The folder language_model/ holds the settings, the
- * way from texts to tokens, the checkpoints of a run, and the reports. `chosen` holds the settings, from the command line
- * or from a checkpoint. Where to make a change:
+ * conversion of texts to tokens, the checkpoints of a run, and the reports. `chosen` holds the settings, from the
+ * command line or from a checkpoint. Where to make a change:
  *
  *     a new option                        a member in settings.h, and a line of the table in settings.c
  *     another model                       the options that settle() sets in settings.c
@@ -15,10 +15,10 @@
  *
  * A run is a folder:
  *
- *     config.json             the settings, to read; every checkpoint has them too
+ *     config.json             the settings, for people to read; every checkpoint has them too
  *     tokenizer.json          and vocab.json and merges.txt for bpe
  *     text.tokens             the text as tokens: first those for training, then those held out
- *     last.safetensors        the newest checkpoint: everything needed to go on with the same bits
+ *     last.safetensors        the newest checkpoint: everything needed to continue with the same bits
  *     last.1.safetensors ...  the checkpoints before it, if --keep is more than 1
  *     best.safetensors        weights of the lowest validation loss so far
  *     log.jsonl, events.*     for programs and for TensorBoard
@@ -83,7 +83,7 @@ void make_batch(trainer *t)
     expect_no_error(t);
 }
 
-/* What training needs besides the model: AdamW, which decays matrices only, for all parameters that are not frozen. */
+/* Makes the optimizer: AdamW, for all parameters that are not frozen. It decays matrices only. */
 void make_optimizer(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .weight_decay = TH_ZERO};
@@ -193,7 +193,8 @@ static th_status save_newest(trainer *t)
     return TH_OK;
 }
 
-/* Ends the program unless the numbers of a checkpoint are such as training counts. (Windows check their own.) */
+/* Ends the program if a number of a checkpoint is out of range. (th_windows_go_to checks the position of the
+ * windows.) */
 static void check_numbers(const trainer *t, const char *name)
 {
     const struct {
@@ -214,7 +215,7 @@ static void check_numbers(const trainer *t, const char *name)
     }
 }
 
-/* The reverse of saving everything. */
+/* Loads everything that save() has saved. */
 static th_status load(trainer *t, const char *name)
 {
     th_checkpoint_number numbers[NUMBERS];
@@ -277,7 +278,7 @@ static th_status train_to_the_end(trainer *t)
 
 /* -- train and resume -- */
 
-/* Windows of the run's tokens in that file, some for training and the rest for validation. */
+/* Opens the windows of the tokens in that file, some for training and the rest for validation. */
 static void open_tokens(trainer *t, const char *name)
 {
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
@@ -314,7 +315,7 @@ static void print_end(trainer *t, double seconds)
     expect(t, report_progress(t->ctx, t->run));
 }
 
-/* Files to look at, and what to do now. */
+/* Prints the files that the run wrote, and the next command. */
 static void print_files(const trainer *t)
 {
     const char *const go_on[] = {"resume", as_word(t->run), NULL}, *const use[] = {"sample", as_word(t->run), NULL};
@@ -362,13 +363,13 @@ th_status rehearse(trainer *t, bool evaluate_only)
     return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
 }
 
-/* Of a text's tokens, those to train on; the rest is for validation. */
+/* Returns how many of a text's tokens are for training; the rest is for validation. */
 static int64_t training_share(int64_t tokens)
 {
     return tokens - (int64_t)ceil((double)tokens * chosen.validation);
 }
 
-/* Prints what training takes, from a context that has shapes only and computes nothing. Closes the text. */
+/* Prints the memory that training takes, found by a run of shapes without data. Closes the text. */
 static int forecast(texts *text)
 {
     const th_context_options shapes = {
@@ -433,7 +434,7 @@ static void print_documents(const trainer *t, const texts *text)
                                                    : "the model has no end-of-text token to put between them");
 }
 
-/* Everything that can fail is done before the run that was in the folder goes. */
+/* Does everything that can fail before it removes the old run from the folder. */
 static void begin_run(trainer *t, const texts *text)
 {
     choose_model(t, text, other_tokenizer);
@@ -473,7 +474,7 @@ static int train(int argc, char **argv)
     static const program_option more[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
         {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
-        {"memory", "print what training would take, and leave", .flag = &only_memory},
+        {"memory", "print the memory that training would take, and exit", .flag = &only_memory},
         {"quiet", "no progress", .flag = &quiet},
         {0}};
     const char **words = calloc((size_t)argc + 1, sizeof *words);
@@ -482,9 +483,9 @@ static int train(int argc, char **argv)
     const int count = parse_options_and_words(
         argc, argv, PROGRAM,
         "language_model train TEXT... [RUN] [OPTION...]\n"
-        "Trains a model on texts, into the folder RUN, which is the last word (default, after one text: run).\n"
-        "A TEXT is a file, a pipe, - (standard input), or a folder, each of whose files is a document. Of several\n"
-        "documents, each ends with an end-of-text token, at which samples end too.",
+        "Trains a model on texts and writes it to the folder RUN, the last word (default, after one text: run).\n"
+        "A TEXT is a file, a pipe, - (standard input), or a folder. Each file in a folder is a document. If there are\n"
+        "several documents, each ends with an end-of-text token, and samples end at this token too.",
         options_with(more), words, argc);
     if (count < 1)
         refuse(PROGRAM, "train needs a text: a file, a folder, or - for standard input", "");
@@ -502,11 +503,12 @@ static void check_steps(const trainer *t, int64_t asked)
     const long long done = th_step(t->ctx);
     if (asked > 0 && asked < done) {
         snprintf(problem, sizeof problem,
-                 "%.200s has done %lld steps already; --steps counts them too, and must be more", t->run, done);
+                 "%.200s has done %lld steps already; --steps counts them too and must be more, not %lld", t->run, done,
+                 (long long)asked);
         refuse(PROGRAM, problem, "");
     }
     if (done >= chosen.steps)
-        fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; resume --steps N trains on\n",
+        fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; a larger --steps continues\n",
                 done, (long long)chosen.steps);
 }
 
@@ -556,9 +558,9 @@ static const struct {
     int (*function)(int argc, char **argv);
 } subcommands[] = {
     {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
-    {"resume", "RUN           goes on with a run that was stopped, as if it had not been", resume},
+    {"resume", "RUN           continues a stopped run, with the same result as without the stop", resume},
     {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
-    {"eval", "RUN             prints loss, perplexity and bits per byte; the same", eval},
+    {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers", export},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };

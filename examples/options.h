@@ -2,7 +2,7 @@
  *
  * Options: a table of names, variables and ranges. Every program also takes -h, --help and --version; both print and
  * exit with status 0 before the program does anything. An option that is unknown or out of range ends the program with
- * a sentence and status 2.
+ * a message and status 2.
  *
  * The end: print_written() names each file that the program wrote, print_next() a command to paste. Both write to
  * standard error, so that standard output holds results only. */
@@ -128,7 +128,7 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
     list[count] = (struct option){"help", no_argument, NULL, HELP};
     list[count + 1] = (struct option){"version", no_argument, NULL, VERSION};
     for (int i; (i = getopt_long(argc, argv, "h", list, NULL)) != -1;) {
-        if (i == UNKNOWN) { /* getopt_long has said why */
+        if (i == UNKNOWN) { /* getopt_long has printed the reason */
             fprintf(stderr, "%s: --help lists the options\n", program);
             exit(2);
         }
@@ -160,7 +160,7 @@ static inline void finish_output(const char *program)
         give_up(program, "standard output could not be written");
 }
 
-/* Writes a word to standard error so that a shell reads it back as this word: quoted if it needs to be. */
+/* Writes a word to standard error, quoted if a shell would otherwise read another word. */
 static inline void print_shell_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
@@ -174,7 +174,7 @@ static inline void print_shell_word(const char *word)
     fputc('\'', stderr);
 }
 
-/* Says that the program wrote this file: a path that holds in the directory where the user started the program. */
+/* Prints that the program wrote this file. The path is relative to the directory where the user started the program. */
 static inline void print_written(const char *path)
 {
     fflush(stdout); /* results come before */
@@ -184,8 +184,8 @@ static inline void print_written(const char *path)
 /* Prints a command to run next, so that it can be pasted into the shell that started this program. It runs `program`,
  * an example (often this one), with `words`, which end with NULL.
  *
- * scripts/run.sh leaves its own path in TAPEHEAD_RUN: then the command begins with that script. Otherwise the example is
- * in the directory of argv[0]. If that directory has no such program, nothing is printed. */
+ * scripts/run.sh leaves its own path in TAPEHEAD_RUN: then the command begins with that script. Otherwise the example
+ * is in the directory of argv[0]. If that directory has no such program, nothing is printed. */
 static inline void print_next(const char *argv0, const char *program, const char *const *words)
 {
     const char *script = getenv("TAPEHEAD_RUN"), *slash = strrchr(argv0, '/');

@@ -1,21 +1,21 @@
 #!/bin/sh
 # bare_root.sh [OPTION...] [12|13] [demo|test|install|warnings|all]: tries README's commands where nothing is installed yet.
 #
-# Makes a minimal root of Debian 12 (the default) or 13 with debootstrap, nothing but its variant minbase, and in a fresh copy of
-# it for each, with a clean checkout:
-#   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh, as root, where a warning of the
+# Makes a minimal root of Debian 12 (the default) or 13 with debootstrap (variant minbase). Runs one of these in a fresh copy of
+# that root, with a clean checkout:
+#   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh: as root, where a warning of the
 #            compiler is an error, and again as a user with sudo
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing", and its programs compiled against what was installed
-#   warnings everything built by that Debian's gcc and clang, where a warning is an error
-#   all      all four
+#   warnings builds everything with that Debian's gcc and clang; a warning is an error
+#   all      all four, each in its own copy
 # --commit REV     this commit instead of HEAD
 # --tests          in "test": runs the tests too
 # --sanitizers     in "warnings": builds with the sanitizers too
 # --fresh          makes the root anew; otherwise it is kept, with the packages downloaded, in $XDG_CACHE_HOME/tapehead
-# Exits with 77, saying why, where no root can be made: without root's rights or namespaces, without debootstrap (and no
-# way to install it), or without a Debian mirror. The mirror and the way to it are those of this machine's apt; DEBIAN_MIRROR in
-# the environment goes before them.
+# Exits with 77 and prints the reason if it cannot make a root: without root's rights or namespaces, without debootstrap (and no
+# way to install it), or without a Debian mirror. It uses the mirror and the proxy of this machine's apt, or DEBIAN_MIRROR from
+# the environment.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -36,7 +36,7 @@ while [ $# -gt 0 ]; do
         commit=$2
         shift
         ;;
-    *) refuse "there is no option or step $1" ;;
+    *) refuse "$1 is not an option or a step" ;;
     esac
     shift
 done

@@ -1,7 +1,7 @@
-# help.sh: to be sourced. What every script of this repository answers before it does anything.
+# help.sh: scripts of this repository source it, for --help and --version, their error messages and their last lines.
 # shellcheck shell=sh
 
-# Prints the comment that the script opens with.
+# Prints the comment at the beginning of the script.
 usage() {
     awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"
 }
@@ -26,7 +26,7 @@ answer_help() {
     done
 }
 
-# refuse PROBLEM: ends the script with this sentence and status 2.
+# refuse PROBLEM: ends the script with this message and status 2.
 refuse() {
     printf '%s: %s (--help explains the options)\n' "$(basename "$0")" "$*" >&2
     exit 2
@@ -37,7 +37,7 @@ need_value() {
     [ $# -gt 1 ] || refuse "$1 needs a value"
 }
 
-# quoted WORD...: the words so that a shell reads them back.
+# quoted WORD...: prints the words, quoted so that a shell reads the same words.
 quoted() {
     for word; do
         case $word in
@@ -47,7 +47,7 @@ quoted() {
     done
 }
 
-# print_written FILE...: says which files the script wrote.
+# print_written FILE...: names the files that the script wrote.
 print_written() {
     for file; do
         printf 'wrote: %s\n' "$file" >&2

@@ -3,10 +3,10 @@
 #   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson, PCRE2;
 #            OpenBLAS
 #   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
-#   bench    to run the benchmark: the demo's, and what the programs need that it compares with
-#   interop  to compare with PyTorch and others: the demo's, and Python with virtual environments
-#   tiles    to run tests on an emulated processor with AMX tiles: the demo's, and what its machine is made with
-# Debian packages only, through apt-get, as root or with sudo. Touches nothing when nothing is missing.
+#   bench    to run the benchmark: the packages of demo, and packages for the programs that it compares with
+#   interop  to compare with PyTorch and others: the packages of demo, and Python with virtual environments
+#   tiles    to run tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
+# Installs Debian packages only, through apt-get, as root or with sudo. Changes nothing if nothing is missing.
 set -eu
 
 . "$(dirname "$(readlink -f "$0")")/help.sh"
@@ -15,7 +15,7 @@ tier=${1:-test}
 case $tier in
 demo | test | bench | interop | tiles) ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "there is nothing called $tier to install for" ;;
+*) refuse "$tier is not one of demo, test, bench, interop and tiles" ;;
 esac
 
 # -- what is there: each thing is tried, not looked up, so that it may come from anywhere --
@@ -120,8 +120,8 @@ has_xorriso() {
     xorriso -version
 }
 
-# explain PACKAGE SAID TOOL LEAST: why the package's test fails. Names the tool's path, its version and the version that is needed,
-# then the tools of that name further back in PATH, then what the test said.
+# explain PACKAGE SAID TOOL LEAST: prints why the package's test fails: the tool's path, its version and the version that is needed,
+# then later tools of that name in PATH, then the output of the test.
 explain() {
     package=$1 said=$2 tool=$3 least=$4
     # shellcheck disable=SC2086 # (CC may be "ccache gcc")

@@ -1,9 +1,9 @@
 #!/bin/sh
 # command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, benchmark programs and scripts.
 #
-# --help, -h and --version print and return 0, an unknown option returns 2 with a sentence, and neither
-# writes a file or asks a tool for anything. The examples end with every file that they wrote and with a command that runs as
-# pasted, started by themselves or by scripts/run.sh and scripts/demo.sh.
+# --help, -h and --version print and return 0. An unknown option returns 2 with a message. Neither writes a file or runs a
+# tool. At its end an example names every file that it wrote and a command, which runs as pasted. This holds for examples
+# started directly, by scripts/run.sh and by scripts/demo.sh.
 set -eu
 
 source=$1 examples=$(cd "$2" && pwd) bench=$(cd "${3:-.}" && pwd)
@@ -17,7 +17,7 @@ wrong() {
     sed 's/^/    /' "$work/out" "$work/err"
     failed=yes
 }
-# run COMMAND...: in an empty directory; *status, and what it printed in out and err.
+# run COMMAND...: sets status, and writes the output to the files out and err.
 run() {
     status=0
     "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
@@ -43,7 +43,7 @@ check_command() { # check_command NAME COMMAND...
     done
     grep -x "$name (Tapehead) [0-9.]*" "$work/out" >/dev/null || wrong "$name --version does not print a version"
 }
-check_refusal() { # check_refusal NAME COMMAND...: an option that there is not
+check_refusal() { # check_refusal NAME COMMAND...: with an unknown option
     name=$1
     shift
     run env PATH="$work/tools:$PATH" "$@" --nonsense
@@ -61,7 +61,7 @@ for program in "$examples"/* ${3:+"$bench"/*}; do
     check_command "$name" "$program"
     check_refusal "$name" "$program"
 done
-# (of a copy: one that goes wrong may change files in its checkout)
+# (from a copy: a wrong script may change files in its checkout)
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
 ln -s "$source/examples" "$work/source/examples"
@@ -72,14 +72,14 @@ for script in "$work"/source/scripts/*.sh "$work"/source/bench/*.sh; do
     esac
     check_command "$name" "$script"
     case $name in
-    demo.sh | test.sh | configure.sh) ;; # theirs are the options of other programs
+    demo.sh | test.sh | configure.sh) ;; # they pass options to other programs
     *) check_refusal "$name" "$script" ;;
     esac
 done
 [ ! -e "$work/called" ] || wrong "these were called: $(cat "$work/called")"
 [ -z "$(ls -A)" ] || wrong "these files were written: $(ls -A)"
 
-# -- what examples end with --
+# -- the ends of examples --
 
 # check_end COMMAND...: in an empty directory; next is the command that it suggests.
 check_end() {

@@ -121,7 +121,7 @@ quick="--steps 1 --eval-batches 1 --sample-tokens 0 --quiet"
     expect 0 '' "$program" train text llama_longer $quick --llama --layers 1 --heads 1 --width 8 --length 100 --tokenizer bytes
     expect 0 '' "$program" export llama_longer endless_model
     sed -i 's/"max_position_embeddings": 100/"max_position_embeddings": 131072/' endless_model/config.json
-    expect 0 "--length is 4096, the most without asking for more (the model sees up to 131072); --batch is 1" \
+    expect 0 "--length is 4096, the largest default (the model sees up to 131072); --batch is 1" \
         "$program" train text own $quick --from endless_model --force
 }
 
@@ -246,8 +246,8 @@ expect 1 'Give more text, or --length 12' "$program" train brief other --length 
 expect 1 'is no UTF-8' train binary other
 expect 1 'bytes or bpe takes any file' train binary other
 expect 2 'the prompt must not be empty' train text other --prompt ''
-expect 2 'no folder of a run' "$program" resume nowhere
-expect 2 'no folder of a run' "$program" sample nowhere
+expect 2 'not the folder of a run' "$program" resume nowhere
+expect 2 'not the folder of a run' "$program" sample nowhere
 mkdir begun && cp run/config.json run/text.tokens begun # as if killed before its first checkpoint
 expect 0 'loss=' train text begun
 expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'

@@ -10,7 +10,7 @@ fail() {
     echo "FAILED: $*"
     exit 1
 }
-expect() { # expect STATUS WORDS COMMAND...: ends so, and says so
+expect() { # expect STATUS WORDS COMMAND...: the command ends with this status and prints these words
     wanted=$1 words=$2 status=0
     shift 2
     "$@" >said 2>&1 || status=$?
@@ -87,7 +87,7 @@ expect 0 'steps=41 ' "$program" resume whole --steps 41 --quiet
 grep -q 'nothing is left' said && fail "one step was left"
 [ "$(kept whole)" = "last.1.safetensors last.safetensors" ] || fail "resumed: $(kept whole)"
 
-# -- checkpoints that nobody vouches for: refused with a sentence, and before they take memory --
+# -- untrusted checkpoints: refused with a message, before they take memory --
 hostile() { # hostile WORDS FROM TO COMMAND [OPTION...]
     rm -rf hostile && cp -R one hostile
     for file in last best; do "$change" hostile/$file.safetensors "$2" "$3" || fail "no $2"; done

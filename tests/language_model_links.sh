@@ -1,6 +1,6 @@
 #!/bin/sh
-# language_model_links.sh LANGUAGE_MODEL: a run's folder with links and pipes where files belong, as an archive from elsewhere may
-# have them, makes the program write to no file outside that folder, and it does not wait for a pipe.
+# language_model_links.sh LANGUAGE_MODEL: an untrusted run's folder may have links and pipes in place of files. The program
+# writes to no file outside that folder, and does not wait for a pipe.
 set -eu
 program=$1
 out=$(mktemp -d)
@@ -13,10 +13,10 @@ fail() {
     echo "FAILED: $*"
     exit 1
 }
-unharmed() { # unharmed WHAT: nothing outside the run has changed
+unharmed() { # unharmed [FILE]: outside/ holds only this file, unchanged
     [ "$(ls outside)" = "$1" ] && { [ -z "$1" ] || [ "$(cat "outside/$1")" = precious ]; } || fail "outside: $(ls -l outside)"
 }
-resume() { # resume STEPS: the files that each evaluation writes are written
+resume() { # resume STEPS: writes the files of each evaluation
     timeout 60 "$program" resume run --steps "$1" --quiet >said 2>&1
 }
 
@@ -25,7 +25,7 @@ awk 'BEGIN { for (i = 0; i < 200; i++) printf "%d bottles of beer on the wall\n"
     --sample-tokens 5 --log-every 1 --quiet >/dev/null
 echo precious >outside/victim
 
-# The log: an error that names it, and what is not a log stays as it is.
+# The log: an error names the link, and a file that is not a log does not change.
 mv run/log.jsonl log.jsonl
 ln -s ../outside/victim run/log.jsonl
 resume 3 && fail "the log was written through a link"
@@ -36,7 +36,7 @@ grep -q 'its first line is not a record' said && cmp run/log.jsonl outside/victi
 unharmed victim
 mv log.jsonl run/log.jsonl
 
-# What is replaced whole: the link goes.
+# Files that are replaced whole: the link is replaced.
 steps=3
 for file in curves.svg best.safetensors "samples/step_0000005.txt"; do
     cp "run/$file" kept 2>/dev/null || :
@@ -51,14 +51,14 @@ for file in curves.svg best.safetensors "samples/step_0000005.txt"; do
     steps=$((steps + 1))
 done
 
-# A folder of samples that leads elsewhere takes none.
+# No sample is written if the folder of samples is a link.
 rm -r run/samples
 ln -s ../outside run/samples
 resume 9 && fail "samples were written elsewhere"
 grep -q 'step_.* cannot be written' said || { cat said; fail "the folder is not named"; }
 unharmed victim
 
-# Pipes beside what is saved.
+# Pipes that have the names of temporary files.
 rm run/samples
 for file in last best; do
     mkfifo "run/$file.safetensors.unfinished0"
@@ -83,6 +83,6 @@ ln -s ../outside fresh/samples
     --sample-tokens 0 --quiet >/dev/null
 unharmed step_0000001.txt
 
-# eval's file of tokens: gone afterwards.
+# eval removes its file of tokens.
 "$program" eval fresh --text text >/dev/null
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -l "$TMPDIR")"

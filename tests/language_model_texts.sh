@@ -10,7 +10,7 @@ fail() {
     echo "FAILED: $*"
     exit 1
 }
-expect() { # expect STATUS WORDS COMMAND...: ends so, and says so
+expect() { # expect STATUS WORDS COMMAND...: the command ends with this status and prints these words
     wanted=$1 words=$2 status=0
     shift 2
     "$@" >said 2>&1 || status=$?
@@ -51,7 +51,7 @@ for how in pipe stdin fifo redirected single; do
     esac
     cmp one/text.tokens $how/text.tokens && [ "$(crc)" = "$same" ] || fail "$how: $(crc), from the file $same"
 done
-# What came from a pipe is kept: resume needs no text.
+# The run keeps the text of a pipe: resume needs no text.
 expect 0 'steps=4 ' "$program" resume pipe --steps 4 --quiet </dev/null
 
 # Each of several documents ends with the end-of-text token.
@@ -81,12 +81,12 @@ sed 's/.* loss=\([^ ]*\).*bits_per_byte=\([^ ]*\) tokens=\([0-9]*\).*/\1 \2 \3/'
     END { bytes = $1 * $3 / log(2) / $2; exit !($3 == n + 1 && bytes > 0.99 * (n - 1) && bytes < 1.01 * (n - 1)) }' ||
     fail "bits per byte of $bytes bytes: $(cat said)"
 
-# A sample ends with its text, unless it is told otherwise. This model has learned that all texts are "ab".
+# A sample ends with its document, unless --ignore-eos is given. This model has learned that all documents are "ab".
 mkdir many
 i=10
 while [ $i -lt 60 ]; do printf 'ab' >many/$i.txt && i=$((i + 1)); done
 expect 0 '50 documents' train many ends --steps 60 --lr 0.03 --warmup 5
-[ "$("$program" sample ends --prompt a --tokens 50 --temperature 0)" = ab ] || fail "a sample goes on behind the end of its text"
+[ "$("$program" sample ends --prompt a --tokens 50 --temperature 0)" = ab ] || fail "a sample continues after the end of its document"
 "$program" sample ends --prompt a --tokens 8 --temperature 0 --ignore-eos >sampled
 grep -q '^ab<|endoftext|>ab<|endoftext|>ab' sampled || fail "--ignore-eos: $(cat sampled)"
 

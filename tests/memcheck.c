@@ -1,5 +1,5 @@
-/* memcheck: operations of odd sizes and steps of small models, in every precision, for memcheck.sh, which runs them under
- * valgrind. Every byte of a result decides a branch here, so that valgrind reports one that nothing has written. */
+/* memcheck: operations of odd sizes and steps of small models, in every precision, for memcheck.sh, which runs them
+ * under valgrind. Every byte of a result decides a branch here, so that valgrind reports an uninitialised one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { B = 2, HEADS = 2, MOST = 5, VOCABULARY = 19, LENGTH = 7 };
 
 static unsigned sum;
 
-/* Reads all of a result. */
+/* Reads every byte of a result. */
 static void look(th_tensor *t)
 {
     static unsigned char bytes[1 << 18];

@@ -1,6 +1,6 @@
 #!/bin/sh
-# memcheck.sh PROGRAM: runs PROGRAM (tests/memcheck.c) under valgrind. It fails at a branch that depends on an uninitialised value, and
-# at an access outside of allocated memory. valgrind does not support AVX-512, so this tests the kernels for AVX2.
+# memcheck.sh PROGRAM: runs PROGRAM (tests/memcheck.c) under valgrind. valgrind reports every branch on an uninitialised value, and
+# every access outside allocated memory. It does not support AVX-512, so this tests AVX2.
 set -eu
 program=$1
 

@@ -1,4 +1,4 @@
-"""palette.py SOURCE: what the pictures' colors look like to people with a color vision deficiency.
+"""palette.py SOURCE: checks that people with a color vision deficiency can tell the pictures' colors apart.
 
 Simulates protanopia, deuteranopia and tritanopia (Machado, Oliveira and Fernandes 2009, severity 1) and fails if two
 colors of a palette come closer than 15 in CIELAB, or a color too close to white. Also draws bars with bench/chart.py: the

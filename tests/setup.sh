@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh SETUP: scripts/setup.sh explains why an installed tool cannot be used: another one comes first in PATH. It names that
-# tool's path, its version and the version that is needed. Nothing is installed: apt-get is a stand-in.
+# setup.sh SETUP: scripts/setup.sh explains why an installed tool cannot be used: another one precedes it in PATH. It names that
+# tool's path, its version and the version that is needed. Nothing is installed: the test replaces apt-get.
 set -eu
 
 setup=$1
@@ -52,7 +52,7 @@ esac'
 refuses test "check: $work/first/pkg-config is \"0.29\"" "version of Check is 0.10" "that one is /opt/old/pkgconfig/check.pc"
 rm "$work/first/pkg-config"
 
-# Where nothing can be installed, the reason is there too.
+# If nothing can be installed, setup.sh prints the reason too.
 for tool in sh awk sed grep dirname readlink basename cat head tr id env make cc as ld; do
     ln -s "$(command -v "$tool")" "$work/all/"
 done

@@ -1,5 +1,5 @@
-/* Files that replace others: whatever stands beside them or at their path, nothing else is written, read or waited for.
- * (Kills at any time, full disks: test_checkpoint.c.) */
+/* Files that replace others. Whatever has their path or a name like theirs, the library writes, reads and waits for
+ * nothing else. (Kills at any time, full disks: test_checkpoint.c.) */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -90,14 +90,14 @@ static bool is_there(const char *at)
     return lstat(at, &status) == 0;
 }
 
-/* -- what has the name of the temporary file -- */
+/* -- other files with the name of the temporary file -- */
 
 static void make_pipe(void)
 {
     ck_assert_int_eq(mkfifo(temporary, 0666), 0);
 }
 
-/* Opening it does not wait then, and what is written to it goes to whoever reads. */
+/* Opening the pipe then does not wait, and a reader gets the bytes that are written to it. */
 static void make_pipe_that_is_read(void)
 {
     make_pipe();
@@ -136,7 +136,7 @@ static void make_socket(void)
 static void make_file_of_another_user(void)
 {
     if (geteuid() != 0) {
-        make_second_name(); /* nobody else's can be made */
+        make_second_name(); /* another user's file cannot be made */
         return;
     }
     put(temporary, "");
@@ -155,7 +155,7 @@ static void (*const makers[])(void) = {
     make_pipe,   make_pipe_that_is_read,    make_directory,       make_second_name, make_link, make_dangling_link,
     make_socket, make_file_of_another_user, make_file_of_a_writer};
 
-/* It stays as it is, and the file is written by way of the next number. */
+/* It does not change, and the temporary file gets the next number. */
 START_TEST(what_has_the_temporary_name_is_left_alone)
 {
     put(victim, "precious");
@@ -193,7 +193,8 @@ START_TEST(names_that_are_all_taken_are_an_error)
 }
 END_TEST
 
-/* What a killed process left is removed, not written to: another process may read it, or write to it. */
+/* The library removes the file of a killed process. It does not write to it, because another process may read or write
+ * it. */
 START_TEST(a_leftover_is_removed)
 {
     static const mode_t modes[] = {0666, 0600, 0444};
@@ -254,7 +255,7 @@ START_TEST(permissions_are_those_of_the_file_that_is_replaced)
 }
 END_TEST
 
-/* The group is kept; where this user may not, its own group gets no more than everybody. */
+/* The group is kept. If this user may not keep it, its own group gets only the permissions that everybody has. */
 START_TEST(the_group_is_kept_or_gets_no_more_than_others)
 {
     if (geteuid() != 0)
@@ -267,7 +268,7 @@ START_TEST(the_group_is_kept_or_gets_no_more_than_others)
     ck_assert_int_eq(mode_of(path), 0664);
     ck_assert_int_eq(chmod(folder, 0777), 0);
     const pid_t child = fork();
-    if (child == 0) { /* another user, who is not in that group */
+    if (child == 0) { /* another user, outside that group */
         th_atomic_file f;
         _exit(setgid(2000) != 0 || setuid(2000) != 0 || !th_atomic_begin(&f, path) || !th_atomic_end(&f, true));
     }
@@ -281,7 +282,7 @@ END_TEST
 
 /* -- links at the path -- */
 
-/* One within the folder is followed: the newest of several files. */
+/* A link to a name in its folder is followed, such as a link to the newest of several files. */
 START_TEST(a_link_within_its_folder_is_followed)
 {
     put(victim, "old");
@@ -293,7 +294,7 @@ START_TEST(a_link_within_its_folder_is_followed)
     ck_assert_int_eq(mode_of(victim), 0640);
     ck_assert(S_ISLNK(status_of(path).st_mode) && S_ISLNK(status_of(in_folder("middle")).st_mode));
     ck_assert_int_eq(unlink(victim), 0);
-    write_whole(path, "again"); /* what it leads to need not be there */
+    write_whole(path, "again"); /* the file that the link names need not exist */
     expect_text(victim, "again");
     ck_assert_int_eq(count_files(), 3);
     ck_assert_int_eq(chdir(folder), 0); /* a path without a folder */
@@ -302,7 +303,7 @@ START_TEST(a_link_within_its_folder_is_followed)
 }
 END_TEST
 
-/* Any other is replaced, and what it leads to stays as it is. */
+/* Any other link is replaced, and the file that it leads to does not change. */
 START_TEST(a_link_out_of_its_folder_is_replaced)
 {
     char inner[96], file[120];
@@ -323,7 +324,7 @@ START_TEST(a_link_out_of_its_folder_is_replaced)
         ck_assert_int_eq(rmdir(inner), 0); /* nothing was left in it */
         ck_assert_int_eq(mkdir(inner, 0777), 0);
     }
-    if (geteuid() == 0) { /* nor is one of another user followed, as in /tmp */
+    if (geteuid() == 0) { /* another user's link, as in /tmp, is not followed either */
         ck_assert_int_eq(symlink("victim", path), 0);
         ck_assert_int_eq(lchown(path, 12345, 12345), 0);
         write_whole(path, "new");
@@ -333,7 +334,7 @@ START_TEST(a_link_out_of_its_folder_is_replaced)
 }
 END_TEST
 
-/* Every function of the library that writes a file writes it so. */
+/* Every function of the library that writes a file writes it in this way. */
 START_TEST(no_writer_leaves_the_folder)
 {
     char inner[96], file[120], tokenizer[150], config[150];
@@ -391,7 +392,7 @@ START_TEST(no_writer_leaves_the_folder)
 }
 END_TEST
 
-/* -- what is written to, not replaced -- */
+/* -- devices and pipes: written to, not replaced -- */
 
 START_TEST(open_files_and_devices_are_written_to)
 {
@@ -421,7 +422,7 @@ START_TEST(open_files_and_devices_are_written_to)
 }
 END_TEST
 
-/* -- many at a time -- */
+/* -- many writers at a time -- */
 
 /* Writes whole files until it is killed. */
 static pid_t start_writer(int letter)
@@ -442,7 +443,7 @@ static pid_t start_writer(int letter)
     }
 }
 
-/* Of writers that are killed at any time, each leaves at most one file, and the next ones remove it. */
+/* A writer that is killed at any time leaves at most one file, and later writers remove it. */
 START_TEST(writers_do_not_meet)
 {
     enum { WRITERS = 3, ROUNDS = 6 };

@@ -1,10 +1,10 @@
-/* The teaching program with a wrong loop names the matrix and the element, and fails. The test compiles the program into
- * itself and breaks its plain loops on purpose. */
+/* The teaching program with a wrong loop names the matrix and the element, and fails. The test compiles the program
+ * into itself and breaks its plain loops on purpose. */
 #define backward right_backward
 #include "../examples/attention_backward/loops.c"
 #undef backward
 
-/* What the loops get wrong. */
+/* The mistake in the loops. */
 static enum { NOTHING, SCORES, SCORES_OF_A_HEAD, WEIGHTS } broken;
 
 void backward(const struct numbers *n, struct numbers *g)
@@ -29,7 +29,7 @@ void backward(const struct numbers *n, struct numbers *g)
 
 #include "context.h"
 
-/* Runs the program with --heads. Its output contains the words, and it exits with this status. */
+/* Runs the program with --heads, and checks that its output contains the words and that it exits with this status. */
 static void expect(const char *heads_of, int status, const char *words)
 {
     static char output[1 << 16];

@@ -221,7 +221,7 @@ START_TEST(misuse_of_a_cache_is_an_error)
 }
 END_TEST
 
-/* After a cast the cache says so; reset, it takes the new type. */
+/* After a cast, using the cache is an error until th_cache_reset; then it takes the new type. */
 START_TEST(a_cache_after_a_cast)
 {
     th_module *model = th_language_model_new(ctx, &models[0]);
@@ -233,7 +233,7 @@ START_TEST(a_cache_after_a_cast)
     th_tape_clear(ctx);
     ck_assert_int_eq(th_module_cast(model, TH_FLOAT64), TH_OK);
     assert_error(th_language_model_logits(model, tokens_new(2, 1), &next), TH_ERROR_STATE,
-                 "the cache holds float32 numbers, and the layer has been cast to float64: th_cache_reset");
+                 "the cache holds float32 numbers, but the layer was cast to float64: call th_cache_reset");
     th_tape_clear(ctx);
     /* cast back, nothing is lost */
     ck_assert_int_eq(th_module_cast(model, TH_FLOAT32), TH_OK);
@@ -253,7 +253,7 @@ START_TEST(a_cache_after_a_cast)
 }
 END_TEST
 
-/* A cache that is gone, or whose model or context is, is an error. */
+/* Using a cache is an error after it, its model or its context was freed. */
 START_TEST(a_stale_cache_is_an_error)
 {
     th_context *brief = th_context_new(NULL);
@@ -273,7 +273,7 @@ START_TEST(a_stale_cache_is_an_error)
                      "the context of the cache has been freed");
         th_cache_free(cache);
         no_error();
-        brief = th_context_new(NULL); /* at the address of the first, perhaps */
+        brief = th_context_new(NULL); /* perhaps at the address of the first */
         ck_assert_ptr_nonnull(th_cache_new(th_language_model_new(brief, &models[0]), 2, 4));
         th_cache *other = th_cache_new(model, 2, 4);
         th_context_free(brief);
@@ -288,7 +288,7 @@ START_TEST(a_stale_cache_is_an_error)
     expect_error(TH_ERROR_STATE, "the cache has been freed");
     th_cache_free(freed);
     expect_error(TH_ERROR_STATE, "has been freed before");
-    /* of a model that was freed */
+    /* a cache of a freed model */
     th_module_free(model);
     model = th_language_model_new(ctx, &models[0]);
     assert_error(th_language_model_logits(model, tokens_new(2, 1), &(th_language_model_logits_options){.cache = later}),
@@ -300,7 +300,7 @@ START_TEST(a_stale_cache_is_an_error)
 }
 END_TEST
 
-/* The memory of a cache runs out at any allocation: an error, and nothing is lost. */
+/* When any allocation of a cache fails, that is an error, and nothing is lost. */
 START_TEST(no_memory_for_a_cache)
 {
     static test_memory memory;

@@ -282,7 +282,7 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         expect_status(load(), TH_ERROR_FILE, cases[i][1]);
     }
     ck_assert_int_eq(th_weights_save(model, path), TH_OK);
-    expect_status(load(), TH_ERROR_FILE, "it is no checkpoint: its last tensor is not \".checksums\"");
+    expect_status(load(), TH_ERROR_FILE, "it is not a checkpoint: its last tensor is not \".checksums\"");
 }
 END_TEST
 
@@ -304,7 +304,8 @@ static void change_state(const char *from, const char *to)
 }
 
 /* Files that are older than the choice do not say which precision products had. */
-/* An infinite moment, as earlier versions left it after a huge gradient, becomes the largest that a step can leave. */
+/* An infinite moment, which earlier versions saved after a huge gradient, becomes the largest that a step can
+ * produce. */
 START_TEST(infinite_moments_are_limited)
 {
     step();
@@ -513,7 +514,7 @@ static void flip_byte(size_t from_the_end)
     free(bytes);
 }
 
-/* Weights are loaded from a checkpoint whose moments are damaged; all of it is not. */
+/* Weights are loaded from a checkpoint whose moments are damaged. Loading the whole checkpoint is an error. */
 START_TEST(damage_matters_to_those_who_read_it)
 {
     step();
@@ -532,7 +533,7 @@ START_TEST(damage_matters_to_those_who_read_it)
     ck_assert_ptr_null(strstr(th_error_message(ctx), ".optimizer"));
     expect_status(th_checkpoint_verify(ctx, in_folder("nothing")), TH_ERROR_FILE, "No such file");
     ck_assert_int_eq(th_weights_save(model, path), TH_OK);
-    expect_status(th_checkpoint_verify(ctx, path), TH_ERROR_FILE, "it is no checkpoint");
+    expect_status(th_checkpoint_verify(ctx, path), TH_ERROR_FILE, "it is not a checkpoint");
     expect_status(th_checkpoint_verify(ctx, NULL), TH_ERROR_ARGUMENT, "NULL");
 }
 END_TEST
@@ -761,7 +762,8 @@ START_TEST(memory_may_run_out_anywhere)
 }
 END_TEST
 
-/* A few bytes of options describe a model of many gigabytes: it is compared before it takes any of them. */
+/* A few bytes of options can describe a model of many gigabytes. It is compared with the file before it takes
+ * memory. */
 START_TEST(a_language_model_is_compared_before_it_takes_memory)
 {
     const th_language_model_options small = {.vocabulary = 8, .length = 4, .width = 4, .heads = 2, .layers = 1};

@@ -680,7 +680,7 @@ START_TEST(text_and_location_are_the_parts_of_the_message)
     ck_assert_str_eq(th_error_text(ctx), "");
     ck_assert_str_eq(th_error_location(ctx), "");
 
-    (th_matmul)(x, x); /* as from a language without macros: nobody knows the line */
+    (th_matmul)(x, x); /* as from a language without macros: the line is unknown */
     ck_assert_str_eq(th_error_location(ctx), "");
     ck_assert_str_eq(th_error_message(ctx), th_error_text(ctx));
     th_error_clear(ctx);

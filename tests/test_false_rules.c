@@ -1,8 +1,8 @@
-/* Rules that are wrong under one condition alone: th_check_op refuses each, and names the condition. */
+/* Rules that are wrong under one condition only. th_check_op refuses each, and names the condition. */
 #include "memory.h"
 #include "user_ops.h"
 
-/* -- the right one: y = a ∘ b, z = a + 2 b -- */
+/* -- the right rule: y = a ∘ b, z = a + 2 b -- */
 
 typedef enum mistake {
     NONE,
@@ -161,7 +161,7 @@ static const struct {
     {COUNTS_ITS_CALLS, "two runs of forward on the same inputs give different values of output 0"},
     {COUNTS_BACKWARD_CALLS, "two runs of backward on the same inputs give different values of the gradient of x0"},
     {ADDS_UNASKED, "backward read uninitialized memory of the gradient of x0 (call->add is false"},
-    {MOVES_ITS_OUTPUT, "forward changed where output 0 lies"},
+    {MOVES_ITS_OUTPUT, "forward changed the data pointer or the sizes of output 0"},
 };
 
 START_TEST(a_rule_that_is_wrong_under_one_condition_is_refused)
@@ -173,7 +173,7 @@ START_TEST(a_rule_that_is_wrong_under_one_condition_is_refused)
 }
 END_TEST
 
-/* -- what an operation claims -- */
+/* -- false claims of an operation -- */
 
 START_TEST(an_operand_that_is_read_must_be_saved)
 {
@@ -181,7 +181,7 @@ START_TEST(an_operand_that_is_read_must_be_saved)
     th_op op = pair;
     op.saves = TH_INPUT(0);
     expect_refused(&op, "backward read x1, which was not saved: its data is NULL unless .saves or .saves_for names it");
-    op.saves = 0; /* each for the other's gradient: with both gradients, both inputs are saved */
+    op.saves = 0; /* each input is saved for the other's gradient; for both gradients, both are saved */
     op.saves_for[0] = TH_INPUT(0);
     op.saves_for[1] = TH_INPUT(1);
     expect_refused(&op, "requires a gradient: backward read x");
@@ -328,7 +328,7 @@ END_TEST
 
 /* -- empty tensors -- */
 
-/* y_j = sum over i of x_ij, which writes y when it comes to the first row. */
+/* y_j = sum over i of x_ij. The kernel writes y only at the first row. */
 static void sum_of_rows_forward(const th_call *c)
 {
     const th_array *x = &c->input[0];
@@ -382,7 +382,8 @@ START_TEST(there_is_a_letter_for_each_axis)
     letters = "ABCDEFGHIJKLMNOPQR";
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3));
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_SHAPE, "names the axes of output 0 \"ABCDEFGHIJKLMNOPQR\"; it has 2 axes, so that 2 letters");
+    expect_error(TH_ERROR_SHAPE,
+                 "names the axes of output 0 \"ABCDEFGHIJKLMNOPQR\"; it has 2 axes and needs 2 letters");
     letters = "B";
     th_gradient_report report;
     ck_assert_int_eq(th_check_op(ctx, &op, NULL, &report), TH_ERROR_SHAPE);

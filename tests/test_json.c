@@ -1,4 +1,4 @@
-/* The strict reading of JSON: what is sound, what is refused and with which words, in how much memory. */
+/* Strict reading of JSON: the texts that are accepted and refused, the messages, and the memory. */
 #include <malloc.h>
 
 #include "io/json.h"
@@ -151,7 +151,8 @@ START_TEST(limits_hold_before_anything_is_built)
 }
 END_TEST
 
-/* The estimate of a text's memory covers what the C library gives jansson for it. (Sanitizers report nothing here.) */
+/* The estimate of a text's memory is at least the memory that jansson gets from the C library. (Sanitizers report
+ * nothing here.) */
 START_TEST(the_estimate_covers_the_memory)
 {
     static const char *const values[] = {"{}",  "[]",   "[1]",       "\"\"",         "\"abc\"",  "7",

@@ -138,7 +138,7 @@ START_TEST(json_resumes_behind_a_hole)
 }
 END_TEST
 
-/* Resuming empties nothing that is not a log. */
+/* Resuming does not empty a file that is not a log. */
 START_TEST(json_resumes_only_a_log)
 {
     static const char *const others[] = {
@@ -174,7 +174,7 @@ START_TEST(json_resumes_only_a_log)
 }
 END_TEST
 
-/* A link in a folder from elsewhere leads no log to another file, and no device or pipe holds it up. */
+/* A link in an untrusted folder leads no log to another file, and the log does not wait for a device or a pipe. */
 START_TEST(json_follows_no_link)
 {
     static const char victim_text[] = "{\"step\": 1}\n";

@@ -1,6 +1,6 @@
-/* What th_memory counts: a run of shapes only counts what a run with data takes, chunk by chunk, so that its
- * reservation is enough as a memory_limit; a limit is never passed; what was in use before a step is in use after its
- * clear. */
+/* The counts of th_memory. A run of shapes only counts the memory that a run with data takes, chunk by chunk, so that
+ * its `reserved` is enough as a memory_limit. A limit is never passed. After the clear of a step, as much memory is in
+ * use as before the step. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -218,7 +218,7 @@ START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
     ck_assert(isfinite(th_get(kept, TH_INDEX(3, 3))) && th_error_code(ctx) == TH_OK);
     ck_assert(isnan(th_get(stale, TH_INDEX(3, 3))) || th_error_code(ctx) == TH_ERROR_STATE);
     th_error_clear(ctx);
-    /* after the clear what is created lasts, as ever */
+    /* after the clear, created tensors last again */
     th_tensor *own = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
     th_tape_clear(ctx);
     ck_assert(th_get(own, TH_INDEX(1)) == 1 && th_error_code(ctx) == TH_OK);
@@ -227,7 +227,7 @@ START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
 }
 END_TEST
 
-/* A program that leaves its tensors to the context is told which line made them, when memory is out. */
+/* When memory is out, the message names the line that created many tensors and freed none. */
 START_TEST(the_limit_names_the_line_that_created_most)
 {
     th_context *ctx = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 4 << 20});
@@ -248,7 +248,7 @@ START_TEST(the_limit_names_the_line_that_created_most)
     ck_assert_uint_gt(th_memory(ctx).owned, before + (2 << 20));
     ck_assert_ptr_nonnull(few);
     th_context_free(ctx);
-    /* without such tensors nobody is suspected */
+    /* without such tensors the message names no line */
     ctx = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 1 << 20});
     ck_assert_ptr_null(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1000, 1000)));
     ck_assert(th_error_code(ctx) == TH_ERROR_MEMORY && strstr(th_error_message(ctx), "created at") == NULL);

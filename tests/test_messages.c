@@ -1,5 +1,5 @@
-/* Messages: whatever bytes a file, a path or a program puts into names, no message can drive a terminal. Each string of
- * files of every format is replaced in turn by one with control and format characters, and the file is loaded. */
+/* Messages never control a terminal, whatever bytes a file, a path or a program puts into names. The test takes files
+ * of every format. It replaces each string in turn by one with control and format characters, and loads the file. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
     "5m\x7f\xe2\x80\xae\xe2\x81\xa6\xe2\x80\xa8\xd8\x9c\xf3\xa0\x81\x81\r\n"
 #define EVIL_JSON "\\u001b]0;o\\u0007\\u009b5m\\u007f\\u202e\\u2066\\u2028\\u061c\\udb40\\udc41\\r\\n"
 
-static int escaped; /* messages that had to escape something */
+static int escaped; /* messages with an escape */
 
 static void setup(void)
 {
@@ -55,7 +55,7 @@ static void check_line(const char *line, void *user)
     escaped += strstr(line, "\\u001b") != NULL;
 }
 
-/* The pending message, if there is one; it is cleared. */
+/* Checks the pending message, if there is one, and clears it. */
 static void check_message(void)
 {
     check_line(th_error_message(ctx), NULL);
@@ -183,8 +183,8 @@ static void write_replaced(const char *path, const template *t, size_t from, siz
     free(made);
 }
 
-/* Replaces each string of the template in turn, and calls load for the file at path. The new strings: control characters
- * as JSON escapes, the same as raw bytes, and the escapes behind the old string. */
+/* Replaces each string of the template in turn, and calls load for the file at path. The new strings: control
+ * characters as JSON escapes, the same as raw bytes, and the escapes behind the old string. */
 static void replace_each_string(const char *path, const template *t, int most, void (*load)(const char *path))
 {
     for (size_t from = t->begin; from < t->end && most > 0; from++) {
@@ -306,7 +306,7 @@ START_TEST(names_in_an_index_are_escaped)
     replace_each_string(path, &t, INT_MAX, load_index);
     free(t.bytes);
     ck_assert_int_ge(escaped, 6);
-    write_safetensors(in_folder(EVIL), "{\"x\":1}"); /* a damaged file of such a name, which the index leads to */
+    write_safetensors(in_folder(EVIL), "{\"x\":1}"); /* a damaged file with such a name, which the index names */
     const char *shard = "{\"weight_map\": {\"weight\": \"" EVIL_JSON "\"}}";
     write_bytes(path, shard, strlen(shard));
     load_index(path);
@@ -391,7 +391,7 @@ START_TEST(names_in_tokenizers_are_escaped)
 }
 END_TEST
 
-/* The formats without names: their bytes reach no message, or only escaped. */
+/* The formats without names: their bytes reach messages escaped, or not at all. */
 START_TEST(bytes_of_other_formats_are_escaped)
 {
     const char *path = in_folder("file");

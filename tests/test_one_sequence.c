@@ -76,8 +76,8 @@ static float number(operand which, int64_t b, int64_t h, int64_t row, int64_t co
 
 /* -- one run -- */
 
-/* A part of a setup, run by itself: `batch` sequences from `first` on, their queries from `query` on. More keys than
- * those of the setup are stale ones of a cache. */
+/* A part of a setup, run by itself: `batch` sequences from `first` on, their queries from `query` on. Keys beyond the
+ * keys of the setup are stale entries of a cache. */
 typedef struct part {
     int64_t first, batch, query, queries, keys;
     const int64_t *length; /* of the sequences; NULL: all keys are valid */
@@ -100,7 +100,7 @@ static bool is_padding(const setup *s, const part *p, int64_t b, int64_t row)
     return s->self && p->length && row >= p->length[b];
 }
 
-/* The rows first .. first + rows - 1 of an operand as a leaf (B, H, rows, columns). *base: what owns it. */
+/* The rows first .. first + rows - 1 of an operand as a leaf (B, H, rows, columns). *base: its owner. */
 static th_tensor *leaf(const setup *s, const part *p, operand which, int64_t heads, int64_t row, int64_t rows,
                        int64_t columns, th_tensor **base)
 {
@@ -270,7 +270,7 @@ static void check_pieces(const setup *s, way how)
     }
 }
 
-/* To ask for the weights changes nothing; fused differs by rounding only. */
+/* Requesting the weights changes nothing; fused attention differs only by rounding. */
 static void check_ways(const setup *s)
 {
     static const double tolerance[PRECISIONS] = {
@@ -358,8 +358,8 @@ START_TEST(dense_starts_with_the_residual)
 }
 END_TEST
 
-/* A sum over several axes is not short because memory cuts it into short ones: x with gaps has the precision that x
- * without gaps has. */
+/* A sum over several axes stays long if strides split it into short sums: x with gaps and x without gaps have the same
+ * precision. */
 START_TEST(a_long_sum_stays_long)
 {
     enum { B = 3, T = 40, IN = 5, OUT = 6 };

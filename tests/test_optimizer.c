@@ -480,7 +480,8 @@ START_TEST(squares_that_overflow_are_no_reason_to_refuse)
 }
 END_TEST
 
-/* One huge but finite gradient element, then ordinary ones: parameters stay finite, and those beside it learn on. */
+/* One huge but finite gradient element, then ordinary ones: parameters stay finite, and the others continue to
+ * learn. */
 START_TEST(a_huge_gradient_leaves_finite_parameters)
 {
     const recipe *rule = &rules[_i];

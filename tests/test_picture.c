@@ -232,7 +232,7 @@ START_TEST(curves_near_the_ends_of_the_numbers)
 }
 END_TEST
 
-/* Steady amounts look steady: their axis begins at 0, in every run alike. */
+/* The axis of steady amounts begins at 0 in every run, so that they look steady. */
 START_TEST(an_axis_that_includes_zero)
 {
     static const struct {
@@ -392,7 +392,7 @@ START_TEST(heat_maps_of_any_numbers)
 }
 END_TEST
 
-/* Copies what is between the next `before` and the next `after`; returns where it ends, or NULL. */
+/* Copies the text between the next `before` and the next `after`. Returns its end, or NULL. */
 static const char *between(const char *text, const char *before, const char *after, char found[80])
 {
     const char *from = strstr(text, before);
@@ -403,7 +403,7 @@ static const char *between(const char *text, const char *before, const char *aft
     return to;
 }
 
-/* Each of 35 curves has a style, color and dashes, that no other has, and the legend shows the same one. */
+/* Each of 35 curves has its own style (color and dashes), and the legend shows the same style. */
 START_TEST(curves_differ_without_color)
 {
     enum { CURVES = 35 };

@@ -675,8 +675,8 @@ START_TEST(test_masked_matmul_without_hidden_pairs)
 }
 END_TEST
 
-/* Without a keep the bits are those of a keep that shows everything: with views, with infinite numbers, and with a b
- * whose gradient is a sum over the batch. */
+/* Without a keep, the bits are the same as with a keep that shows everything. This includes views, infinite numbers,
+ * and a b whose gradient is a sum over the batch. */
 START_TEST(test_masked_matmul_without_keep)
 {
     const th_mask_side side = _i % 2 ? TH_MASK_LEFT : TH_MASK_RESULT;

@@ -11,7 +11,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* -- the models, and what is computed with them -- */
+/* -- the models, and their functions -- */
 
 enum { B = 2, T = 5, V = 11, ENCODER_DECODER = 2, MODELS = 3 };
 

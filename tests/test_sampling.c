@@ -133,7 +133,7 @@ START_TEST(what_is_no_distribution_is_refused)
 }
 END_TEST
 
-/* Logits, history, temperature, penalty, and the tokens among which the choice is. */
+/* Logits, history, temperature, penalty, and the tokens that can be chosen. */
 static const struct {
     double logits[4];
     int64_t history;

@@ -66,7 +66,7 @@ START_TEST(test_other_settings_come_back)
 }
 END_TEST
 
-/* Runs without a precision among their settings continue in float32; runs without --keep keep two checkpoints. */
+/* Runs whose settings have no precision continue in float32; runs without --keep keep two checkpoints. */
 START_TEST(test_older_settings)
 {
     char *text = settings_to_json();
@@ -83,9 +83,9 @@ START_TEST(test_older_settings)
 }
 END_TEST
 
-/* -- settings that nobody vouches for -- */
+/* -- untrusted settings -- */
 
-/* What the program says of a text of settings before it ends with status 1; "" if it takes them. */
+/* The message with which the program refuses a text of settings (status 1); "" if it accepts them. */
 static const char *refusal(const char *text)
 {
     static char said[1024];
@@ -110,7 +110,7 @@ static const char *refusal(const char *text)
     return said;
 }
 
-/* The refusal of sound settings with another value of one. */
+/* The refusal of good settings after one value was changed. */
 static const char *refusal_of(const char *name, const char *value)
 {
     char *text = settings_to_json();
@@ -176,17 +176,17 @@ START_TEST(test_settings_that_do_not_fit_together)
     memset(longer + 1, 'a', MOST_TEXT + 1);
     strcpy(longer + MOST_TEXT + 2, "\"");
     ck_assert_ptr_nonnull(strstr(refusal_of("freeze", longer), "aaa..., it must be a text of at most 4096 bytes, or"));
-    ck_assert_ptr_nonnull(strstr(refusal("[]"), "test is no checkpoint of this program"));
+    ck_assert_ptr_nonnull(strstr(refusal("[]"), "test is not a checkpoint of this program"));
     ck_assert_ptr_nonnull(strstr(refusal("{\"program\": \"language_model\"}"), "\"tokenizer\" is missing, it must be"));
     char *huge = malloc(MOST_BYTES + 2);
     memset(huge, '[', MOST_BYTES + 1);
     huge[MOST_BYTES + 1] = 0;
-    ck_assert_ptr_nonnull(strstr(refusal(huge), "test is no checkpoint of this program"));
+    ck_assert_ptr_nonnull(strstr(refusal(huge), "test is not a checkpoint of this program"));
     free(huge);
 }
 END_TEST
 
-/* A pretrained model is tuned at a lower rate than a new one is trained, a wide one at a lower one still. */
+/* The default rate for a pretrained model is lower than for a new one, and still lower for a wide one. */
 START_TEST(test_default_learning_rates)
 {
     chosen.length = 0;

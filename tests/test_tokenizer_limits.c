@@ -1,5 +1,5 @@
-/* Tokenizers and hostile files: time follows the length of the input, memory stays within the context's limit, and a
- * match that sees only a part of the text finds what it would find in the whole. Times are compared with those of
+/* Tokenizers and hostile files. Time is proportional to the length of the input, and memory stays within the context's
+ * limit. A match that sees only a part of the text finds the same as in the whole text. Times are compared with
  * ordinary input of the same size. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -336,7 +336,7 @@ END_TEST
 
 /* -- memory -- */
 
-/* What reading a file takes stays within memory_limit, whatever its values are. */
+/* Reading a file stays within memory_limit, whatever its values are. */
 START_TEST(reading_stays_within_the_limit)
 {
     static const char *const values[] = {"{}", "[]", "\"\"", "0", "{\"a\":{}}", "[[],[]]"};
@@ -360,7 +360,7 @@ START_TEST(reading_stays_within_the_limit)
 }
 END_TEST
 
-/* Without a limit too, a file takes no more than th_tokenizer_load says. */
+/* Without a limit too, a file takes at most the memory that th_tokenizer_load states. */
 START_TEST(values_have_a_limit_of_their_own)
 {
     const size_t bytes = 8 << 20;
@@ -376,7 +376,7 @@ START_TEST(values_have_a_limit_of_their_own)
 }
 END_TEST
 
-/* A tokenizer's memory counts, and is given back. */
+/* The context counts a tokenizer's memory until it is freed. */
 START_TEST(a_tokenizer_counts_in_the_memory)
 {
     const th_memory_usage before = th_memory(ctx);
@@ -395,7 +395,7 @@ START_TEST(a_tokenizer_counts_in_the_memory)
 }
 END_TEST
 
-/* The parts that a tokenizer keeps for writing cannot hold a file's worth of values. */
+/* The parts that a tokenizer keeps for writing are small. */
 START_TEST(kept_parts_are_small)
 {
     const size_t bytes = 100000;

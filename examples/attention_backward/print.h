@@ -7,10 +7,10 @@
 enum { TAPE, LOOPS, DIFFERENCE, WAYS }; /* how a gradient was computed */
 extern int compared, wrong;
 
-/* All three must agree; NaN never does. They are element (row, column) of the matrix `name`. */
+/* Compares element (row, column) of the matrix `name` in three versions, which must agree. NaN agrees with nothing. */
 void compare(const char *name, int row, int column, double tape, double loops, double difference);
 
-/* "S", or "S of head 1" where there are more heads; "dS" with the prefix "d". */
+/* Writes "S", or "S of head 1" if there are several heads; "dS" with the prefix "d". */
 void name_matrix(char *name, size_t size, const char *prefix, int which, int block);
 
 void show_forward(struct numbers *n, double loss);

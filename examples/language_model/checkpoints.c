@@ -42,7 +42,7 @@ void keep_checkpoint(const char *run, int64_t keep)
     for (int i = free_number; i > 1; i--)
         rename_in_run(run, name_of(i - 1), name_of(i));
     if (free_number > 0) {
-        /* A second name keeps the newest in its place until it is replaced. Not all file systems have them. */
+        /* A hard link keeps the newest in its place until it is replaced. Not all file systems have hard links. */
         unlink(in_run(run, name_of(1)));
         if (link(in_run(run, NEWEST_CHECKPOINT), in_run(run, name_of(1))) != 0)
             rename_in_run(run, NEWEST_CHECKPOINT, name_of(1));
@@ -75,9 +75,9 @@ const char *find_intact_checkpoint(const char *run)
     }
     th_context_free(ctx);
     if (!any)
-        refuse(PROGRAM, "this is no folder of a run, or one that was stopped before its first checkpoint: ", run);
+        refuse(PROGRAM, "this is not the folder of a run, or the run was stopped before its first checkpoint: ", run);
     if (found[0] == 0)
-        give_up(PROGRAM, "no checkpoint of the run is intact: only train can begin it again");
+        give_up(PROGRAM, "no checkpoint of the run is intact: begin it again with train --force");
     return found;
 }
 

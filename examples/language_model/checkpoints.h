@@ -5,22 +5,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A checkpoint is saved under the first name, and is the newest under the second when it is complete. */
+/* A checkpoint is saved under the first name. When it is complete, it gets the second. */
 #define NEXT_CHECKPOINT "next.safetensors"
 #define NEWEST_CHECKPOINT "last.safetensors"
 
 enum { MOST_CHECKPOINTS = 100 };
 
-/* Makes NEXT_CHECKPOINT the newest checkpoint; of those before, the newest keep - 1 stay. Whenever the process ends,
- * there is a complete checkpoint. Ends the program with a sentence if a file cannot be renamed. */
+/* Makes NEXT_CHECKPOINT the newest checkpoint, and keeps the keep - 1 newest of the others. Whenever the process ends,
+ * there is a complete checkpoint. Ends the program with a message if a file cannot be renamed. */
 void keep_checkpoint(const char *run, int64_t keep);
 /* Whether the folder has a checkpoint, the newest or an older one. */
 bool has_checkpoint(const char *run);
-/* The name of the newest checkpoint that is intact, after a sentence on standard error for each newer one that is not.
- * Ends the program if none is. */
+/* Returns the name of the newest intact checkpoint. Prints a message to standard error for each newer one, which is
+ * damaged. Ends the program if no checkpoint is intact. */
 const char *find_intact_checkpoint(const char *run);
-/* Makes this checkpoint, which was found intact and has been loaded, the newest. The damaged ones that were newer get
- * other names, which end in ".damaged". */
+/* Makes this checkpoint, which is intact and loaded, the newest. The newer ones, which are damaged, get names that end
+ * in ".damaged". */
 void return_to_checkpoint(const char *run, const char *name);
 
 #endif

@@ -11,7 +11,8 @@ static th_tokenizer *make_characters(th_context *ctx, const texts *text)
 {
     th_tokenizer *characters = th_tokenizer_characters_new(ctx, text->bytes, text->count);
     if (th_error_code(ctx) == TH_ERROR_VALUE)
-        fprintf(stderr, PROGRAM ": %s is no text of characters; --tokenizer bytes or bpe takes any file\n", text->name);
+        fprintf(stderr, PROGRAM ": %s is not UTF-8, so it has no characters; --tokenizer bytes or bpe takes any file\n",
+                text->name);
     return characters; /* (the error says where) */
 }
 
@@ -62,7 +63,7 @@ static bool may_cut_character(const char *bytes, size_t i)
     return ((unsigned char)bytes[i] & 0xc0) != 0x80;
 }
 
-/* Where the piece of bytes begin .. end that begins at `begin` ends: at the first good place behind PIECE bytes. A text
+/* Returns the end of the piece that begins at `begin`: the first good place after PIECE bytes, at most `end`. So a text
  * without lines, or without words, is encoded in pieces too. */
 static size_t end_of_piece(const char *bytes, size_t begin, size_t end)
 {

@@ -1,15 +1,15 @@
 /* The defaults of --length and --batch for a pretrained model. Windows get the model's length, unless the text or half
- * of the machine's memory is too small for it, or it is above MOST_LENGTH: some models see 131,072 tokens, where the
- * attention of one window takes minutes. */
+ * of the machine's memory is too small for it. The default is at most MOST_LENGTH: some models see 131,072 tokens, and
+ * the attention of one such window takes minutes. */
 #include <unistd.h>
 
 #include "trainer.h"
 
-/* Of a batch, if the user has not said how many windows it has: as many as a new model's batch has. */
+/* Tokens of a batch if --batch is not given: as many as for a new model. */
 enum { USUAL_TOKENS = USUAL_LENGTH * USUAL_BATCH };
-enum { MOST_LENGTH = 4096 }; /* that is chosen here; --length may be more */
+enum { MOST_LENGTH = 4096 }; /* the largest default; --length may be larger */
 
-/* Half of the memory of the machine; the rest is for what else runs on it. */
+/* Half of the machine's memory; the rest is for other programs. */
 static size_t usable_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -57,7 +57,7 @@ void choose_windows(int64_t tokens, bool evaluate_only)
         set_windows(chosen.model.length);
         if (chosen.length > MOST_LENGTH) {
             set_windows(MOST_LENGTH);
-            reason = "the most without asking for more";
+            reason = "the largest default";
         }
         if (chosen.length > tokens - 1) {
             set_windows(tokens > 2 ? tokens - 1 : 1);

@@ -149,7 +149,7 @@ th_status report_close(report *r, double *seconds)
     return status;
 }
 
-/* What to change in another training, as the validation loss was lowest at `step`. */
+/* Prints what to change in another training, because the validation loss was lowest at `step`. */
 static void advise(double step)
 {
     if (step == 0)

@@ -17,10 +17,10 @@ typedef struct report {
 
 /* RUN/NAME, in memory that the next three calls leave alone (run.c). */
 const char *in_run(const char *run, const char *name);
-/* The path for a command line: "./-x" instead of "-x", which would be an option. In the same memory as in_run. */
+/* The path as a word of a command line: "./-x" instead of "-x", which would be an option. In the same memory as in_run. */
 const char *as_word(const char *path);
-/* A new file of the run, or of the folder `within` in it; NULL with errno. It replaces what had its name. No link in the
- * run is followed: a run from elsewhere must not lead its files out of its folder. */
+/* Creates a file in the run, or in its folder `within`, in place of an old one. Returns NULL with errno. It follows no
+ * link in the run, so that files of an untrusted run stay in its folder. */
 FILE *create_in_run(const char *run, const char *within, const char *name);
 
 /* Opens the logs in the folder of the run; resuming, they go on behind `step`. */
@@ -34,8 +34,8 @@ void report_go_on(report *r);
 th_status report_evaluation(report *r, const char *run, int64_t step, double loss);
 /* What the model writes now: into the logs and RUN/samples. */
 th_status report_sample(report *r, const char *run, int64_t step, th_module *model, th_tokenizer *tokenizer);
-/* Prints how the validation loss changed from the start to the end, as the log has it, and what to change where that
- * was for the worse. */
+/* Prints how the validation loss in the log changed from the start to the end, and what to change if it became
+ * worse. */
 th_status report_progress(th_context *ctx, const char *run);
 /* *seconds: since report_open. */
 th_status report_close(report *r, double *seconds);

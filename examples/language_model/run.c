@@ -75,7 +75,7 @@ void lock_run(const char *run)
     }
 }
 
-/* What a run has left in its folder that has not begun yet; removed when the program ends early. */
+/* Files of a run that has not begun yet. They are removed if the program ends early. */
 static struct beginning {
     const char *run; /* NULL: there is nothing to remove */
     bool made;       /* the folder is new */
@@ -171,8 +171,8 @@ static bool has_tokenizer(const char *folder)
     return access(in_run(folder, "tokenizer.json"), F_OK) == 0 || access(in_run(folder, "vocab.json"), F_OK) == 0;
 }
 
-/* Refuses a tokenizer whose numbers mean other tokens to the model. A folder without a tokenizer cannot say; then one
- * from a file is the user's word for it, while one that the text made cannot be the model's. */
+/* Refuses a tokenizer whose numbers mean other tokens to the model. A folder without a tokenizer leaves nothing to
+ * compare: then it accepts a tokenizer from a file, and refuses one made from the text. */
 static void refuse_other_tokenizer(trainer *t)
 {
     bool same;
@@ -195,7 +195,7 @@ static void refuse_other_tokenizer(trainer *t)
     }
 }
 
-/* A model may have more tokens than its tokenizer, to fill up its matrices, but never fewer. */
+/* A model may have more tokens than its tokenizer, which fill up its matrices, but not fewer. */
 static void compare_vocabularies(const trainer *t, const char *folder)
 {
     const int64_t tokens = th_tokenizer_size(t->tokenizer), vocabulary = chosen.model.vocabulary;
@@ -284,7 +284,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
     const char *path = in_run(run, checkpoint);
     if (access(path, F_OK) != 0)
-        refuse(PROGRAM, "this is no folder of a run, or one that was stopped before its first checkpoint: ", run);
+        refuse(PROGRAM, "this is not the folder of a run, or the run was stopped before its first checkpoint: ", run);
     const char *text = th_checkpoint_configuration(t->ctx, path);
     expect_no_error(t);
     settings_from_json(text, path);

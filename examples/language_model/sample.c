@@ -89,7 +89,7 @@ static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_op
 th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,
                        const th_generate_options *options, bool ignore_end, FILE *file)
 {
-    const int descriptor = fileno(file); /* -1: memory */
+    const int descriptor = fileno(file); /* -1 if the file is in memory */
     writing w = {.tokenizer = tokenizer,
                  .file = file,
                  .escaped = descriptor >= 0 && isatty(descriptor),

@@ -4,9 +4,9 @@
 
 #include <tapehead/tapehead.h>
 
-/* Writes the prompt (NULL: a new line, or what is like it in a tokenizer without) and how the model goes on from it to
- * a file, each character as soon as it is there. A terminal gets control characters escaped, such as "\x1b": a model
- * may write any text it has seen. Other files get the text unchanged. Of options, prompts and emit are filled in here.
+/* Writes the prompt and the model's continuation to a file, each character as soon as it is complete. A prompt of NULL
+ * is a new line, or a similar token. A terminal gets control characters escaped, such as "\x1b", because a model may
+ * write any text that it has seen. Other files get the text unchanged. write_sample sets prompts and emit in options.
  * The text ends when the end token of the settings is drawn. With ignore_end it continues, and the token's name is
  * written. */
 th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,

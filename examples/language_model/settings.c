@@ -7,7 +7,7 @@
 
 #include "checkpoints.h"
 
-enum { MOST_BYTES = 1 << 18, MOST_TEXT = 4096 }; /* of all settings as JSON, of a text among them */
+enum { MOST_BYTES = 1 << 18, MOST_TEXT = 4096 }; /* all settings as JSON; one text among them */
 enum { USUAL_KEEP = 2, USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
 /* docs/tuning.md says how the rate was found, for a model of this width. */
 static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
@@ -57,8 +57,8 @@ static const program_option options_of_a_run[] = {
     {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .whole = &chosen.mlp_width, .low = 0,
      .high = 1e6},
     {"length",
-     "tokens that the model sees at once; 0: 64, or with --from the model's own length, but at most 4096 and what the "
-     "text has for training, and halved while training would take over half of the machine's memory",
+     "tokens that the model sees at once; 0: 64, or with --from the model's own length, at most 4096, and at most the "
+     "training text; halved while training would take over half of the machine's memory",
      .whole = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
@@ -93,7 +93,7 @@ static const program_option options_of_a_run[] = {
     {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0, .high = MOST},
     {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1e6},
     {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
-    {"prompt", "what samples go on from (default: a new line)", .text = &chosen.prompt},
+    {"prompt", "beginning of samples (default: a new line)", .text = &chosen.prompt},
     {0},
 };
 
@@ -210,13 +210,13 @@ void settle(void)
 
 /* -- into a checkpoint and back -- */
 
-/* What there is no option for: how the text was split, and what the model is, which may have come from a folder: all
- * members of th_language_model_options but cross_attention, which no such model has (tests/test_settings.c would find
- * one that is missing). Choices are numbers here, taken from and put back into their types by hand. */
+/* Settings without an option: how the text was split, and the model, which may come from a folder. These are all
+ * members of th_language_model_options except cross_attention, which such a model does not have (tests/test_settings.c
+ * finds a missing member). Choices are numbers here, converted from and to their types by hand. */
 static int64_t positions, activation, norm, pairing, scaling;
 #define MODEL chosen.model
 #define SIZE(member) .whole = &MODEL.member, .low = 1, .high = INT32_MAX
-#define OTHER_SIZE(member) .whole = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: what follows from others */
+#define OTHER_SIZE(member) .whole = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: computed from other settings */
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
 #define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
 
@@ -295,7 +295,7 @@ char *settings_to_json(void)
     return text;
 }
 
-/* Ends the program: the member of that name, or NULL, is not what it should be. */
+/* Ends the program: the member of that name is wrong, or missing (NULL). */
 static _Noreturn void refuse_member(const char *file, const char *name, const json_t *value, const char *wanted)
 {
     char problem[512];
@@ -323,7 +323,7 @@ static bool is_sound(const program_option *o, const json_t *value)
                            (json_is_null(value) && may_be_null(o));
 }
 
-/* What is_sound asks for, in words. */
+/* Describes the values that is_sound accepts. */
 static const char *describe(const program_option *o, char *text, size_t bytes)
 {
     char low[32], high[32];
@@ -352,7 +352,7 @@ static void from_json(const program_option *o, const json_t *value, const char *
         *o->text = json_string_value(value); /* NULL for null */
 }
 
-/* What runs are without that are older than a setting. */
+/* Adds settings that runs of older versions do not have. */
 static void add_older(json_t *all)
 {
     if (json_object_get(all, "precision") == NULL)
@@ -395,7 +395,7 @@ void settings_from_json(const char *text, const char *file)
     all = strlen(text) <= MOST_BYTES ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
         strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
-        snprintf(problem, sizeof problem, "%.200s is no checkpoint of this program", file);
+        snprintf(problem, sizeof problem, "%.200s is not a checkpoint of this program", file);
         give_up(PROGRAM, problem);
     }
     add_older(all);

@@ -9,9 +9,9 @@
 
 #define PROGRAM "language_model"
 
-enum { USUAL_LENGTH = 64, USUAL_BATCH = 12 }; /* of windows; for a model of --from see length.c */
+enum { USUAL_LENGTH = 64, USUAL_BATCH = 12 }; /* of windows; with --from see length.c */
 
-/* Which options the command line has. The others have other defaults for a model of --from. */
+/* The options that the command line gives. The others have different defaults with --from. */
 typedef struct given_options {
     bool tokenizer, batch, lr;
 } given_options;
@@ -53,13 +53,13 @@ extern settings chosen;
 const program_option *options_with(const program_option *more);
 /* Refuses options that contradict each other, and fills in the model's. */
 void settle(void);
-/* Fills in the learning rates, once the options of the model are known: settle() calls this for a new model. */
+/* Fills in the learning rates when the options of the model are known. settle() calls it for a new model. */
 void settle_rates(void);
 
 /* All settings as JSON. To be freed. */
 char *settings_to_json(void);
-/* The reverse. All input is untrusted: each setting must be within its limits, and all must fit together. Otherwise ends
- * the program with a sentence that names the file, the setting, its value and its limits. */
+/* Reads the settings from such a text. All input is untrusted: each setting must be within its limits, and all must fit
+ * together. Otherwise it ends the program with a message that names the file, the setting, its value and its limits. */
 void settings_from_json(const char *text, const char *file);
 
 #endif

@@ -34,7 +34,7 @@ static void *map_file(const char *path, int file, size_t bytes)
     return memory;
 }
 
-/* Opens what the word names, and finds out what it is. A pipe without a writer waits for one. */
+/* Opens the file that the word names, and gets its status. If a pipe has no writer, it waits for one. */
 static int open_word(const char *path, struct stat *status)
 {
     const int file =
@@ -64,7 +64,7 @@ static int open_unnamed(void)
     const bool fits = snprintf(path, sizeof path, "%s/language_model_XXXXXX", folder) < (int)sizeof path;
     const int file = fits ? mkstemp(path) : -1;
     if (file < 0) {
-        snprintf(problem, sizeof problem, "there can be no temporary file in %.300s (TMPDIR): %s", folder,
+        snprintf(problem, sizeof problem, "a temporary file cannot be created in %.300s (TMPDIR): %s", folder,
                  strerror(fits ? errno : ENAMETOOLONG));
         give_up(PROGRAM, problem);
     }
@@ -87,7 +87,7 @@ static void write_all(int file, const char *bytes, size_t count)
     }
 }
 
-/* Adds what can be read from a file up to its end; returns how many bytes that was. */
+/* Adds everything that can be read from a file up to its end. Returns the number of bytes. */
 static size_t copy_stream(copy *c, const char *path, int from)
 {
     static char buffer[1 << 16];
@@ -121,7 +121,7 @@ static int is_not_hidden(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* The regular files of a folder that are not empty, by their names. */
+/* Adds the regular files of a folder that are not empty, in the order of their names. */
 static void copy_folder(copy *c, const char *folder)
 {
     struct dirent **entry;

@@ -23,7 +23,7 @@ typedef struct trainer {
 } trainer;
 
 /* -- ../language_model.c -- */
-/* The program as it was started, for the command that it prints at its end. */
+/* argv[0], for the command that the program prints at its end. */
 extern const char *program_path;
 /* The model of the settings with new weights, tensors for a batch, and the optimizer. Each ends the program on an
  * error. */
@@ -43,10 +43,10 @@ void expect_no_error(const trainer *t);
 void expect(const trainer *t, th_status status);
 /* No other process may write into the run while this one lives. Ends the program where one does. */
 void lock_run(const char *run);
-/* A folder for the run, locked. Ends the program if a run is there already, unless force will replace it. If the program
- * ends before replace_run, the folder is as it was before. */
+/* Makes the folder for the run, and locks it. Ends the program if a run is there already, unless force will replace it.
+ * If the program ends before replace_run, the folder does not change. */
 void make_folder(const char *run, bool force);
-/* Where the tokens of a run are that has not replaced another one yet. */
+/* The tokens of a new run, until it replaces the old one. */
 #define NEXT_TOKENS "next.tokens"
 /* Removes the files of the run that was in the folder, and gives the new one its tokens. */
 void replace_run(const char *run);
@@ -54,12 +54,12 @@ void replace_run(const char *run);
 int64_t hash_of_tokenizer(const char *run);
 /* config.json */
 void write_settings(const char *run);
-/* The tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the program for a
- * tokenizer that is not the one of the model in the folder, unless other_tokenizer. */
+/* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the
+ * program if the tokenizer is not the tokenizer of the model in the folder, unless other_tokenizer. */
 void choose_model(trainer *t, const texts *text, bool other_tokenizer);
 /* Whether a folder holds a model of transformers, and no run. */
 bool is_model_folder(const char *folder);
-/* Tokenizer, model and weights of such a folder, without an optimizer and a batch. */
+/* Loads the tokenizer, the model and its weights from such a folder, without an optimizer and a batch. */
 void open_model_folder(trainer *t, const char *folder);
 /* Settings, tokenizer and model of a run that is there, with the weights of the checkpoint unless they are loaded
  * later. */
@@ -67,7 +67,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 
 /* -- length.c -- */
 /* Chooses --length and --batch for the pretrained model unless they are given, and prints the choice to standard error.
- * tokens: of the text, which are trained on or, with evaluate_only, measured on. */
+ * tokens: the number of the text's tokens for training or, with evaluate_only, for measuring. */
 void choose_windows(int64_t tokens, bool evaluate_only);
 
 /* -- use.c: what there is to do with a trained model; subcommands, which return what main does -- */

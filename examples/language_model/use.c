@@ -26,7 +26,8 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     return th_error_code(t->ctx);
 }
 
-/* Calls `use` with a token file of the text, in a temporary folder that only this user can open. Removes both. */
+/* Calls `use` with a token file of the text, in a temporary folder that only this user can open. Then it removes
+ * both. */
 static th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path))
 {
     const char *temporary = getenv("TMPDIR");
@@ -60,7 +61,7 @@ int64_t count_tokens(trainer *t, const texts *text)
     return counted;
 }
 
-/* The loss over a whole text, if it can be measured. A model folder has said nothing yet of windows. */
+/* Prints the loss over a whole text, if it can be measured. For a model folder it first chooses the windows. */
 static th_status print_loss_of_tokens(trainer *t, const char *path)
 {
     if (count(t, path) || counted < 2)

@@ -30,8 +30,8 @@ typedef struct th_checkpoint_number {
     double *real; /* bit for bit, but for the kind of a NaN */
 } th_checkpoint_number;
 
-/* Gets every difference between a file and what it is loaded into, one after another, each as a line of text without
- * its end. Names from the file are escaped as in th_error_message. */
+/* Called once for each difference between a file and the program that loads it. line has no newline at its end. Names
+ * from the file are escaped as in th_error_message. */
 typedef void th_report_function(const char *line, void *user);
 /* One: prints the line to `file`, a FILE * that the caller passes as user. */
 TH_API void th_report_print(const char *line, void *file);
@@ -62,8 +62,8 @@ TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *check
 /* The configuration alone, so that the model can be made before it is loaded. The text belongs to the context, "" when
  * none was saved. NULL with the error stored. */
 TH_API char *th_checkpoint_configuration(th_context *ctx, const char *path);
-/* Compares every byte of the file with its checksums, without a model: a program that keeps several checkpoints can
- * choose the newest intact one. TH_ERROR_FILE names what is damaged. */
+/* Compares every byte of the file with its checksums, without a model. A program that keeps several checkpoints finds
+ * the newest intact one with it. TH_ERROR_FILE names the damaged part. */
 TH_API th_status th_checkpoint_verify(th_context *ctx, const char *path) TH_MUST_CHECK;
 
 /* -- weights alone -- */
@@ -81,10 +81,10 @@ typedef struct th_weights_options {
     void *report_user;
 } th_weights_options;
 
-/* Loads the weights of any safetensors file that th_safetensors_open reads, converted to the type that the parameters
- * have. Of a checkpoint, the header and the tensors that are read are compared with their checksums; damage in other
- * tensors, such as moments, does not matter. Every difference is found before a parameter changes. Gradients are
- * emptied. options may be NULL. */
+/* Loads weights from any safetensors file that th_safetensors_open reads, and converts them to the parameters' type. In
+ * a checkpoint it verifies the checksums of the header and of the tensors that it reads. Damage in other tensors, such
+ * as moments, does not matter. It finds every difference before it changes a parameter, and empties the gradients.
+ * options may be NULL. */
 TH_API th_status th_weights_load(th_module *m, const char *path, const th_weights_options *options) TH_MUST_CHECK;
 
 /* Compares the names, shapes and types of the weights in a file with the language model of these options, and takes no

@@ -38,12 +38,13 @@ TH_API void th_context_free(th_context *ctx);
 /* -- the first error -- */
 /* Its code; TH_OK when none is pending. */
 TH_API th_status th_error_code(const th_context *ctx);
-/* The sentence, "" when no error is pending. Valid until the next error or th_error_clear. It is safe to print: names
- * from files and paths are escaped in it. Control characters, controls of the text's direction and invisible characters
- * appear as \u001b, bytes that are not UTF-8 as \xff. */
+/* The message of the pending error; "" if no error is pending. Valid until the next error or th_error_clear. It is safe
+ * to print: names from files and paths are escaped. A control character appears as \u001b, for example, and a byte that
+ * is not UTF-8 as \xff. Invisible characters and those that change the direction of text are escaped too. */
 TH_API const char *th_error_message(const th_context *ctx);
-/* The two parts of the sentence, as long valid: it is "TEXT; at LOCATION", or TEXT alone if LOCATION is "". A program
- * shows the text to its users and the location, such as "copy_task.c:57", to its developers. */
+/* The two parts of the message, which stay valid as long as the message. It is "TEXT; at LOCATION", or TEXT alone if
+ * LOCATION is "". A program shows the text to its users and the location, such as "copy_task.c:57", to its
+ * developers. */
 TH_API const char *th_error_text(const th_context *ctx);
 TH_API const char *th_error_location(const th_context *ctx);
 /* Forgets it: what follows is computed again. */
@@ -149,7 +150,7 @@ typedef struct th_memory_usage {
     size_t reserved;      /* bytes taken from the allocator now: what memory_limit limits */
     size_t reserved_peak; /* the most of them since the context was made or th_memory_reset_peak */
     size_t allocations;   /* calls of the allocator so far */
-    size_t owned;         /* the part of live in tensors that you own: if it grows with each step, see th_step_begin */
+    size_t owned;         /* the part of live in tensors that you own; see th_step_begin if it grows */
 } th_memory_usage;
 /* What is in use now, and the most so far; the peaks begin anew with a reset. */
 TH_API th_memory_usage th_memory(const th_context *ctx);

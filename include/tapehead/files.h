@@ -1,10 +1,9 @@
-/* Tensors in files. Errors are TH_ERROR_FILE with a sentence: what cannot be opened, read or written, and every kind of
- * damage.
+/* Tensors in files. A file that cannot be opened, read or written, and every kind of damage, is TH_ERROR_FILE.
  *
  * Every file that the library writes whole (arrays, checkpoints, safetensors, tokens, tokenizers, pictures, traces)
- * replaces the old one in one step and keeps its permissions. Until then it is PATH.unfinished0, or a higher number. A
- * symbolic link at the path is followed if you own it and it leads to a name in its own folder. The new file replaces
- * any other link, so that a folder from elsewhere cannot make a program write outside that folder. */
+ * replaces the old one in one step and keeps its permissions. Until it is complete, its name is PATH.unfinished0, or
+ * has a higher number. A symbolic link at the path is followed if you own it and it leads to a name in its own folder.
+ * The new file replaces any other link. So an untrusted folder cannot make a program write outside that folder. */
 #ifndef TAPEHEAD_FILES_H
 #define TAPEHEAD_FILES_H
 

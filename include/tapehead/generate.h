@@ -8,28 +8,28 @@
 TH_BEGIN_DECLS
 
 /* -- the cache -- */
-/* Keys and values of the tokens that a model has seen, for each of its attention layers: of `batch` sequences of at
- * most `capacity` tokens. It is given to a forward (.cache of th_attend_options, th_transform_options and of the
- * models' options) together with the positions at which the tokens of this forward stand (NULL: 0 .. T-1):
+/* Keys and values of the tokens that a model has seen, for each of its attention layers, in `batch` sequences of at
+ * most `capacity` tokens. A forward takes it (.cache of th_attend_options, th_transform_options and of the models'
+ * options) together with the positions of its tokens (NULL: 0 .. T-1):
  *
  *     th_no_grad_begin(ctx);
  *     logits = th_language_model_logits(model, prompt, &(th_language_model_logits_options){.cache = cache});
  *     logits = th_language_model_logits(model, token, &(...){.cache = cache, .positions = position});    (B, 1) each
  *
- * A token's keys and values are stored at its position, over what was there; its query sees those at positions up to
- * its own. So sequences of different lengths go on each from its own end, and a token may be run again. What comes out
- * has the same bits as a forward of the whole sequence, whatever else is in the batch. In cross attention the memory is
- * projected in the first forward, and what is kept of it stands until th_cache_reset.
+ * A token's keys and values replace those stored at its position. Its query sees the keys at positions up to its own.
+ * So each sequence of a batch may have its own length, and a token may be run again. The results have the same bits as
+ * a forward of the whole sequence, whatever else is in the batch. Cross attention projects the memory in the first
+ * forward, and uses the result until th_cache_reset.
  *
- * Memory for a layer is taken when it first runs with the cache, th_cache_bytes in all, and stays. While recording, a
+ * A layer's memory is allocated when it first runs with the cache, th_cache_bytes in all, and kept. While recording, a
  * forward with a cache is TH_ERROR_STATE; positions outside [0, capacity) are TH_ERROR_INDEX. The cache belongs to the
- * context, which frees it at its end. A th_cache * is a handle, as a tensor is: used after th_cache_free or after its
- * context's end, it is TH_ERROR_STATE. After its model was freed a forward with it is TH_ERROR_ARGUMENT. After
- * th_module_cast of the model to another type a forward with it is TH_ERROR_STATE until th_cache_reset. Errors: sizes
- * that are not positive. */
+ * context, which frees it at its end. A th_cache * is a handle, as a th_tensor * is: to use it after th_cache_free, or
+ * after its context's end, is TH_ERROR_STATE. After its model was freed, a forward with it is TH_ERROR_ARGUMENT. After
+ * th_module_cast of the model to another type, a forward with it is TH_ERROR_STATE until th_cache_reset. Errors of
+ * th_cache_new: sizes that are not positive. */
 TH_API th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity);
-/* For other sequences: forgets the memory of cross attention, and lets keys and values have another type. The cache
- * keeps its own memory while their type stays the same. */
+/* Prepares the cache for other sequences. It forgets the memory of cross attention, and keys and values may get another
+ * type. Its arrays are allocated again only if their type changes. */
 TH_API th_status th_cache_reset(th_cache *cache) TH_MUST_CHECK;
 /* NULL is fine, and so is a cache whose context was freed. */
 TH_API void th_cache_free(th_cache *cache);
@@ -37,22 +37,23 @@ TH_API void th_cache_free(th_cache *cache);
 TH_API size_t th_cache_bytes(const th_cache *cache);
 
 /* -- generating -- */
-/* How a sequence goes on is chosen from its logits, which are processed in this order, as in transformers' generate:
+/* The next token of a sequence is chosen from its logits, which are processed in this order, as in transformers'
+ * generate:
  *
- *   repetition_penalty  logits of tokens that are in the sequence already, prompt included, are divided by it when
- *                       positive and multiplied when negative (Keskar et al. 2019)
+ *   repetition_penalty  divides the positive logits of tokens that the sequence or its prompt has already, and
+ *                       multiplies the negative ones (Keskar et al. 2019)
  *   temperature         logits / temperature
- *   top_k               of all but the k largest none is drawn; those equal to the last of them stay (Fan et al. 2018)
- *   top_p               of the most probable the first that have p of the probability together (Holtzman et al. 2020)
+ *   top_k               keeps the k largest logits, and those equal to the smallest of them (Fan et al. 2018)
+ *   top_p               keeps the fewest most probable tokens whose probabilities add up to p (Holtzman et al. 2020)
  *
- * With temperature 0 it is the largest logit, the first of equals (top_k and top_p change nothing then). The smallest
- * temperatures above 0 draw among the largest logits alone: no quotient overflows. A penalty's result that overflows is
- * the largest finite number. Random numbers
- * are a function of (seed, number of the sequence in the batch, number of the token): the same call gives the same
- * tokens, another seed others. They come from a stream of their own, whatever the context's seed, and move no other.
+ * Temperature 0 chooses the largest logit, the first of equal ones; top_k and top_p then change nothing. A temperature
+ * so small that a quotient would overflow draws among the largest logits alone. If the penalty makes a logit overflow,
+ * it becomes the largest finite number. Random numbers are a function of (seed, number of the sequence in the batch,
+ * number of the token): the same call gives the same tokens, another seed other tokens. They do not depend on the
+ * context's seed, and advance no stream of the context.
  *
  * Beam search (beams > 1) looks for the sequence with the largest sum of log-probabilities / length ^ length_penalty,
- * length being that of what was generated; the rules are those of transformers' generate. */
+ * where length counts the generated tokens. It follows the rules of transformers' generate. */
 typedef struct th_generate_options {
     /* What is gone on from. A decoder-only model needs prompts; an encoder-decoder model a source, and its sequences
      * begin with the one token `start` when no prompts are given. */

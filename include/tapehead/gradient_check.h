@@ -89,35 +89,36 @@ typedef th_tensor *th_gradient_function_of_one(void *user, th_tensor *x);
 TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
                                       const th_gradient_options *options, th_gradient_report *report) TH_MUST_CHECK;
 
-/* An operation on its samples: built-in or a user's own. On each sample the check compares and tries all of this:
+/* Checks an operation, built-in or your own, on its samples. On each sample it tries all of this:
  *
- * - Gradients against difference quotients, as th_check_gradient does, with contiguous and with strided inputs, of each
- *   differentiable output by itself. All other gradients are compared with these. They may differ by 1e-9 of the
- *   input's largest gradient (float32: 1e-3; in bfloat16: 5e-2), and by rounding of the largest gradient or output.
- * - Every subset of the inputs that require a gradient and of the output gradients that are given. An operation of
- *   more than 4 inputs is tried with each alone, with all others, and with pairs.
- * - The middle of a graph: inputs are results of other operations, so that the driver uses what TH_OP_IN_PLACE,
- *   TH_OP_OVER_INPUT, TH_OP_RECOMPUTE and .early claim; or its values are recomputed; or other operations read its
- *   inputs and outputs too, so that gradients are added up. Inputs lie contiguously, strided, and with two axes
- *   exchanged in dense memory. Two backwards add to the same gradients.
- * - The same tensor as two inputs, for every two inputs of one type and shape.
- * - Linearity: output gradients times -2^30 and 2^-30, and the sum over two halves of them.
+ * - Gradients against difference quotients, as th_check_gradient does, with contiguous and with strided inputs, for one
+ *   differentiable output at a time. All other gradients are compared with these. They may differ by 1e-9 of the
+ *   input's largest gradient (float32: 1e-3; in bfloat16: 5e-2). They may also differ by rounding of the largest
+ *   gradient or output.
+ * - Every subset of inputs that require a gradient, with subsets of the output gradients. With more than 4 inputs: each
+ *   input alone, all inputs except one, and pairs.
+ * - The middle of a graph. The inputs are results of other operations, so the library uses TH_OP_IN_PLACE,
+ *   TH_OP_OVER_INPUT, TH_OP_RECOMPUTE and .early. Or the values are recomputed. Or other operations also read the
+ *   inputs and outputs, so gradients are added up. Or two backwards add to the same gradients. Inputs are contiguous,
+ *   strided, or dense with two axes exchanged.
+ * - The same tensor as two inputs, for every two inputs of equal type and shape.
+ * - Linearity: output gradients times -2^30 and 2^-30. And with either half of their elements set to 0, the results
+ *   must add up to the gradients of the whole.
  * - Memory. Each forward and backward runs twice, between guards, with other values in uninitialized memory. It must
  *   write every element of its outputs and gradients, and nothing beside them or beside the scratch memory that its
  *   plan reserved. It must not change its operands, depend on uninitialized memory, or give two results for the same
- *   inputs.
- *   Floating operands that were not saved are NaN here, where data would be NULL: the report names one that backward
- *   uses.
- * - Axes of no elements, for every size among the inputs that the shape rule accepts as 0 (not with index inputs).
+ *   inputs. Floating operands that were not saved, whose data is NULL in a real backward, are NaN here. The report
+ *   names one that backward uses.
+ * - Empty tensors: each size among the inputs is replaced by 0, if the shape rule accepts that (not with index inputs).
  * - A context of shapes only, where the plan must reserve the same scratch memory.
  *
- * A rule that is wrong is reported with the conditions that it takes to show it: "add3 (sample "rows") is wrong if only
- * x1 requires a gradient: the gradient of x1[0,2] is 0.5, it should be 1". In such a report, input counts the
- * sample's inputs, numeric is the right gradient, and the map is missing. `checked` counts difference quotients alone.
+ * The report of a wrong rule names the conditions under which it is wrong: "add3 (sample "rows") is wrong if only x1
+ * requires a gradient: the gradient of x1[0,2] is 0.5, it should be 1". In such a report, input is an index among the
+ * sample's inputs, numeric is the right gradient, and text has no map. `checked` counts difference quotients only.
  *
- * Its forward and backward run hundreds of times for each sample. A sample without elements has nothing to compare, the
- * operation as a whole must. Returns as above; TH_ERROR_VALUE, and says so, for an operation without samples, without a
- * backward, or with a reason for having none (TH_GRADIENT_NOTHING_COMPARED). */
+ * Forward and backward run hundreds of times for each sample. A sample may be empty, but at least one must have a
+ * gradient to compare. Returns as above. An operation without samples or without a backward is TH_ERROR_VALUE
+ * (TH_GRADIENT_NOTHING_COMPARED), and the report says why. So is one that has a reason for having no backward. */
 TH_API th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options,
                              th_gradient_report *report) TH_MUST_CHECK;
 

@@ -28,14 +28,14 @@ typedef struct th_log_options {
 } th_log_options;
 
 /* -- one JSON object a line: {"step": 10, "loss/train": 2.25, "sample": "To be"} --
- * A number that is not finite is null; bytes that are not UTF-8 are the replacement character. Control characters are
- * escaped. */
+ * A number that is not finite becomes null, and a byte that is not UTF-8 the replacement character. Control characters
+ * are escaped. */
 typedef struct th_json_log th_json_log;
 
-/* Opens the log at path: creates it or, without resume, empties it. Resuming cuts it at the first line that is of a later
- * step or not a JSON object with a step (after a loss of power, say). TH_ERROR_FILE if path is a symbolic link, which may
- * lead anywhere. TH_ERROR_FILE too if the first line of a file to resume is not a record: the file is not a log, and
- * stays as it is. options may be NULL. */
+/* Opens the log at path: creates it or, without resume, empties it. With resume it cuts the log at the first line with
+ * a later step, or that is not a JSON object with a step (after a power failure). A symbolic link at path is
+ * TH_ERROR_FILE, because it may lead anywhere. So is a file to resume whose first line is not a record: it is not a
+ * log, and does not change. options may be NULL. */
 TH_API th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_options *options);
 /* One line. TH_ERROR_FILE for a full disk: then nothing of it is in the file. */
 TH_API th_status th_json_log_write(th_json_log *log, int64_t step, const th_log_field *fields, int count) TH_MUST_CHECK;
@@ -50,8 +50,8 @@ TH_API th_tensor *th_json_log_series(th_context *ctx, const char *path, const ch
  * Numbers appear under Scalars (as float32), texts under Text. */
 typedef struct th_event_log th_event_log;
 
-/* A new file "events.out.tfevents...." in the folder, which must be there; no other file is changed. Resuming, its first record tells TensorBoard
- * to forget what other files of the folder have of later steps. options may be NULL. */
+/* Creates a file "events.out.tfevents...." in the folder, which must exist, and changes no other file. With resume, its
+ * first record tells TensorBoard to forget later steps in other files of the folder. options may be NULL. */
 TH_API th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_log_options *options);
 TH_API th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field *fields,
                                     int count) TH_MUST_CHECK;

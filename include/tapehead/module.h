@@ -22,8 +22,8 @@
  *         return &b->base;
  *     }
  *
- * The forward of a module of the library's can be replaced, for adapters such as LoRA. It then runs wherever the library
- * runs that module, also where paths are fused:
+ * You can replace the forward of a library module, for adapters such as LoRA. The library then always runs your forward
+ * for that module, also in fused paths:
  *
  *     static th_forward_function *dense_forward;                               saved before it is replaced
  *
@@ -37,12 +37,12 @@
  *     linear2->forward = with_adapter;
  *     th_module_add(linear2, "adapter", adapter_new(ctx));
  *
- * A replaced forward takes x alone. Where the library would give the module more (a mask, a memory, a cache, positions),
- * or expects more of it (attention weights), that is TH_ERROR_ARGUMENT, never silence.
+ * A replaced forward takes only x. If the library would pass it more (a mask, a memory, a cache, positions), or needs
+ * more from it (attention weights), that is TH_ERROR_ARGUMENT.
  *
- * Names of parameters ("norm.weight"), training and evaluation, counting, saving and freeing follow from that. A
- * constructor checks nothing but its own memory: the first error stays in the context, and with one pending every
- * forward returns NULL. */
+ * The tree provides names of parameters ("norm.weight"), training and evaluation, counting, saving and freeing. A
+ * constructor checks only its own memory: the first error stays in the context, and while it is pending every forward
+ * returns NULL. */
 #ifndef TAPEHEAD_MODULE_H
 #define TAPEHEAD_MODULE_H
 
@@ -70,8 +70,8 @@ typedef struct th_parameter {
 /* To read; the functions below change it. Set by hand: forward (before the first use), destroy and part. */
 struct th_module {
     th_context *ctx;
-    char type[TH_NAME_SIZE]; /* "attention_block": for sentences */
-    char name[TH_NAME_SIZE]; /* what the parent calls it; "" without a parent */
+    char type[TH_NAME_SIZE]; /* "attention_block": for messages */
+    char name[TH_NAME_SIZE]; /* its name in the parent; "" without a parent */
     th_forward_function
         *forward; /* may be replaced, see above. NULL: the module has typed functions only, like th_attend */
     void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before they go; may be
@@ -87,10 +87,10 @@ struct th_module {
 /* A module of `bytes` zeroed bytes that begin with a th_module; it belongs to the context until it is added to a
  * parent. type is copied. NULL with an error pending or when memory is out (TH_ERROR_MEMORY). */
 TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward);
-/* Makes child a member of m; it is freed with m from now on. Returns child. A NULL child is returned as NULL.
- * Errors (then NULL): a name that is empty, longer than 63 bytes, has a dot or is taken; a child that has a parent or
- * would contain itself; m is a module of the library's, other than a list, and its forward was not replaced: it would
- * never use the child. The last is true for parameters below, too. */
+/* Makes child a member of m, which frees it with itself. Returns child, or NULL for a NULL child. Errors (then NULL): a
+ * name that is empty, longer than 63 bytes, has a dot or is taken; a child that has a parent or would contain itself.
+ * It is also an error if m is a library module other than a list, unless its forward was replaced: it would never use
+ * the child. The same holds for parameters, below. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
 /* A new parameter of the context's default type, all zeros (th_fill_*, tapehead/tensor.h, draws others), which requires
  * a gradient. It belongs to the module: th_tensor_free leaves it alone. */

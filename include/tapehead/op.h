@@ -137,8 +137,8 @@ TH_API bool th_array_contiguous(const th_array *array);
 
 /* -- what a shape rule calls -- */
 
-/* Declares output i: contiguous, row-major. axes: a letter or ' ' for each axis; NULL or "": unnamed. Output 0 must be
- * declared, and every other one that is asked for or saved. */
+/* Declares output i: contiguous, row-major. axes: a letter or ' ' for each axis; NULL or "": unnamed. The shape rule
+ * must declare output 0, and every other output that the caller requests or that is saved. */
 TH_API void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_t *size, const char *axes);
 /* After th_call_output: lays the output in memory in this order of its axes (outermost first) instead. */
 TH_API void th_call_output_order(th_call *call, int i, const int *order);

@@ -60,10 +60,10 @@ TH_API th_tensor *th_dense(th_tensor *x, th_tensor *weight, const th_dense_optio
 TH_API th_tensor *th_matmul(th_tensor *a, th_tensor *b);
 /* Where a mask of th_masked_matmul stands. */
 typedef enum th_mask_side { TH_MASK_RESULT, TH_MASK_LEFT } th_mask_side;
-/* a @ b with hidden pairs (keep = false) neither computed nor propagated: NaN there reaches nothing, forward or
- * backward. TH_MASK_RESULT: keep broadcasts to the result (N, m, n), hidden entries are 0. TH_MASK_LEFT: keep
- * broadcasts to a (N, m, k), hidden entries of a count as absent. keep NULL hides nothing: the result and the gradients
- * have the same bits as with a keep that is true everywhere. */
+/* a @ b without the hidden pairs (keep = false): NaN in them reaches neither the result nor a gradient. TH_MASK_RESULT:
+ * keep broadcasts to the result (N, m, n), whose hidden entries are 0. TH_MASK_LEFT: keep broadcasts to a (N, m, k),
+ * whose hidden entries are left out of the sums. If keep is NULL, nothing is hidden. The bits are then the same as with
+ * a keep that is true everywhere. */
 TH_API th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side);
 
 /* -- arithmetic, broadcast -- */
@@ -257,8 +257,8 @@ TH_API th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th
 /* The same softmax over the last axis of scores (N, T, S) under a mask: hidden entries are exactly 0, a row without
  * keys all 0. */
 TH_API th_tensor *th_masked_softmax(th_tensor *scores, const th_mask *mask);
-/* All of a mask's keeps as one bool tensor, broadcast to scores of this shape (N, T, S); NULL without an error when
- * nothing hides anything, which th_masked_matmul takes as its keep. */
+/* All parts of a mask as one bool tensor, broadcast to scores of this shape (N, T, S). NULL without an error if the
+ * mask hides nothing; th_masked_matmul accepts this NULL as its keep. */
 TH_API th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores);
 /* Why the pair is hidden, or that it is kept, as a sentence into text: "key 5 is past valid_lens[1] = 3". scores (N, T,
  * S); index the pair in it. */

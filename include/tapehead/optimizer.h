@@ -33,10 +33,11 @@ typedef struct th_parameter_group {
     double weight_decay;         /* 0: the optimiser's; TH_ZERO: none */
 } th_parameter_group;
 
-/* SGD, as PyTorch computes it: g += weight_decay theta; b = momentum b + (1 - dampening) g, b = g at the first step
- * and without momentum; theta -= learning_rate b, with nesterov theta -= learning_rate (g + momentum b) (Nesterov 1983,
- * in the form of Sutskever et al. 2013). b and the term with nesterov are limited to the largest finite number of their
- * type; theta itself overflows only where learning_rate times a gradient does. */
+/* SGD, as PyTorch computes it:
+ *     g += weight_decay theta;  b = momentum b + (1 - dampening) g   (b = g at the first step and without momentum)
+ *     theta -= learning_rate b                                       nesterov: learning_rate (g + momentum b)
+ * nesterov: Nesterov 1983, in the form of Sutskever et al. 2013. b and g + momentum b are limited to the largest finite
+ * number of their type. theta overflows only if learning_rate times a gradient does. */
 typedef struct th_sgd_options {
     double learning_rate;             /* always given; positive */
     double momentum;                  /* [0, 1); 0: none */
@@ -51,13 +52,13 @@ typedef struct th_sgd_options {
 /* Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019):
  *     m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,  m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
  *     theta -= learning_rate m^ / (sqrt(v^) + eps)          eps_inside: learning_rate m^ / sqrt(v^ + eps)
- * amsgrad (Reddi et al. 2018) puts the largest v so far in the place of v. weight decay: Adam adds weight_decay theta
- * to g; AdamW first takes theta -= learning_rate weight_decay theta.
+ * With amsgrad (Reddi et al. 2018) the largest v so far replaces v. Weight decay: Adam adds weight_decay theta to g;
+ * AdamW first subtracts learning_rate weight_decay theta from theta.
  *
- * An element of g beyond +-2^63 (9.2e18) in float32, or +-2^511 (6.7e153) in float64, counts as that number, because its
- * square would overflow. So one huge gradient element moves its parameter by about the learning rate, as a merely large
- * one does, and v forgets it by the factor beta2 at each step. With eps = TH_ZERO a parameter becomes NaN or infinite
- * where v^ is 0. */
+ * g is limited to +-2^63 (9.2e18) in float32, and to +-2^511 (6.7e153) in float64, because larger squares would
+ * overflow. So a huge gradient element moves its parameter by about the learning rate, as any large one does. Its part
+ * of v decreases by the factor beta2 at each step. With eps = TH_ZERO a parameter becomes NaN or infinite where v^ is
+ * 0. */
 typedef struct th_adam_options {
     double learning_rate; /* always given; positive */
     double beta1, beta2;  /* [0, 1); 0: 0.9 and 0.999; TH_ZERO: 0 */
@@ -78,22 +79,22 @@ TH_API th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options)
 /* NULL is fine. Using one that was freed is TH_ERROR_STATE, as for a module (th_module_free). */
 TH_API void th_optimizer_free(th_optimizer *optimizer);
 
-/* One step over every parameter that has a gradient (others, frozen ones among them, rest), then all these gradients
- * are marked empty and the context's step count moves by one. If a gradient is not finite nothing changes:
- * TH_ERROR_VALUE names the parameter and the element, gradients stay to be looked at, and the step can be repeated: the
- * next backward overwrites them, with the same random numbers. The first step allocates the moments (TH_ERROR_MEMORY),
- * later ones allocate nothing.
+/* Updates every parameter that has a gradient; other parameters, such as frozen ones, do not change. Then it marks
+ * these gradients as empty and adds one to the context's step count. If a gradient is not finite, nothing changes, and
+ * TH_ERROR_VALUE names the parameter and the element. The gradients can then be examined, and the step can be repeated:
+ * the next backward overwrites them, with the same random numbers. The first step allocates the moments
+ * (TH_ERROR_MEMORY); later steps allocate nothing.
  *
- * TH_ERROR_STATE, and nothing changes, if th_backward was forgotten: no parameter has a gradient, though one requires
- * it, and no th_backward succeeded since this optimiser's last step. If one did, but reached none of these parameters,
- * or all of them are frozen, the step changes no parameter and returns TH_OK. */
+ * If th_backward was forgotten, nothing changes, and the result is TH_ERROR_STATE. This means: a parameter requires a
+ * gradient, none of them has one, and no th_backward succeeded since this optimiser's last step. If a th_backward
+ * reached none of these parameters, or all of them are frozen, the step changes no parameter and returns TH_OK. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* Taken literally, 0 included; TH_ERROR_ARGUMENT for a negative or non-finite one. */
 TH_API th_status th_optimizer_set_learning_rate(th_optimizer *optimizer, double learning_rate);
 TH_API double th_optimizer_learning_rate(const th_optimizer *optimizer);
-/* The global norm of the gradients that the last step saw, before clipping (0 before the first step, and
- * in a shapes-only context). The sum of squares is a float64; a norm beyond the largest float64 is that number. */
+/* The global norm of the gradients that the last step saw, before clipping (0 before the first step, and in a
+ * shapes-only context). The sum of squares is a float64, and the norm is at most the largest float64. */
 TH_API double th_optimizer_gradient_norm(const th_optimizer *optimizer);
 
 /* Scales all gradients of the module's parameters so that their global norm sqrt(sum g^2) is at most max_norm: g *=

@@ -19,13 +19,13 @@ typedef struct th_curve {
 typedef struct th_chart_options {
     const char *title, *x_label, *y_label; /* UTF-8; NULL: none */
     bool log_y;                            /* logarithmic y axis */
-    bool y_from_zero; /* the y axis includes 0, for amounts that are compared by their heights; otherwise it does only
-                         if the smallest value is positive and less than half of the largest. Nothing with log_y */
+    bool y_from_zero; /* the y axis includes 0, so that heights can be compared. Otherwise it does so only if the
+                         smallest value is positive and less than half of the largest. No effect with log_y */
 } th_chart_options;
 
 /* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. Curves differ in color and in
- * dashes; the colors stay apart for readers with a color vision deficiency. TH_ERROR_FILE when the file cannot be
- * written in full: then the old one stays. */
+ * dashes; readers with a color vision deficiency can tell the colors apart. If the file cannot be written in full, that
+ * is TH_ERROR_FILE, and the old file stays. */
 TH_API th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
                                    const th_chart_options *options) TH_MUST_CHECK;
 

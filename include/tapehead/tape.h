@@ -35,9 +35,9 @@ TH_API th_tensor *th_keep_gradient(th_tensor *t);
 TH_API void th_empty_gradient(th_tensor *t);
 
 /* -- the step -- */
-/* Begins a step: until the next th_tape_clear created tensors (th_randn, th_from_data, ...) belong to the tape, as
- * results do, and end with the step. th_keep makes one that lasts. For training loops that
- * create their batches:
+/* Begins a step: until the next th_tape_clear, created tensors (th_randn, th_from_data, ...) belong to the tape, as
+ * results do, and end with the step. th_keep makes a copy that lasts. Use it in training loops that create their
+ * batches:
  *
  *     for (int step = 0; step < steps; step++) {
  *         th_step_begin(ctx);
@@ -80,9 +80,9 @@ typedef struct th_tape_print_options {
 /* One line per node: operation, module path, named shapes, multiply-adds, what it saved and how many bytes; then the
  * totals. */
 TH_API th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options) TH_MUST_CHECK;
-/* The tape as a Graphviz graph. A box with a module's path as its title holds the nodes that it recorded, with the parameters
- * that they use first. Leaves have frames: a parameter is named as th_module_parameters names it, any other leaf is an
- * "input". Bold: it requires a gradient. */
+/* The tape as a Graphviz graph. Each module has a box, whose title is the module's path. The box holds the nodes that
+ * the module recorded, and the parameters that these nodes use first. Leaves are rectangles. A parameter has its name
+ * from th_module_parameters; any other leaf is an "input". A bold frame means that the leaf requires a gradient. */
 TH_API th_status th_tape_print_dot(th_context *ctx, FILE *file) TH_MUST_CHECK;
 TH_API int64_t th_tape_length(const th_context *ctx);
 

@@ -3,20 +3,19 @@
  * Seven contracts hold for the whole library.
  *
  * 1. Context. One th_context for each thread of control owns the tape, the memory of the current step, the random
- * streams, the mode and the first error. There is no global state but this: of each thread the caller's source line,
- * the context used last and its team of threads; of the process the lists of live contexts and of teams, the number of
- * threads that compute, and OpenBLAS once it was asked for. Tensors know their context.
+ * streams, the mode and the first error. Tensors know their context. All other state is global: each thread has the
+ * caller's source line, the context that it used last, and a team of threads. The process has the lists of live contexts
+ * and of teams, the number of threads that compute, and OpenBLAS once a program has requested it.
  *
- * 2. Ownership. What an operation returns, views included, and what is created inside a forward, or between
- * th_step_begin and th_tape_clear, belongs to the tape and ends at th_tape_clear. What you create elsewhere you own:
- * free it, or the context does at its end. So begin each turn of a loop that creates tensors with th_step_begin. th_keep
- * makes an owned copy. When a module's forward (or a scope of your own) ends, every value but
- * its results is given up. A th_tensor * is a handle, a number that no other tensor gets and that leads nowhere by
- * itself: one used after its time (its scope's, its step's, its tensor's, its context's), however long after, is an
- * error, never a crash and never another tensor. Equal handles are the same tensor. A th_cache * is a handle too. All
- * other types are pointers, which must not be used after their context ended. A module, optimiser or tokenizer that was
- * freed before its context is recognised for a while (th_module_free). Once a step has been as large as it gets, a step
- * allocates nothing.
+ * 2. Ownership. The tape owns the results of operations, views included, and tensors created inside a forward, or
+ * between th_step_begin and th_tape_clear. They end at th_tape_clear. You own tensors that you create elsewhere: free
+ * them, or the context does at its end. So begin each turn of a loop that creates tensors with th_step_begin. th_keep
+ * makes an owned copy. When a module's forward (or your own scope) ends, the tape releases every value except its
+ * results. A th_tensor * is a handle: a number that no other tensor gets, not an address. To use a handle after the end
+ * of its scope, step, tensor or context is an error, however much later; it is never a crash, and never reaches another
+ * tensor. Equal handles are the same tensor. A th_cache * is a handle too. All other types are pointers, which must not
+ * be used after their context ended. A module, optimiser or tokenizer that was freed before its context is recognised
+ * for a while (th_module_free). A step allocates nothing if an earlier step was as large.
  *
  * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a
  * sentence with the operation, its operands, the numbers and your line. With an error pending every operation returns

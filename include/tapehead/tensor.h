@@ -8,10 +8,10 @@
 TH_BEGIN_DECLS
 
 /* -- creation --
- * Inside a scope (a module's forward), and from th_step_begin to th_tape_clear, the result belongs to the tape. Elsewhere
- * you own it: th_tensor_free frees it, or the context does at its end. So a loop that creates tensors needs th_step_begin
- * or th_tensor_free; otherwise its memory grows with each turn (th_memory: owned). Errors: TH_ERROR_SHAPE (negative sizes, sizes that overflow), TH_ERROR_TYPE,
- * TH_ERROR_MEMORY. */
+ * Inside a scope (a module's forward), and from th_step_begin to th_tape_clear, the tape owns the result. Elsewhere you
+ * own it: th_tensor_free frees it, or the context does at its end. So a loop that creates tensors needs th_step_begin or
+ * th_tensor_free; otherwise its memory grows with each turn (th_memory: owned). Errors: TH_ERROR_SHAPE (negative sizes,
+ * sizes that overflow), TH_ERROR_TYPE, TH_ERROR_MEMORY. */
 TH_API th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape);
 TH_API th_tensor *th_zeros(th_context *ctx, th_dtype dtype, th_shape shape);
 TH_API th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape);

@@ -66,16 +66,16 @@ typedef struct th_bpe_options {
 TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *options);
 
 /* From a folder, with tokenizer.json or else with vocab.json and merges.txt (GPT-2's two files, with GPT-2's pattern;
- * "<|endoftext|>" is special when it is among them), or from a file in the format of tokenizer.json. What is read:
+ * "<|endoftext|>" is special if the vocabulary has it), or from a file in the format of tokenizer.json. It reads:
  *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk
  *   pre_tokenizer   null, ByteLevel, Split (Isolated, or Removed), Digits, and a Sequence of them
  *   added_tokens    special or not, with lstrip, rstrip, normalized; not single_word
  *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing (th_tokenizer_encode_document)
  *   decoder         null, ByteLevel, Fuse: the text of tokens is always their bytes one after another
- * Everything else that could change a token is TH_ERROR_FILE with a sentence that names it, as is every kind of damage:
- * normalizers, dropout, prefixes and suffixes of subwords, truncation, padding; merges of unknown tokens; ids twice.
- * Files of more than 64 MiB are refused, and files whose values would take more than 512 MiB while they are read. An added
- * token has at most 512 bytes. A transformers folder's other files (tokenizer_config.json) are not read. */
+ * Anything else that could change a token is TH_ERROR_FILE, and the message names it: normalizers, dropout, prefixes
+ * and suffixes of subwords, truncation, padding. So is every kind of damage, such as a merge of unknown tokens or an id
+ * that occurs twice. A file has at most 64 MiB, and its values take at most 512 MiB while they are read. An added token
+ * has at most 512 bytes. Other files of a transformers folder (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
 /* Writes tokenizer.json, and a tokenizer_config.json with which transformers' AutoTokenizer opens it as it is; for
@@ -94,8 +94,8 @@ TH_API int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content);
 /* -- text into tokens -- */
 
 /* Appends the tokens of a text. Special and other added tokens are found in it first (from the left, the longest), then
- * the rest is split and merged. TH_ERROR_VALUE for a character without a token, unless the file names an unk_token. Also
- * TH_ERROR_VALUE if a file's pattern takes too many steps: 16 million for a text, and 1,024 more for each byte. */
+ * the rest is split and merged. TH_ERROR_VALUE for a character without a token, unless the file names an unk_token.
+ * Also TH_ERROR_VALUE if a file's pattern takes too many steps: 16 million for a text, and 1,024 more for each byte. */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
 /* The same with the tokens around it that the file's post-processor asks for, such as Llama's "<|begin_of_text|>":

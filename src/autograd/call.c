@@ -96,7 +96,7 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* -- scratch memory -- */
 
-/* Notes a reservation of an operation that is checked; returns its bytes with as many again, which nobody may touch. */
+/* Notes a reservation of a checked operation. Returns at least twice its bytes: the kernel must not touch the rest. */
 static size_t note_reservation(th_scratch_map *map, size_t place, size_t exact, size_t bytes)
 {
     if (map->count < TH_MAX_RESERVATIONS) {

@@ -20,8 +20,8 @@ typedef struct th_frame {
     bool add[TH_MAX_INPUTS];
 } th_frame;
 
-/* What plans reserve while an operation is checked (checker/check_op_guard.c): each reservation with unused memory after
- * it. */
+/* The reservations of plans while an operation is checked (checker/check_op_guard.c). Unused memory follows each of
+ * them. */
 enum { TH_MAX_RESERVATIONS = 64 };
 typedef struct th_scratch_map {
     int count;

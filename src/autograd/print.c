@@ -272,8 +272,8 @@ static leaf leaf_at(const th_tape *tape, int64_t index, int input)
     return l;
 }
 
-/* A parameter under its full name, anything else as "input"; then type and shape. The frame is bold if the leaf requires
- * a gradient, else dashed. */
+/* Prints a parameter under its full name, or any other leaf as "input", then type and shape. The frame is bold if the
+ * leaf requires a gradient, else dashed. */
 static void print_dot_leaf(FILE *file, const leaf *l)
 {
     const th_array array = th_tensor_array(l->tensor);
@@ -298,7 +298,7 @@ static void print_dot_leaves(const th_tape *tape, FILE *file, int64_t index, boo
     }
 }
 
-/* Where a node's inputs come from: other nodes, or leaves. */
+/* Prints the edges that lead to a node, from other nodes or from leaves. */
 static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(tape, index);
@@ -318,7 +318,7 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
 {
     if (ctx == NULL || file == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print_dot", "the file is NULL") : TH_ERROR_ARGUMENT;
-    /* a box has its title at the left, above a margin that is clear of nodes; few edges enter there */
+    /* a box has its title at the top left, where few edges enter, and a margin below it without nodes */
     fprintf(file, "digraph tape {\n  graph [fontname=\"sans-serif\", fontsize=11, labeljust=l, ranksep=0.4];\n"
                   "  node [shape=ellipse, fontname=\"sans-serif\"];\n");
     /* modules become boxes around their nodes; edges come after all boxes, because one inside a box would draw both its

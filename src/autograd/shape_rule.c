@@ -5,7 +5,7 @@
 #include "autograd/frame.h"
 #include "tensor/shape.h"
 
-/* As many letters as there are axes. */
+/* Names the axes of output i: one letter for each axis. */
 static void name_axes(th_call *call, int i, const char *axes)
 {
     th_array *output = &call->output[i];
@@ -14,8 +14,8 @@ static void name_axes(th_call *call, int i, const char *axes)
         memcpy(output->axes, axes, letters + 1);
     else
         th_call_fail(call, TH_ERROR_SHAPE,
-                     "the shape rule names the axes of output %d \"%.40s\"; it has %d axes, so that %d letters or "
-                     "none would be right",
+                     "the shape rule names the axes of output %d \"%.40s\"; it has %d axes and needs %d letters, or "
+                     "an empty name",
                      i, axes, output->ndim, output->ndim);
 }
 

@@ -1,6 +1,6 @@
-/* Checking an operation on its samples: between guards (check_op_guard.c), against difference quotients
- * (check_gradient.c), in the middle of a graph (check_op_graph.c) under all conditions (check_op_variants.c), empty and
- * without values (check_op_sizes.c). */
+/* th_check_op: checks an operation on its samples. Guards watch its memory (check_op_guard.c), and difference quotients
+ * check its gradients (check_gradient.c). A graph around it (check_op_graph.c) creates the conditions
+ * (check_op_variants.c). Then come empty tensors and planning without values (check_op_sizes.c). */
 #include <float.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
     return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
 }
 
-/* The inputs of a trial, laid out as it wants them. */
+/* Makes the inputs of a trial, in its layout. */
 static th_status make_inputs(th_context *ctx, trial *t, const th_gradient_options *options)
 {
     const th_dtype dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64;
@@ -78,7 +78,8 @@ static th_status make_inputs(th_context *ctx, trial *t, const th_gradient_option
     return status;
 }
 
-/* Against difference quotients: each output by itself, and gradients as backward alone computes them. */
+/* Compares with difference quotients, one output at a time. backward computes all gradients here, forward none
+ * (.early). */
 static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
     const th_op *op = t->op;
@@ -94,7 +95,7 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
     return status;
 }
 
-/* An error that kept the operation from running. */
+/* Reports the error that kept the operation from running. */
 static th_status say_error(const th_context *ctx, th_gradient_report *report)
 {
     *report = (th_gradient_report){.mode = report->mode, .input = -1};
@@ -102,7 +103,7 @@ static th_status say_error(const th_context *ctx, th_gradient_report *report)
     return ctx->error;
 }
 
-/* How closely analytic gradients agree with each other. */
+/* Sets how closely analytic gradients must agree with each other. */
 static void set_tolerance(th_graph *graph, const th_gradient_options *options)
 {
     const bool bfloat16 = options->float32 && graph->ctx->machine.precision == TH_PRECISION_BFLOAT16;
@@ -110,8 +111,8 @@ static void set_tolerance(th_graph *graph, const th_gradient_options *options)
     graph->tolerance = bfloat16 ? 5e-2 : options->float32 ? 1e-3 : 1e-9;
 }
 
-/* Between guards, against difference quotients, and then under all other conditions against what these have confirmed.
- */
+/* Checks the operation between guards, then against difference quotients. The gradients that these confirm are the
+ * reference for all other conditions. */
 static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, const th_gradient_options *options,
                                 th_gradient_report *report)
 {
@@ -169,7 +170,7 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
     th_status status = TH_OK;
     for (const th_sample *sample = op->samples; sample->name && status == TH_OK; sample++) {
         if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
-            return refuse(op, report, "it has a sample with a number of inputs that no sample can have");
+            return refuse(op, report, "a sample has fewer than 0 inputs or more than TH_MAX_SAMPLE_INPUTS");
         for (int layout = 0; layout < TH_LAYOUTS && status == TH_OK; layout++) {
             trial t = {.op = op, .sample = sample, .layout = (th_layout)layout};
             status = check_sample(ctx, &t, guard, options, report);

@@ -3,8 +3,8 @@
  *     leaf -> copy ------------> operation -> probe, which is the loss
  *                \_ probe         copy _/
  *
- * A copy makes a result of a leaf, so that the driver may lay gradients over values. A probe is the inner product with
- * constants: it brings known gradients to the operation's outputs, and to its inputs. */
+ * A copy turns a leaf into a result, so that the driver may write gradients over values. A probe is the inner product
+ * with constants: it brings known gradients to the operation's outputs, and to its inputs. */
 #include "checker/check_op_graph.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "tensor/format.h"
 #include "tensor/splitmix.h"
 
-/* -- numbers of the graph's own -- */
+/* -- the graph's arrays -- */
 
 double *th_graph_take(const th_graph *graph, int64_t count)
 {
@@ -54,7 +54,7 @@ bool th_graph_begin(th_graph *graph)
     th_context *ctx = graph->ctx;
     const uint32_t outputs = graph->guard->original->differentiable_outputs;
     graph->settings = th_checker_settings(ctx);
-    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* no clear closes what the caller has open */
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
     graph->output_mask = outputs ? outputs : 1;
     for (int i = 0; i < graph->sample->n_inputs; i++)
         if (graph->checked[i]) {
@@ -91,13 +91,13 @@ void th_graph_end(th_graph *graph)
 
 /* -- a run: forward -- */
 
-/* The leaf as the operation's operand. */
+/* Makes the operation's operand from a leaf. */
 static th_tensor *operand_of(const th_graph *graph, const th_variant *variant, int i)
 {
     th_tensor *leaf = graph->inputs[i];
     if (!variant->results || !graph->checked[i])
         return th_operand_view(leaf, graph->layout);
-    if (graph->layout == TH_LAYOUT_GAPS) /* a part of a result */
+    if (graph->layout == TH_LAYOUT_GAPS) /* the operand is a view of a result */
         return th_operand_view(th_apply(&th_op_check_copy, NULL, leaf), graph->layout);
     return th_apply(&th_op_check_copy, NULL, th_operand_view(leaf, graph->layout));
 }
@@ -116,7 +116,7 @@ double th_graph_largest(const double *values, int64_t count)
     return largest;
 }
 
-/* The first time the values of output k are noted, later they are compared. */
+/* Stores the values of output k in the first run, and compares them in later runs. */
 static bool look_at_output(th_graph *graph, th_tensor *y, int k)
 {
     const th_body *body = th_body_of(y);
@@ -124,7 +124,7 @@ static bool look_at_output(th_graph *graph, th_tensor *y, int k)
     if (th_tensor_data(body) == NULL && rows > 0) /* shapes only */
         return true;
     if (graph->value[k] && rows != graph->rows[k]) {
-        th_fail(graph->ctx, TH_ERROR_SHAPE, "check_op", "output %d has %lld elements, before it had %lld", k,
+        th_fail(graph->ctx, TH_ERROR_SHAPE, "check_op", "output %d has %lld elements; in the first run it had %lld", k,
                 (long long)rows, (long long)graph->rows[k]);
         return false;
     }
@@ -163,14 +163,14 @@ static bool apply_operation(th_graph *graph, const th_variant *variant, th_tenso
             continue;
         if (!variant->elsewhere && !look_at_output(graph, output[k], k))
             return false;
-        if (variant->shared) /* dL/dy comes in two parts, one by way of a copy */
+        if (variant->shared) /* dL/dy is the sum of two parts; one comes through a copy */
             th_probe_add(loss, th_apply(&th_op_check_copy, NULL, output[k]), graph->cotangent[k], 1);
         th_probe_add(loss, output[k], graph->cotangent[k], variant->shared ? 2 : variant->half);
     }
     return !graph->ctx->error;
 }
 
-/* Records it all; the loss, or NULL with the error pending. */
+/* Records the whole graph. Returns the loss, or NULL with the error pending. */
 static th_tensor *record(th_graph *graph, const th_variant *variant)
 {
     const th_sample *sample = graph->sample;
@@ -195,7 +195,7 @@ static th_tensor *record(th_graph *graph, const th_variant *variant)
 
 /* -- a run: backward -- */
 
-/* The gradients of the leaves that require one, in the order of the operands' elements. */
+/* Reads the gradients of the leaves that require one, in the order of the operands' elements. */
 static void read_gradients(th_graph *graph, const th_variant *variant)
 {
     memset(graph->gradient, 0, (size_t)graph->columns * sizeof *graph->gradient);
@@ -224,7 +224,7 @@ static bool run_once(th_graph *graph, const th_variant *variant)
     return loss && (variant->required == 0 || (th_backward)(loss) == TH_OK);
 }
 
-/* Which inputs require a gradient, and how the operation is described. */
+/* Sets which inputs require a gradient, and what the operation claims. */
 static void prepare(th_graph *graph, const th_variant *variant)
 {
     const th_op *op = graph->guard->original;

@@ -6,29 +6,30 @@
 #include "checker/check_op_nodes.h"
 #include "checker/checker.h"
 
-/* Under which conditions an operation runs. All zeros but the masks: as the difference quotients have it. */
+/* The conditions under which an operation runs. If all members except the masks are 0, they are the same as for
+ * difference quotients. */
 typedef struct th_variant {
     uint32_t required; /* bit i: input i requires a gradient */
     uint32_t given;    /* bit k: output k has a gradient */
-    uint32_t flags;    /* of the operation's TH_OP_IN_PLACE, TH_OP_OVER_INPUT and TH_OP_RECOMPUTE those that hold */
-    bool early;        /* th_op.early holds */
+    uint32_t flags;    /* which of the operation's TH_OP_IN_PLACE, TH_OP_OVER_INPUT and TH_OP_RECOMPUTE stay set */
+    bool early;        /* th_op.early stays set */
     bool results;      /* its inputs are results of other operations, not leaves */
     bool recomputed;   /* in a scope whose values are recomputed */
     bool shared;       /* its inputs are read before and after it, its outputs twice: gradients are added up */
-    int half;          /* 1, 2: output gradients are 0 in every second element, in all others. Not with shared */
-    int times;         /* recorded and walked again so often, without emptying the gradients */
-    int same[2];       /* both inputs are the first of them; none when they are equal */
+    int half;          /* 1: output gradients are 0 in elements 0, 2, ...; 2: in elements 1, 3, ... Not with shared */
+    int times;         /* number of forwards and backwards, which add to the same gradients; 0: 1 */
+    int same[2];       /* the first of these inputs is used for both; if they are equal, nothing changes */
     bool elsewhere;    /* the inputs have other values than the sample's: outputs are not compared */
-    double scale;      /* of the output gradients; 0: 1 */
+    double scale;      /* factor of the output gradients; 0: 1 */
 } th_variant;
 
-/* Two of its inputs are one tensor. */
+/* Whether two inputs are the same tensor. */
 static inline bool th_variant_is_same(const th_variant *variant)
 {
     return variant->same[0] != variant->same[1];
 }
 
-/* Of a mask of inputs or outputs. */
+/* The number of inputs or outputs in a mask, and the first of them. */
 static inline int th_mask_count(uint32_t mask)
 {
     return __builtin_popcount(mask);
@@ -38,7 +39,7 @@ static inline int th_mask_first(uint32_t mask)
     return __builtin_ctz(mask);
 }
 
-/* A sample's inputs and what is known of them. */
+/* A sample's inputs, and the values and gradients that runs are compared with. */
 typedef struct th_graph {
     th_context *ctx;
     th_guard *guard;
@@ -49,29 +50,29 @@ typedef struct th_graph {
     th_settings settings; /* the context's */
     uint64_t random;
     double unit;                        /* the last place of 1 in the floating type, or of products in bfloat16 */
-    double tolerance;                   /* of what should be equal, relative to the largest of its kind */
+    double tolerance;                   /* for numbers that should be equal, relative to the largest of their kind */
     uint32_t checked_mask, output_mask; /* inputs that are checked, outputs that have a gradient */
-    int64_t columns, first[TH_MAX_SAMPLE_INPUTS]; /* elements of the checked inputs; where each one's begin */
-    int64_t rows[TH_MAX_OUTPUTS];                 /* elements of output k; 0 until it was asked for */
+    int64_t columns, first[TH_MAX_SAMPLE_INPUTS]; /* elements of all checked inputs; the first one of each input */
+    int64_t rows[TH_MAX_OUTPUTS];                 /* elements of output k; 0 before its first use */
     double *value[TH_MAX_OUTPUTS], *cotangent[TH_MAX_OUTPUTS]; /* [rows] */
     double *extra;                     /* [columns]: the gradient that other readers of the inputs bring */
     double *gradient;                  /* [columns]: of the last run */
     double *reference[TH_MAX_OUTPUTS]; /* [columns]: under the cotangent of output k alone */
     double *pair;                      /* [columns]: of all outputs, where two inputs have the same values */
-    char finding[TH_FINDING_TEXT];     /* what the last run has shown to be wrong besides the gradients; "": nothing */
+    char finding[TH_FINDING_TEXT];     /* a mistake in the last run, other than in gradients; or "" */
 } th_graph;
 
-/* False with the error pending; th_graph_end in either case. */
+/* Returns false with the error pending. Call th_graph_end in either case. */
 bool th_graph_begin(th_graph *graph);
 void th_graph_end(th_graph *graph);
-/* Numbers of the graph's own, all 0; NULL with the error pending. */
+/* Returns an array of zeros that the graph owns; NULL with the error pending. */
 double *th_graph_take(const th_graph *graph, int64_t count);
 void th_graph_give(const th_graph *graph, double *memory, int64_t count);
-/* a = b, to the tolerance beside numbers of this size; both may be NaN. */
+/* Whether a equals b within the tolerance for numbers of this size, or both are NaN. */
 bool th_graph_close(const th_graph *graph, double a, double b, double size);
 /* The largest finite magnitude. */
 double th_graph_largest(const double *values, int64_t count);
-/* Elements of input i. */
+/* The number of elements of input i. */
 int64_t th_graph_numel(const th_graph *graph, int i);
 /* Runs forward, and backward where an input requires a gradient. Gradients go to graph->gradient, other mistakes to
  * graph->finding. False with the error pending. The tape is clear before and after. */

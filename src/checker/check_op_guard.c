@@ -1,8 +1,8 @@
 /* Running a kernel between guards (check_op_guard.h).
  *
  * The plan moves every array that the kernel may write into memory with walls around it. The kernel then runs twice on
- * the same inputs. Memory that counts as uninitialised holds other bytes in the second run, so that an element nobody
- * wrote, and a result that depends on such memory, show themselves. */
+ * the same inputs. Uninitialised memory holds other bytes in the second run. This reveals an element that the kernel
+ * did not write, and a result that depends on such memory. */
 #include "checker/check_op_memory.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "kernels/sizes.h"
 #include "tensor/format.h"
 
-/* What differs from the second run: all of it, nothing, the targets, scratch memory, or one unsaved operand. */
+/* Which memory differs from the second run: all, none, the targets, scratch memory, or one unsaved operand. */
 enum { ALL = -1, NOTHING, TARGETS, SCRATCH, OPERAND };
 
 static th_guard *guard_of(const th_call *call)
@@ -47,7 +47,7 @@ static void stand_out(const th_guard *guard, const th_call *call, const bool *re
             (i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs])->data = NULL;
 }
 
-/* The first byte of scratch memory that was not reserved and has changed; its number, or SIZE_MAX. */
+/* Returns the index of the first byte of scratch memory that changed without being reserved, or SIZE_MAX. */
 static size_t first_beyond(const th_guard *guard, const unsigned char *scratch, size_t bytes, int fill)
 {
     const th_scratch_map *map = &guard->map;
@@ -96,7 +96,7 @@ static size_t scratch_bytes(const th_call *call)
     return call->scratch ? bytes - TH_WALL : 0;
 }
 
-/* Runs the kernel, with results into result[which]. */
+/* Runs the kernel, and stores its results in result[which]. */
 static void run_once(th_guard *guard, th_call *call, bool backward, int changed, int which)
 {
     bool replaced[TH_MAX_READ] = {false};
@@ -128,13 +128,14 @@ static void run_once(th_guard *guard, th_call *call, bool backward, int changed,
         if (!th_bytes_are(g->wall, g->wall_bytes, fill))
             th_guard_note(guard, "%s wrote outside the memory of %s", th_kernel_name(backward), TH_NAME(g->array));
         if (g->array->data != g->element || !th_same_sizes(g->array, &g->original))
-            th_guard_note(guard, "%s changed where %s lies", th_kernel_name(backward), TH_NAME(g->array));
+            th_guard_note(guard, "%s changed the data pointer or the sizes of %s", th_kernel_name(backward),
+                          TH_NAME(g->array));
     }
 }
 
 /* -- both runs -- */
 
-/* The first array whose results differ, or NULL. */
+/* Returns the first array whose results differ, or NULL. */
 static const th_guarded *first_difference(const th_guard *guard)
 {
     for (int i = 0; i < guard->count; i++)
@@ -144,7 +145,7 @@ static const th_guarded *first_difference(const th_guard *guard)
     return NULL;
 }
 
-/* An element that holds what both runs found there. */
+/* Notes an element that neither run wrote. */
 static void check_written(th_guard *guard, const th_call *call, bool backward)
 {
     for (int i = 0; i < guard->count; i++) {
@@ -167,7 +168,7 @@ static void check_written(th_guard *guard, const th_call *call, bool backward)
     }
 }
 
-/* Finds out what it is that changes the result. */
+/* Notes which memory changes the result. */
 static void explain(th_guard *guard, th_call *call, bool backward)
 {
     const th_guarded *difference = first_difference(guard);

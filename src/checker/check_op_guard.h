@@ -1,5 +1,5 @@
-/* An operation between guards: the same operation, whose kernels run in memory of the checker's, each of them twice.
- * What a kernel does there that no comparison of gradients would show is the guard's finding: see th_check_op. */
+/* An operation between guards: a copy of an operation whose kernels run twice, in the checker's memory. A finding is a
+ * kernel's mistake that a comparison of gradients would not show: see th_check_op. */
 #ifndef TH_CHECKER_CHECK_OP_GUARD_H
 #define TH_CHECKER_CHECK_OP_GUARD_H
 
@@ -12,28 +12,28 @@ enum {
     TH_MAX_PLANS = 4
 };
 
-/* An array that a kernel may write, and where it lies meanwhile. */
+/* An array that a kernel may write, and its memory during a run. */
 typedef struct th_guarded {
     th_array *array;          /* the call's */
-    th_array original;        /* where the driver wants it */
+    th_array original;        /* as the driver passed it */
     th_array *same;           /* an array in the same memory (TH_OP_IN_PLACE, TH_OP_OVER_INPUT), or NULL */
-    bool holds;               /* its values count before the kernel runs */
-    unsigned char *wall;      /* [wall_bytes]: the elements, and memory around and between them to be left alone */
-    unsigned char *element;   /* the first element, in there */
+    bool holds;               /* the kernel may read its values */
+    unsigned char *wall;      /* [wall_bytes]: the elements, and memory that the kernel must not change */
+    unsigned char *element;   /* the first element, within wall */
     unsigned char *result[2]; /* [bytes]: the elements after either run, contiguous */
     size_t wall_bytes, bytes;
 } th_guarded;
 
 typedef struct th_guard {
-    th_op op; /* first: a call leads from there to its guard */
+    th_op op; /* first, so that a call's op is also its guard */
     const th_op *original;
-    char finding[TH_FINDING_TEXT];  /* the first thing that a kernel did wrong; "": none */
+    char finding[TH_FINDING_TEXT];  /* the first mistake of a kernel, or "" */
     th_scratch_map map;             /* of the last plan */
-    int plans;                      /* plans made so far; of the first ones: */
-    uint64_t planned[TH_MAX_PLANS]; /* the bytes that they reserved */
+    int plans;                      /* plans made so far */
+    uint64_t planned[TH_MAX_PLANS]; /* bytes that the first plans reserved */
     th_guarded guarded[TH_MAX_GUARDED];
     int count;
-    unsigned char *memory; /* [memory_bytes]: walls and results, then what takes the place of unsaved operands */
+    unsigned char *memory; /* [memory_bytes]: walls and results, then values of unsaved operands */
     unsigned char *unsaved[2];
     size_t memory_bytes, unsaved_bytes;
 } th_guard;

@@ -91,7 +91,7 @@ bool th_bytes_are(const unsigned char *bytes, size_t count, int value)
     return count == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, count - 1) == 0);
 }
 
-/* -- what a kernel may only read -- */
+/* -- arrays that a kernel may only read -- */
 
 static uint64_t checksum(const th_array *array)
 {
@@ -141,7 +141,7 @@ void th_check_readers(th_guard *guard, const th_call *call, bool backward, const
                           TH_NAME(r->array[i]));
 }
 
-/* -- memory for what it writes -- */
+/* -- memory for arrays that it writes -- */
 
 static void add_guarded(th_guard *guard, th_array *array, bool holds)
 {
@@ -158,7 +158,7 @@ static void list_targets(th_guard *guard, const th_call *call, bool backward)
         add_guarded(guard, &call->input_gradient[i], backward && (call->add[i] || call->early));
 }
 
-/* The array that the driver lets this gradient overwrite. */
+/* Finds the array that the driver lets this gradient overwrite. */
 static void find_same(th_guarded *g, const th_call *call)
 {
     for (int i = 0; i < call->n_inputs && g->bytes; i++)
@@ -186,7 +186,7 @@ static size_t unsaved_span(const th_call *call)
     return bytes;
 }
 
-/* Room for that many bytes; the contents are lost. */
+/* Makes room for this many bytes. The old contents are lost. */
 static bool make_room(th_guard *guard, th_context *ctx, size_t bytes)
 {
     if (bytes <= guard->memory_bytes)
@@ -230,7 +230,7 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
         const int64_t element = (int64_t)th_dtype_size(g->original.dtype);
         const size_t low = (uintptr_t)((char *)g->original.data - before * element) % TH_ALIGNMENT;
         g->wall = next;
-        g->element = next + TH_WALL + low + (size_t)(before * element); /* as far from a cache line as before */
+        g->element = next + TH_WALL + low + (size_t)(before * element); /* the offset in a cache line stays the same */
         g->result[0] = next + g->wall_bytes;
         g->result[1] = g->result[0] + th_aligned(g->bytes);
         next = g->result[1] + th_aligned(g->bytes);
@@ -244,7 +244,7 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
     memset(guard->unsaved[1], TH_OTHER_FILL, guard->unsaved_bytes);
 }
 
-/* Everything lies where the driver wants it. */
+/* Moves every array back to the driver's memory. */
 void th_guard_move_back(th_guard *guard)
 {
     for (int i = 0; i < guard->count; i++) {

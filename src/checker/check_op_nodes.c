@@ -10,7 +10,7 @@
 
 /* -- layouts -- */
 
-/* The shape of a base: the last two axes exchanged, the last one as long again where there are gaps. */
+/* The shape of a base: the last two axes exchanged, and the last one twice as long if there are gaps. */
 static bool base_shape(th_context *ctx, th_layout layout, th_shape *shape)
 {
     const int n = shape->ndim;
@@ -22,7 +22,8 @@ static bool base_shape(th_context *ctx, th_layout layout, th_shape *shape)
     if (layout != TH_LAYOUT_GAPS)
         return true;
     if (shape->size[n - 1] > INT64_MAX / 2) { /* a tensor without elements may have any sizes */
-        th_fail(ctx, TH_ERROR_SHAPE, "check_op", "an axis of %lld cannot be spread out", (long long)shape->size[n - 1]);
+        th_fail(ctx, TH_ERROR_SHAPE, "check_op", "an axis of %lld is too long to have gaps",
+                (long long)shape->size[n - 1]);
         return false;
     }
     shape->size[n - 1] *= 2;

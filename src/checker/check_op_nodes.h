@@ -8,7 +8,8 @@
 /* The memory layout of an operand: row-major; the last two axes exchanged, with gaps; the same without gaps. */
 typedef enum th_layout { TH_LAYOUT_PLAIN, TH_LAYOUT_GAPS, TH_LAYOUT_EXCHANGED, TH_LAYOUTS } th_layout;
 
-/* A tensor that th_operand_view turns into x, laid out that way. Takes x over; NULL with the error pending. */
+/* Returns a tensor that th_operand_view turns into x in this layout. Frees x, unless it returns x. NULL with the error
+ * pending. */
 th_tensor *th_operand_base(th_tensor *x, th_layout layout);
 th_tensor *th_operand_view(th_tensor *base, th_layout layout);
 
@@ -21,10 +22,10 @@ enum { TH_MOST_PROBED = TH_MAX_SAMPLE_INPUTS + 2 * TH_MAX_OUTPUTS + 1 };
 typedef struct th_probe_attributes {
     double factor;
     const double *c[TH_MOST_PROBED]; /* [elements of input i], row-major; NULL: 1 for each */
-    int half[TH_MOST_PROBED];        /* 1, 2: every second element does not count, or no other one */
+    int half[TH_MOST_PROBED];        /* 1: elements 0, 2, ... do not count; 2: elements 1, 3, ... */
 } th_probe_attributes;
 
-/* What a probe is to read. */
+/* The inputs of a probe, and their constants. */
 typedef struct th_probe {
     th_tensor *input[TH_MOST_PROBED];
     th_probe_attributes attributes;

@@ -13,7 +13,7 @@ enum { ROUNDINGS = 16 };
 
 /* -- comparing -- */
 
-/* Element e of input i's gradient as it should be. */
+/* The right value of element e of input i's gradient. */
 static double expected(const th_graph *graph, const th_variant *variant, int i, int64_t e)
 {
     const int64_t column = graph->first[i] + e;
@@ -31,7 +31,7 @@ static double expected(const th_graph *graph, const th_variant *variant, int i, 
     return value * (variant->scale != 0 ? variant->scale : 1) * (variant->times ? variant->times : 1);
 }
 
-/* How large the gradients and outputs of this run are, of which every gradient may have some rounding. */
+/* The largest gradient or output of this run. Every gradient may have rounding of this size. */
 static double size_of_all(const th_graph *graph, const th_variant *variant)
 {
     double largest = variant->shared ? 1 : 0;
@@ -46,7 +46,7 @@ static double size_of_all(const th_graph *graph, const th_variant *variant)
     return largest * fabs(variant->scale != 0 ? variant->scale : 1);
 }
 
-/* Where input i's gradient is furthest from what it should be, -1 when it is right. */
+/* The element of input i's gradient that is furthest from its right value; -1 if the gradient is right. */
 static int64_t worst_element(const th_graph *graph, const th_variant *variant, int i, double all)
 {
     const int64_t numel = th_graph_numel(graph, i);
@@ -88,7 +88,7 @@ bool th_variant_is_wrong(const th_graph *graph, const th_variant *variant)
     return graph->finding[0] || wrong_input(graph, variant, &element) >= 0;
 }
 
-/* -- saying it -- */
+/* -- reporting -- */
 
 typedef struct sentence {
     char text[400];

@@ -15,7 +15,7 @@ typedef struct attempt {
     th_graph graph;
 } attempt;
 
-/* False with the error pending; end_attempt in either case. */
+/* Returns false with the error pending. Call end_attempt in either case. */
 static bool begin_attempt(attempt *a, th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype)
 {
     memset(a, 0, sizeof *a);
@@ -40,7 +40,7 @@ static void end_attempt(attempt *a)
 
 /* -- empty tensors -- */
 
-/* Runs forward and backward: the sample's finding, if there is one, in graph->finding. */
+/* Runs forward and backward. Notes a mistake in graph->finding. */
 static void run_empty(th_graph *graph)
 {
     if (th_graph_begin(graph) && th_variants_begin(graph))
@@ -50,7 +50,7 @@ static void run_empty(th_graph *graph)
                           "output %d has no elements, and a gradient that is not 0 comes from it", k);
 }
 
-/* The sample with axes of no elements in place of those of this size. */
+/* The sample with every axis of this size made empty. */
 static th_sample emptied(const th_sample *sample, int64_t size, const char *name)
 {
     th_sample empty = *sample;
@@ -82,7 +82,7 @@ static th_status check_without(th_context *ctx, th_guard *guard, const th_sample
     end_attempt(&a);
     if (ctx->error == TH_ERROR_MEMORY)
         return ctx->error;
-    th_error_clear(ctx); /* it refuses such shapes */
+    th_error_clear(ctx); /* the operation refuses such shapes */
     ctx->step_failed = step_failed;
     return wrong ? TH_ERROR_VALUE : TH_OK;
 }
@@ -115,7 +115,7 @@ th_status th_check_op_empty(th_context *ctx, th_guard *guard, const th_sample *s
 
 /* -- planning without data -- */
 
-/* A context like this one, where nothing has values. */
+/* A context with the same settings that has shapes only. */
 static th_context *without_values(const th_context *ctx)
 {
     th_context_options options = ctx->options;
@@ -130,7 +130,7 @@ static th_context *without_values(const th_context *ctx)
     return like;
 }
 
-/* Notes in guard->planned what forward and backward reserve for this sample. */
+/* Notes in guard->planned how much memory forward and backward reserve for this sample. */
 static void plan_sample(th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype)
 {
     attempt a;

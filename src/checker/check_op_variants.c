@@ -10,7 +10,7 @@
  * inputs with every subset of output gradients. */
 enum { ALL_SUBSETS = 4, ALL_PAIRS = 8, MOST_COMBINATIONS = 32 };
 
-/* Powers of 2, so that nothing is rounded, which a threshold or a clipped gradient meets. */
+/* Factors that reach a threshold or a clipped gradient. They are powers of 2, so nothing is rounded. */
 #define LARGE (-0x1p30)
 #define SMALL 0x1p-30
 
@@ -21,7 +21,7 @@ static th_variant plainest(const th_graph *graph)
     return (th_variant){.required = graph->checked_mask, .given = graph->output_mask};
 }
 
-/* In the middle of a graph, with all that the operation claims. */
+/* The variant in the middle of a graph, with everything that the operation claims. */
 static th_variant in_graph(const th_graph *graph)
 {
     return (th_variant){.required = graph->checked_mask,
@@ -31,7 +31,7 @@ static th_variant in_graph(const th_graph *graph)
                         .results = true};
 }
 
-/* -- which conditions it takes -- */
+/* -- reducing a wrong variant -- */
 
 static bool still_wrong(th_graph *graph, const th_variant *variant)
 {
@@ -53,7 +53,7 @@ static void simplify(th_graph *graph, th_variant *variant, const th_variant *sim
             simplify(graph, variant, &simpler_);                                                                       \
     } while (0)
 
-/* Drops every condition without which the variant is wrong all the same, the outermost first, and runs what is left
+/* Drops every condition without which the variant is still wrong, the outermost first. Then runs the reduced variant
  * once more. */
 static void reduce(th_graph *graph, th_variant *variant)
 {
@@ -96,7 +96,8 @@ static void try_variant(run *r, const th_variant *variant)
     }
 }
 
-/* Calls `with` for subsets of the checked inputs. Many inputs are taken alone, with all others, and in pairs. */
+/* Calls `with` for subsets of the checked inputs. If there are many, the subsets are all, one, all except one, and
+ * pairs. */
 static void for_subsets(run *r, void (*with)(run *r, uint32_t required))
 {
     const uint32_t all = r->graph->checked_mask;
@@ -118,7 +119,7 @@ static void for_subsets(run *r, void (*with)(run *r, uint32_t required))
     }
 }
 
-/* Every subset of the output gradients. */
+/* Tries every subset of the output gradients. */
 static void with_given(run *r, uint32_t required)
 {
     th_variant v = in_graph(r->graph);
@@ -149,7 +150,7 @@ static void with_claims(run *r, uint32_t required)
     try_variant(r, &v);
 }
 
-/* The other conditions, a few at a time. */
+/* Tries the other conditions, a few at a time. */
 static void try_conditions(run *r)
 {
     const th_graph *graph = r->graph;
@@ -169,7 +170,7 @@ static void try_conditions(run *r)
     try_variant(r, &v);
 }
 
-/* Half of the output gradients, and the other half: together they give the whole. */
+/* Runs with each half of the output gradients: the results must add up to the gradients of the whole. */
 static void try_halves(run *r)
 {
     th_graph *graph = r->graph;
@@ -198,7 +199,7 @@ static bool are_alike(const th_graph *graph, int a, int b)
            memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
 }
 
-/* Both inputs with the values of the first: apart, for what should come out, and as one tensor. */
+/* Gives both inputs the values of the first: as two tensors, for the reference, and as one tensor. */
 static void try_same(run *r, int a, int b)
 {
     th_graph *graph = r->graph;
@@ -219,7 +220,7 @@ static void try_same(run *r, int a, int b)
     try_variant(r, &v);
 }
 
-/* Every pair of inputs that are alike; of many inputs neighbours. */
+/* Tries every pair of inputs of equal type and shape; if there are many inputs, only neighbors. */
 static void try_pairs(run *r)
 {
     const th_graph *graph = r->graph;

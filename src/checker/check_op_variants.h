@@ -4,11 +4,11 @@
 
 #include "checker/check_op_graph.h"
 
-/* Runs the operation as the difference quotients are going to have it, and keeps the gradients: all others are compared
- * with them. False when a run failed (the error is pending) or graph->finding says what is wrong. */
+/* Runs the operation under the conditions of the difference quotients, and keeps the gradients as the reference.
+ * Returns false if a run failed (the error is pending) or if graph->finding says what is wrong. */
 bool th_variants_begin(th_graph *graph);
-/* Runs all variants. The first that is wrong is reduced to the conditions that it takes, and reported. False with the
- * error pending. */
+/* Runs all variants. Reduces the first wrong one to the conditions that it needs, and reports it. Returns false with
+ * the error pending. */
 bool th_variants_run(th_graph *graph, th_gradient_report *report);
 
 #endif

@@ -113,7 +113,7 @@ double th_checker_element(const th_leaf *leaf, int64_t element);
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
 
 /* -- running (run.c) -- */
-/* The context's settings, and putting them back. */
+/* Reads the context's settings, and restores them. */
 th_settings th_checker_settings(const th_context *ctx);
 void th_checker_apply(th_context *ctx, const th_settings *settings);
 /* False with the error pending; th_checker_end in either case. */

@@ -19,7 +19,7 @@ struct th_windows {
 };
 
 static const char operation[] = "windows";
-static const int64_t most_epochs = INT64_MAX / 2; /* so that counting on never overflows */
+static const int64_t most_epochs = INT64_MAX / 2; /* so that the next epoch never overflows */
 
 static int64_t least(int64_t a, int64_t b)
 {

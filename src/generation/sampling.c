@@ -55,9 +55,9 @@ static double largest_of(int64_t n, const double *score)
     return largest;
 }
 
-/* What has been said already becomes less probable, each token once, however often it was said: every time it is taken
- * from the logits anew. shift: what has been taken off all of them. What overflows becomes the largest finite number, so
- * that differences of scores are never NaN. */
+/* Makes tokens of the history less probable. Each score is computed from the logit, so that a token counts once,
+ * however often it occurs. shift was subtracted from all logits. A score that overflows becomes the largest finite
+ * number, so that differences of scores are never NaN. */
 static void penalize(const th_sampling *s, const th_logits_row *row, double shift, double *score)
 {
     const double penalty = s->repetition_penalty;
@@ -70,8 +70,8 @@ static void penalize(const th_sampling *s, const th_logits_row *row, double shif
     }
 }
 
-/* Divides by the temperature. Where the largest quotient overflows, it subtracts the largest score first: that is the
- * same distribution, and for the smallest temperatures the greedy choice. */
+/* Divides by the temperature. If the largest quotient would overflow, it first subtracts the largest score. The
+ * distribution is the same; for the smallest temperatures it is the greedy choice. */
 static void divide_by_temperature(double temperature, int64_t n, double *score)
 {
     const double largest = largest_of(n, score), off = isfinite(largest / temperature) ? 0 : largest;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum { ATTEMPTS = 100 }; /* so many can write to one path at a time */
-enum { LINKS = 8 };      /* followed from one to the next */
+enum { LINKS = 8 };      /* most links in a row */
 
 /* -- which file -- */
 
@@ -38,7 +38,7 @@ static bool follow_link(char target[TH_MAX_PATH])
     return true;
 }
 
-/* The path of the file that is replaced. */
+/* Finds the path of the file that is replaced. */
 static bool find_target(const char *path, char target[TH_MAX_PATH])
 {
     if (strlen(path) >= TH_MAX_PATH) {
@@ -61,8 +61,8 @@ static bool has_name(int descriptor, const char *name)
            opened.st_ino == named.st_ino;
 }
 
-/* Creates a file and locks it as long as it is open. -1 with EEXIST: the name is taken. On a file system without locks
- * nobody can tell leftovers from files that are being written, so none are removed there. */
+/* Creates a file and locks it while it is open. Returns -1 with EEXIST if the name is taken. A file system without
+ * locks does not show whether a file is still being written, so leftovers stay there. */
 static int create_and_lock(const char *name, mode_t mode)
 {
     const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -75,8 +75,8 @@ static int create_and_lock(const char *name, mode_t mode)
     return -1;
 }
 
-/* Whether nobody else has a part in the file behind the descriptor, and nobody writes to it: writers hold a lock, which
- * ends with their process. */
+/* Whether the open file is a leftover: this user owns it, it has no second name, and no process writes to it. A writer
+ * holds a lock, which ends with its process. */
 static bool is_leftover(int descriptor, const char *name)
 {
     struct stat status;
@@ -84,8 +84,8 @@ static bool is_leftover(int descriptor, const char *name)
            status.st_nlink == 1 && flock(descriptor, LOCK_EX | LOCK_NB) == 0 && has_name(descriptor, name);
 }
 
-/* Removes the file that a killed process has left under this name. The file is not used again, because another process
- * may have opened it. Returns false if the name belongs to anything else. (A pipe must not make us wait.) */
+/* Removes the file that a killed process left under this name. The file is not used again, because another process may
+ * have opened it. Returns false for anything else. (Opening must not wait for a pipe.) */
 static bool remove_leftover(const char *name)
 {
     const int descriptor = open(name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
@@ -116,7 +116,7 @@ static int open_temporary(th_atomic_file *f, mode_t mode)
 
 /* -- the whole -- */
 
-/* Opens a device, a pipe or an open file's number, which is written to in place. */
+/* Opens a device, a pipe or the system's name of an open file, to write to it in place. */
 static int open_direct(const char *path)
 {
     const int flags = O_WRONLY | O_NOCTTY | O_CLOEXEC;
@@ -135,7 +135,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     f->replaces = exists && S_ISREG(existing.st_mode);
     f->group = f->replaces ? existing.st_gid : 0;
     f->mode = f->replaces ? existing.st_mode & 0777 : 0;
-    /* What replaces a file is nobody else's to read before it has that file's permissions. */
+    /* Only this user may read the new file until it has the permissions of the old one. */
     const int descriptor =
         f->direct ? open_direct(system ? path : f->target) : open_temporary(f, f->replaces ? 0600 : 0666);
     if (descriptor < 0)
@@ -151,8 +151,8 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     return f->file != NULL;
 }
 
-/* The permissions of the file that is replaced. Where its group cannot be kept, the group that the new file has gets no
- * more than everybody. File systems without permissions refuse: then nothing is opened wider. */
+/* Copies the permissions of the old file. If its group cannot be kept, the new file's group gets only the permissions
+ * that everybody has. A file system without permissions refuses, and the permissions stay narrow. */
 static void keep_permissions(const th_atomic_file *f)
 {
     const int descriptor = fileno(f->file);

@@ -1,5 +1,5 @@
-/* A file that appears at its path only when it is complete: until then, after an error and after a crash at any moment,
- * what was there stays.
+/* A file that appears at its path only when it is complete. Until then, and after an error or a crash at any moment,
+ * the old file stays.
  *
  *     th_atomic_file f;
  *     if (!th_atomic_begin(&f, path))
@@ -10,12 +10,12 @@
  *
  * It is written beside the path (PATH.unfinished0), synchronised, and renamed; then the directory is synchronised. The
  * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
- * pipe, a folder, a link, a file with a second name or of another user. The writer then takes the next number.
+ * pipe, a folder, a link, a file with a second name, or another user's file. The writer then takes the next number.
  *
- * The file keeps permissions and group of the one that it replaces. A link at the path is followed if this user owns it
- * and it leads to a name in its own folder (newest.safetensors -> step_1000.safetensors). The file replaces any other
- * link, so nothing in a folder makes a program write outside that folder. The system's names of open files and devices
- * (/dev/stdout, /proc/self/fd/1) are always followed. */
+ * The new file gets the permissions and the group of the old one. A link at the path is followed if this user owns it
+ * and it leads to a name in its own folder (newest.safetensors -> step_1000.safetensors). The new file replaces any
+ * other link, so nothing in a folder makes a program write outside that folder. The system's names of open files and
+ * devices (/dev/stdout, /proc/self/fd/1) are always followed. */
 #ifndef TH_IO_ATOMIC_FILE_H
 #define TH_IO_ATOMIC_FILE_H
 
@@ -37,8 +37,8 @@ typedef struct th_atomic_file {
     char temporary[TH_MAX_PATH]; /* beside the target */
 } th_atomic_file;
 
-/* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. Links among them
- * are the system's own, and may lead anywhere. */
+/* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. Links among
+ * them are the system's own, and may lead anywhere. */
 bool th_is_system_path(const char *path);
 /* Opens f->file for writing. false, with errno, when that cannot be; then there is nothing to end. */
 bool th_atomic_begin(th_atomic_file *f, const char *path);

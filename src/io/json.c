@@ -21,7 +21,7 @@ json_t *th_json_build(const th_json_source *source, const char *text, size_t byt
     return value;
 }
 
-/* The context counts *memory for the values. */
+/* Checks the text and builds its values, whose *memory the context counts. */
 static json_t *check_and_build(const th_json_source *source, const char *text, size_t bytes,
                                const th_json_limits *limits, size_t *memory)
 {
@@ -117,7 +117,7 @@ static const char *behind_string(const char *at)
     return at + 1;
 }
 
-/* Whether a number, true, false or null has ended before c. */
+/* Whether a number, true, false or null ends before c. */
 static bool ends_word(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',' || c == '}' || c == ']';
@@ -130,7 +130,7 @@ static const char *behind_word(const char *at, const char *end)
     return at;
 }
 
-/* Behind an object or array: what opens within it closes within it. */
+/* Returns the end of an object or array. Brackets inside it are balanced. */
 static const char *behind_container(const char *at)
 {
     int depth = 0;
@@ -145,7 +145,7 @@ static const char *behind_container(const char *at)
     return at;
 }
 
-/* Behind a value, and before the spaces that follow it. */
+/* Returns the end of a value, before the spaces that follow it. */
 static const char *behind_value(const char *at, const char *end)
 {
     return *at == '"' ? behind_string(at) : *at == '{' || *at == '[' ? behind_container(at) : behind_word(at, end);

@@ -29,11 +29,11 @@ typedef struct th_json_limits {
 
 /* TH_ERROR_FILE names the first trouble and its byte; TH_ERROR_MEMORY. */
 th_status th_json_check(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
-/* The same; sets *memory to the bytes that jansson takes at most to build the text's values. */
+/* Does the same, and sets *memory to an upper bound of the bytes that jansson needs for the values. */
 th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
                           size_t *memory);
-/* Checks the text and builds its values. Returns NULL with the error stored: TH_ERROR_MEMORY if the values do not fit the
- * context's memory_limit. The caller releases them with json_decref. */
+/* Checks the text and builds its values. Returns NULL with the error stored: TH_ERROR_MEMORY if the values do not fit
+ * the context's memory_limit. The caller releases them with json_decref. */
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
 /* The same for a whole file, of at most limits->bytes; the source's name is its path. The context counts the values'
  * memory until th_json_release, which takes the same *memory. */

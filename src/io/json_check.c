@@ -284,8 +284,8 @@ static bool scan_word(scanner *s)
 
 /* -- structure -- */
 
-/* What jansson takes at most: for a key, a value or its place in an array, beside the characters of a string. While it
- * reads a string it holds it COPIES times more: in a buffer that doubles, and decoded. */
+/* Upper bounds of the bytes that jansson needs for a key, a value, or its place in an array, besides the characters of
+ * a string. While jansson reads a string, it holds COPIES more of it: a buffer that doubles, and the decoded text. */
 enum { KEY = 136, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
 
 static bool count_memory(scanner *s, size_t bytes)

@@ -22,7 +22,7 @@ static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16}; /* of a li
 
 /* -- writing -- */
 
-/* Whether a character is of C0, DEL or C1. */
+/* Whether a character is a control: C0, DEL or C1. */
 static bool is_control(const char *character, uint32_t *code)
 {
     th_utf8_decode((const unsigned char *)character, code);
@@ -141,10 +141,10 @@ static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *room)
     return 0;
 }
 
-/* What a record begins with. */
+/* The beginning of every record. */
 static const char record_start[] = "{\"step\": ";
 
-/* Whether the file is empty, or has only a part of its first record, as after a loss of power. */
+/* Whether the file is empty, or has only a part of its first record, as after a power failure. */
 static bool has_no_record_yet(int descriptor)
 {
     char start[sizeof record_start - 1];
@@ -165,8 +165,8 @@ static FILE *open_stream(const th_record_file *f)
     return file;
 }
 
-/* Finds where a log that continues behind `step` is cut: at the first line that is not whole, not an object with a
- * step, or of a later step. A file whose first line is not a record is not a log, and stays as it is. */
+/* Finds where a log that continues after `step` is cut: at the first line that is not whole, is not an object with a
+ * step, or has a later step. A file whose first line is not a record is not a log, and does not change. */
 static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
 {
     th_context *ctx = f->ctx;
@@ -187,7 +187,7 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
         *cut += (int64_t)n;
     }
     is_log = is_log || (n == 0 && has_no_record_yet(f->descriptor));
-    if (ctx->error == TH_ERROR_FILE) /* the line's, which is cut off */
+    if (ctx->error == TH_ERROR_FILE) /* the error in the line, which is cut off */
         th_error_clear(ctx);
     if (ferror(file) && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->path);
@@ -296,7 +296,7 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, log, sizeof *log);
 }
 
-/* Cuts off what does not count. */
+/* Cuts off lines that do not count. */
 static th_status resume(th_record_file *f, int64_t step)
 {
     struct stat status;

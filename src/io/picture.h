@@ -9,7 +9,7 @@
 typedef struct th_svg {
     th_context *ctx;
     const char *path, *operation;
-    FILE *file; /* that of `whole` */
+    FILE *file; /* the stream of `whole` */
     th_atomic_file whole;
 } th_svg;
 
@@ -18,7 +18,8 @@ typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_a
 /* Opens the file and draws the white card that all pictures lie on (it reads well on a dark page too). */
 th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
                        double height);
-/* Closes it, and puts it at its path. TH_ERROR_FILE if any of it was not written: then nothing appears. */
+/* Closes the picture and moves it to its path. If a part was not written, that is TH_ERROR_FILE, and the old file
+ * stays. */
 th_status th_svg_end(th_svg *svg);
 
 /* Literal markup. */

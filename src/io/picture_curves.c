@@ -14,8 +14,8 @@ static const double left = 72, right = 24, top = 52, bottom = 60;
 static const double panel_width = 620, panel_height = 340, panels_top = 44;
 enum { MOST_PANELS = 64 };
 
-/* Seven colors, those of Okabe and Ito (2008) that are dark enough for thin lines: people with any of the common color
- * vision deficiencies tell them apart. Five dashes tell curves apart without color; together they make 35 styles. */
+/* Seven colors of Okabe and Ito (2008) that are dark enough for thin lines. People with any of the common color vision
+ * deficiencies can tell them apart. Five dashes distinguish curves without color. Together they make 35 styles. */
 static const char *const color[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#24292f", "#56b4e9"};
 static const char *const dashes[] = {"", "7 4", "2 4", "10 4 2 4", "14 5"};
 enum { COLORS = sizeof color / sizeof *color, DASHES = sizeof dashes / sizeof *dashes };

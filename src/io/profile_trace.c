@@ -88,7 +88,7 @@ static th_status fail(th_context *ctx, const char *name, int trouble)
                    trouble ? strerror(trouble) : "writing failed");
 }
 
-/* Whether all of it could be written; errno says why not. */
+/* Writes the trace. Returns false, with errno, if a part could not be written. */
 static bool write_trace(th_context *ctx, FILE *file)
 {
     fprintf(file, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_events\":%" PRId64 "},\n\"traceEvents\":[\n",
@@ -119,7 +119,7 @@ th_status(th_profile_write_trace)(th_context *ctx, const char *path)
     th_atomic_file trace;
     if (!th_atomic_begin(&trace, path))
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    trace.hasty = true; /* it is looked at now, by whoever ran the program */
+    trace.hasty = true; /* a crash of the machine may lose it: it is looked at now */
     errno = 0;
     return th_atomic_end(&trace, write_trace(ctx, trace.file)) ? TH_OK : fail(ctx, path, errno);
 }

@@ -17,8 +17,8 @@ typedef struct th_record_file {
     bool short_of_memory;
 } th_record_file;
 
-/* Opens the file to read and write, with more of open's flags (O_CREAT, O_TRUNC, O_EXCL). A symbolic link at the path is
- * an error: a folder from elsewhere must not lead a log to another file. After an error there is nothing to close. */
+/* Opens the file to read and write, with more of open's flags (O_CREAT, O_TRUNC, O_EXCL). A symbolic link at the path
+ * is an error: an untrusted folder must not lead a log to another file. After an error there is nothing to close. */
 th_status th_record_open(th_record_file *f, th_context *ctx, const char *operation, const char *path, int flags);
 void th_record_close(th_record_file *f);
 

@@ -10,7 +10,8 @@ enum {
     TERM_SUM_KEYS = 256, /* these panels are smaller */
     TASKS_PER_THREAD = 4
 };
-/* Multiply-adds: of a task, if there are enough heads (some 5 µs); and how many take as long as the rest of a head. */
+/* In multiply-adds: the smallest task (about 5 µs), if there are enough heads; and the time that the rest of a head
+ * takes. */
 static const double least_task = 200000, rest_of_head = 5000;
 
 /* Blocks of queries and of sums over keys say in which order a sum is computed: every precision has its own, and all

@@ -10,7 +10,7 @@
  *
  *     g = gradient_scale * gradient + weight_decay * p, limited to +-2^63 in float32, +-2^511 in float64
  *     m += (1 - beta1) (g - m)
- *     v += (1 - beta2) (g² - v);  with AMSGrad largest = max(largest, v) stands for v below
+ *     v += (1 - beta2) (g² - v);  with AMSGrad largest = max(largest, v) replaces v below
  *     p -= shrink * p
  *     p -= step_size * m / (sqrt(second_scale * v + eps_inside) + eps_outside)
  *

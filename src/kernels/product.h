@@ -5,23 +5,25 @@
  * of each block in order. The sequence is the same in every driver, tile edge, transposition, batch size, thread count
  * and instruction set with fused multiply-add. (Through OpenBLAS: blocks of fixed size, one BLAS thread per call.)
  *
- * With another precision of the machine than float32, operands of float32 products are taken as bfloat16 terms: x1 =
- * bf(x), and in bfloat16x3 x2 = bf(x - x1). bf rounds to the nearest, ties to even; what would become infinite is
- * truncated instead; what is smaller than the smallest normal number becomes 0 of the same sign; infinity stays, NaN
- * stays NaN, and either has a second term of 0. Then an element of C begins as what the sum begins with (C, the bias,
- * or 0), and for each TH_TERM_GROUP = 32 steps of k from 0, filled up with zeros, for each product of terms (a1 b1; in
- * bfloat16x3 then a1 b2, then a2 b1)
+ * If the machine's precision is not float32, operands of float32 products become bfloat16 terms: x1 = bf(x), and in
+ * bfloat16x3 x2 = bf(x - x1). bf rounds to the nearest, ties to even. A number that would become infinite is truncated
+ * instead. A number below the smallest normal number becomes 0 of the same sign. Infinity stays, NaN stays NaN, and
+ * both have a second term of 0. An element c of C then begins with the first term of the sum (C, the bias, or 0). k is
+ * taken in groups of TH_TERM_GROUP = 32 steps from 0, filled up with zeros. For each group, and for each product of
+ * terms (a1 b1; in bfloat16x3 then a1 b2, then a2 b1)
  *
  *     even = fused multiply-adds from 0 over the even steps, odd = over the odd ones, c = c + (even + odd)
  *
- * all of them rounded to nearest, with denormal numbers taken and given as 0. That is what tdpbf16ps computes (Intel,
- * Software Developer's Manual, volume 2), and all paths do: tiles, dot products, fused multiply-add. In bfloat16x3 an
- * element that is NaN after a block of TH_PRODUCT_BLOCK steps is computed again over that block from a1 b1 alone:
- * infinity times 1 is not to become infinity plus infinity times the second term of 1. bfloat16x3 products of k <
- * TH_SHORT_SUM are float32's: what is left out, a2 b2 and what two terms leave of a number, needs many steps to average
- * out. The parts of a long sum are never short (long_sum). Nor are attention's sums: other sequences of the batch and
- * the cache decide their length, and neither may change a bit. So fused and composed attention (th_masked_matmul) share
- * one rule, th_long_sum_precision (product_backends.h). NaN's sign and payload may differ. */
+ * Every operation rounds to nearest, and denormal operands and results count as 0. tdpbf16ps computes the same (Intel,
+ * Software Developer's Manual, volume 2), and so do all paths: tiles, dot products, fused multiply-add. In bfloat16x3,
+ * if an element is NaN after a block of TH_PRODUCT_BLOCK steps, that block is computed again from a1 b1 alone.
+ * Otherwise infinity times 1 would become infinity plus infinity times the second term of 1, which is 0.
+ *
+ * bfloat16x3 products of k < TH_SHORT_SUM are computed in float32: the error of a2 b2 and of the digits beyond two
+ * terms needs many steps to average out. The parts of a long sum are never short (long_sum). Nor are attention's sums:
+ * their length depends on other sequences of the batch and on the cache, which must not change a bit. So fused and
+ * composed attention (th_masked_matmul) share one rule, th_long_sum_precision (product_backends.h). The sign and
+ * payload of NaN may differ. */
 #ifndef TH_KERNELS_PRODUCT_H
 #define TH_KERNELS_PRODUCT_H
 

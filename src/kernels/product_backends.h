@@ -21,7 +21,7 @@ size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, 
 void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
                              void *workspace);
 
-/* The precision of every sum but the short ones, so of all of attention's. */
+/* The precision of every sum that is not short, and of all sums of attention. */
 static inline th_precision th_long_sum_precision(const th_machine *machine, th_dtype dtype)
 {
     return dtype == TH_FLOAT32 ? machine->precision : TH_PRECISION_FLOAT32;

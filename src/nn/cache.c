@@ -1,5 +1,5 @@
-/* The cache of keys and values, made and freed. It belongs to the context, and what the caller gets is a handle: one
- * used after the cache or its context was freed is an error. Storing is in cache_store.c. */
+/* Creates and frees the cache of keys and values. It belongs to the context, and the caller gets a handle: to use it
+ * after the cache or its context was freed is an error. cache_store.c stores keys and values. */
 #include "nn/cache.h"
 
 #include "nn/attention_layer.h"
@@ -89,7 +89,7 @@ void th_caches_forget(th_context *ctx, const th_module *attention)
 
 /* -- using -- */
 
-/* The body, whatever error is pending; NULL with the error stored. */
+/* Returns the body, even if an error is pending; NULL with the error stored. */
 static th_cache_body *find(const th_cache *handle, const char *operation)
 {
     th_cache_body *cache = th_object_of(handle, release);

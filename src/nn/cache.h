@@ -12,9 +12,9 @@ typedef struct th_cached_layer {
     th_body *keys,
         *values;      /* (B, H, S, D), (B, H, S, Dv), owned; NULL before its first forward. S: the capacity, or the
                                length of the memory */
-    bool memory;      /* of cross attention */
-    bool stored;      /* of a memory: since the last reset */
-    bool replaceable; /* reset, and not stored in since: keys and values may get another type */
+    bool memory;      /* the layer is cross attention, and caches its memory */
+    bool stored;      /* cross attention: the memory was stored since the last reset */
+    bool replaceable; /* nothing was stored since the last reset: the type may change */
 } th_cached_layer;
 
 /* The object behind a th_cache, which is a handle (tensor/context.h). */
@@ -27,22 +27,23 @@ typedef struct th_cache_body {
     size_t scratch_bytes;
 } th_cache_body;
 
-/* The body of a cache; NULL, with the error stored, when it is NULL, has been freed, or an error is pending. */
+/* Returns the body of a cache. NULL, with the error stored, if the cache is NULL or was freed, or if an error is
+ * pending. */
 th_cache_body *th_cache_of(const th_cache *cache, const char *operation);
-/* The cache as an operand of a forward of `attention`, which computes in dtype: NULL, with the error stored, when it
- * cannot be used there. */
+/* Returns the cache for a forward of `attention`, which computes in dtype. NULL, with the error stored, if that forward
+ * cannot use it. */
 th_cache_body *th_cache_usable(const th_cache *cache, const th_module *attention, th_dtype dtype);
 /* Self-attention: stores k (B, H, T, D) and v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T-1). They then are
  * all that is there, (B, H, capacity, D) and (B, H, capacity, Dv), as tensors that stay. */
 th_status th_cache_store(th_cache_body *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v);
-/* Cross attention: all of a memory, once. */
+/* Cross attention: stores a whole memory, once. */
 th_status th_cache_store_memory(th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v);
-/* What was stored of it; false when there is nothing since the last reset. */
+/* Finds the keys and values of the memory. Returns false if none were stored since the last reset. */
 bool th_cache_find_memory(const th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v);
-/* Sequence b of self-attention becomes what source[b] was, at positions first[b] .. past[b] - 1. */
+/* In self-attention, sequence b gets the keys and values of sequence source[b] at positions first[b] .. past[b] - 1. */
 th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first, const int64_t *past);
-/* An attention layer is about to be freed: no cache takes another one in its place for it. */
+/* Called before an attention layer is freed, so that no cache takes a new layer at the same address for it. */
 void th_caches_forget(th_context *ctx, const th_module *attention);
 
 #endif

@@ -18,7 +18,8 @@ th_cache_body *th_cache_usable(const th_cache *handle, const th_module *attentio
     th_context *ctx = attention->ctx;
     th_cache_body *cache = th_cache_of(handle, attention->type);
     if (cache == NULL) {
-        th_fail(ctx, TH_ERROR_STATE, attention->type, "the context of the cache has been freed"); /* pending here too */
+        th_fail(ctx, TH_ERROR_STATE, attention->type,
+                "the context of the cache has been freed"); /* in this context too */
         return NULL;
     }
     const th_cached_layer *layer = layer_of(cache, attention);
@@ -31,7 +32,7 @@ th_cache_body *th_cache_usable(const th_cache *handle, const th_module *attentio
         th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache was made for another model");
     else if (layer->keys && layer->keys->dtype != dtype && !layer->replaceable)
         th_fail(ctx, TH_ERROR_STATE, attention->type,
-                "the cache holds %s numbers, and the layer has been cast to %s: th_cache_reset, then run the tokens "
+                "the cache holds %s numbers, but the layer was cast to %s: call th_cache_reset, then run the tokens "
                 "again",
                 th_dtype_name(layer->keys->dtype), th_dtype_name(dtype));
     return th_failed(ctx) ? NULL : cache;

@@ -19,7 +19,7 @@ typedef struct transformer {
     th_module base;
     side source, target;
     th_tensor *classifier;          /* (V, E) */
-    th_module *output;              /* that has it, of an untied model; else NULL */
+    th_module *output;              /* the module that has it if the model is untied; else NULL */
     th_transformer_options options; /* completed */
 } transformer;
 

@@ -14,7 +14,7 @@ typedef struct language_model {
     th_module *embedding, *layers;
     th_module *norm;       /* NULL after post-norm blocks */
     th_tensor *classifier; /* (V, E), the embedding's weight unless untied */
-    th_module *output;     /* that has it, of an untied model; else NULL */
+    th_module *output;     /* the module that has it if the model is untied; else NULL */
     th_positions positions;
     th_language_model_options options; /* completed */
 } language_model;

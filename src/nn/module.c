@@ -171,7 +171,7 @@ th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
     return child;
 }
 
-/* A member of a module's list, and the label that the parameter has if it has no other. */
+/* A parameter in a module's list, and its label if no module had the tensor before. */
 typedef struct member {
     th_parameter parameter;
     th_label label;

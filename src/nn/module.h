@@ -6,13 +6,12 @@
 
 /* Lies behind the module's own struct. */
 struct th_module_state {
-    size_t bytes;          /* of the struct and of this */
-    int entered;           /* forwards of this module that run now */
-    bool training_outside; /* the context's mode while the first of them runs */
-    th_forward_function
-        *made_with; /* the forward that th_module_new was given, which tells the library's modules apart */
-    bool finished;  /* a module of the library's, whose forward runs the members that it has and no others */
-    bool freed;     /* by th_module_free: what is left is for sentences */
+    size_t bytes;                   /* of the struct and of this */
+    int entered;                    /* forwards of this module that run now */
+    bool training_outside;          /* the context's mode while the first of them runs */
+    th_forward_function *made_with; /* the forward passed to th_module_new, which identifies the library's modules */
+    bool finished;                  /* a library module, whose forward runs only the members that it has now */
+    bool freed;                     /* by th_module_free: the rest is for error messages */
 };
 
 /* The end of a constructor. With an error pending every call of one does nothing, so it looks at its own memory only;
@@ -27,16 +26,17 @@ static inline bool th_module_is(const th_module *m, th_forward_function *forward
 {
     return m->state->made_with == forward;
 }
-/* Whether the user has replaced m's forward, so that it must run instead of the library's. False while it runs: then
- * functions called on m itself are the library's. */
+/* Whether the user has replaced m's forward, so that it must run instead of the library's. False while it runs:
+ * functions that it calls on m itself are then the library's. */
 static inline bool th_module_replaced(const th_module *m)
 {
     return m->forward != m->state->made_with && m->state->entered == 0;
 }
-/* False, with the error stored, where a replaced forward of m would not run. why: the end of the sentence. */
+/* Returns false, with the error stored, if m's forward was replaced but cannot run here. why: the end of the
+ * message. */
 bool th_module_not_replaced(const th_module *m, const char *operation, const char *why);
-/* th_module_begin of a typed function. false, with no scope open, also for a module that was not made with this forward;
- * kind: what it should be, for the sentence. */
+/* th_module_begin for a typed function. Returns false, and opens no scope, also if m was not made with this forward.
+ * kind: the expected kind of module, for the message. */
 bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind);
 /* False with an error pending, or when m is NULL or has been freed (then that is the error). */
 bool th_module_usable(const th_module *m, const char *operation);

@@ -49,7 +49,7 @@ struct th_optimizer {
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
     bool freed;
-    uint64_t backwards; /* of the context, when the last step was taken or the optimiser made */
+    uint64_t backwards; /* the context's count at the last step, or when the optimiser was made */
     th_moments *moments;
     th_moments *reserved; /* for parameters that are about to move, or for the first step; NULL otherwise */
 };
@@ -71,8 +71,8 @@ void th_moments_adopt_reserved(th_optimizer *o);
 void th_moments_discard_reserved(th_optimizer *o);
 /* The parameter's moments, converted, to where it will be. */
 void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
-/* Limits the values of moment i of a parameter, contiguous, to those that a step can leave: for moments that come from
- * a file or another type. NaN stays. */
+/* Limits the values of moment i of a parameter (contiguous) to the largest that a step can produce. For moments from a
+ * file or from another type. NaN stays. */
 void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
 /* The parameter's place in the moments holds zeros again, as every gap does. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);

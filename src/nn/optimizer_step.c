@@ -151,8 +151,8 @@ static double clip(const th_optimizer *o)
     return 1;
 }
 
-/* TH_ERROR_STATE when th_backward was forgotten: there are parameters to train, none has a gradient, and no backward ran
- * since the last step. After a backward that reached none of them the step does nothing. */
+/* TH_ERROR_STATE if th_backward was forgotten: a parameter requires a gradient, none has one, and no backward ran since
+ * the last step. After a backward that reached none of the parameters, the step does nothing. */
 static th_status check_backward(const th_optimizer *o)
 {
     bool trains = false;

@@ -6,7 +6,7 @@
 
 typedef struct th_positions {
     th_tensor *table;  /* (length, E): a parameter, or a constant in float64; NULL: nothing is added */
-    th_module *member; /* that has the table */
+    th_module *member; /* the module that has the table */
     int64_t length;
 } th_positions;
 

@@ -12,7 +12,7 @@ th_tensor *th_block_forward(th_module *m, th_tensor *x);
 /* What th_transform does to x in a block whose forward has begun. Weights that are asked for are results. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
-/* Runs the replaced forward of a block, a stack or its attention on x. TH_ERROR_ARGUMENT when the options have anything
+/* Runs the replaced forward of a block, a stack or its attention on x. TH_ERROR_ARGUMENT if the options have something
  * that it would not get. */
 th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given);
 

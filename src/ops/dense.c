@@ -48,7 +48,7 @@ typedef struct plan {
     th_product_call y;     /* forward */
     bool copies_bias;      /* because it is not contiguous */
     size_t bias;           /* the place of the copy */
-    bool copies_residual;  /* to y, with the bias, because the product cannot read it where it is */
+    bool copies_residual;  /* to y, with the bias: the product cannot read its layout */
     th_weight_gradient dw; /* backward, one after the other: dW first, for dx may lie over x */
     th_product_call dx;
     size_t sums; /* the place of db's partial sums */
@@ -122,7 +122,7 @@ static void dense_plan(const th_call *call, bool backward, void *memory)
         plan_forward(call, memory);
 }
 
-/* y = residual + bias: what its sums begin with. */
+/* Sets y to residual + bias, the first term of its sums. */
 static void copy_residual(const th_call *call)
 {
     const th_array *y = &call->output[0], *residual = &call->input[RESIDUAL], *bias = &call->input[BIAS];

@@ -1,9 +1,10 @@
-/* masked_matmul: a product with hidden pairs, of which no bit reaches the result or a gradient, NaN included.
+/* masked_matmul: a product with hidden pairs. No bit of a hidden pair reaches the result or a gradient, even if it is
+ * NaN.
  *
- * A factor of 0 alone does not hide: 0 * NaN is NaN. So each product whose left operand is masked is formed of two
- * parts. The left operand is copied with 0 in hidden places and the right one with 0 in place of what is not finite;
- * their product is what everything visible and finite adds up to, in the order of every other product. Then the few
- * elements that were left out of the right operand are added where they are visible.
+ * A factor of 0 does not hide a number: 0 * NaN is NaN. So a product whose left operand is masked has two parts. The
+ * first is a product of two copies: the left operand with 0 in hidden places, and the right one with 0 instead of
+ * numbers that are not finite. It adds everything that is visible and finite, in the order of every other product. Then
+ * the few elements that are not finite are added where they are visible.
  *
  * Without a mask the same products run in the same order. So the bits of a sequence do not depend on whether another
  * sequence of its batch hides something. th_matmul would change them in three ways. Its gradient of b exchanges the
@@ -52,7 +53,7 @@ static th_status masked_matmul_shape(th_call *call)
 
 /* c = left right, where hidden places of left reach nothing. Where an operand is transposed, so are its copies. */
 typedef struct visible_product {
-    th_array left, keep;    /* (.., m, k): with 0 in hidden places, as masked_operand returns it; what hides them */
+    th_array left, keep;    /* (.., m, k): the masked operand (masked_operand), and the keep that masks it */
     th_array right, finite; /* (.., k, n): the right operand, and the copy of what is finite in it */
     th_array c;             /* (.., m, n) */
     size_t finite_place;
@@ -96,7 +97,7 @@ static th_product_call plan_product(const th_call *call, const th_array *a, cons
     return product;
 }
 
-/* What hides pairs: without a mask one value that shows all of them. */
+/* The keep. Without a mask it is a single true. */
 static th_array keep_of(const th_call *call)
 {
     static const bool shown = true;

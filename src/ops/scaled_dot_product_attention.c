@@ -118,7 +118,7 @@ static void attention_forward(const th_call *call)
                              th_call_scratch(call, p->workspace));
 }
 
-/* Groups of no heads: their keys and values have no part in the output, and no kernel comes by their gradients. */
+/* Groups without heads: their keys and values are not part of the output, and no kernel writes their gradients. */
 static void clear_without_heads(const th_call *call)
 {
     const th_array *q = &call->input[Q], *k = &call->input[K];

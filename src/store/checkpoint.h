@@ -37,7 +37,7 @@ typedef struct th_parameter_list {
  * TH_ERROR_ARGUMENT for one with parameters of other modules. To be ended in any case. */
 th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
                                  const char *operation);
-/* The list alone, of any module that can be used: also of one that has shapes only. */
+/* Makes only the list. m may have shapes only. */
 th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, const th_optimizer *o,
                                const char *operation);
 void th_parameter_list_end(th_parameter_list *list);
@@ -70,7 +70,7 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation);
 /* -- the file (checkpoint_load.c, checksums.c) -- */
 /* Opened, its header verified; NULL with the error stored. */
 th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *operation);
-/* Compare the header, one tensor, or every tensor with its checksum. TH_ERROR_FILE names the first that is wrong, or
+/* Verify the checksum of the header, of one tensor, or of every tensor. TH_ERROR_FILE names the first wrong one, or
  * says that the file has no checksums. */
 th_status th_checksums_verify_header(const th_safetensors *file, const char *operation);
 th_status th_checksums_verify_tensor(const th_safetensors *file, const th_stored *tensor, const char *operation);

@@ -268,7 +268,7 @@ json_t *th_state_read(const th_json_source *source, const char *text)
     snprintf(name, sizeof name, "%.300s: its " TH_STATE_TEXT, source->name);
     const th_json_source s = {source->ctx, source->operation, name};
     if (text == NULL) {
-        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: it is no checkpoint: it has no \"%s\"",
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: it is not a checkpoint: it has no \"%s\"",
                 source->name, TH_STATE_TEXT);
         return NULL;
     }

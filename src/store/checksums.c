@@ -15,7 +15,7 @@ static th_status read_sum(th_context *ctx, const th_stored *sums, int64_t i, con
     return th_stored_bytes(ctx, sums->file, sums->begin + i * 4, sum, sizeof *sum, operation);
 }
 
-/* The tensor of the checksums, the last of the file; NULL with the error stored. */
+/* Returns the tensor of the checksums, the last one of the file. NULL with the error stored. */
 static const th_stored *find_sums(const th_safetensors *f, const char *operation)
 {
     const th_stored_file *file = &f->file[0];
@@ -23,7 +23,7 @@ static const th_stored *find_sums(const th_safetensors *f, const char *operation
     if (f->n_files == 1 && sums && strcmp(sums->tensor.name, TH_CHECKSUMS_NAME) == 0 && sums->tensor.shape.ndim == 1 &&
         sums->tensor.shape.size[0] == file->count && strcmp(sums->tensor.type, "U32") == 0)
         return sums;
-    fail(file, f->ctx, operation, "it is no checkpoint: its last tensor is not \"" TH_CHECKSUMS_NAME "\"");
+    fail(file, f->ctx, operation, "it is not a checkpoint: its last tensor is not \"" TH_CHECKSUMS_NAME "\"");
     return NULL;
 }
 

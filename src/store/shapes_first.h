@@ -1,5 +1,5 @@
-/* Comparing a file with the language model that its settings describe, before such a model takes memory: settings of a
- * few bytes can describe a model of any size. */
+/* Compares a file with the language model that its settings describe, before such a model takes memory. A few bytes of
+ * settings can describe a model of any size. */
 #ifndef TH_STORE_SHAPES_FIRST_H
 #define TH_STORE_SHAPES_FIRST_H
 

@@ -39,7 +39,7 @@ static th_status verify(const th_safetensors *file, const th_parameter_list *lis
     return status;
 }
 
-/* Finds each parameter in the file. Differences are told and become the error of the file's context. */
+/* Finds each parameter in the file. Reports the differences, and stores them as the error of the file's context. */
 static th_status compare(const th_safetensors *file, th_parameter_list *list, const char *path,
                          const th_weights_options *options, const char *operation)
 {
@@ -57,7 +57,7 @@ static th_status compare(const th_safetensors *file, th_parameter_list *list, co
     return th_differences_end(&d);
 }
 
-/* Opens the file; of a checkpoint the header is verified. */
+/* Opens the file, and verifies the header of a checkpoint. */
 static th_safetensors *open_weights(th_context *ctx, const char *path, bool *checkpoint, const char *operation)
 {
     th_safetensors *file = (th_safetensors_open)(ctx, path);

@@ -27,7 +27,7 @@ typedef enum th_stream {
 typedef struct th_attachment {
     void (*release)(th_context *ctx, void *object); /* called once by th_context_free, newest first */
     void *object;
-    uint64_t number; /* in the object's handle; 0: no handle was asked for */
+    uint64_t number; /* in the object's handle; 0: no handle was requested */
     struct th_attachment *next;
 } th_attachment;
 
@@ -83,7 +83,7 @@ struct th_context {
     int64_t step;
     uint32_t calls[TH_STREAM_COUNT]; /* calls within the step, per stream */
     uint32_t calls_at_clear; /* of the dropout stream, at the last clear that ended a step that had not failed */
-    uint64_t backwards;      /* that added to gradients of leaves */
+    uint64_t backwards;      /* number of backwards that added to gradients of leaves */
     bool step_failed;        /* an error has occurred, and since then neither a backward nor a clear */
 
     /* memory */
@@ -103,14 +103,13 @@ struct th_context {
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
-    bool in_step;     /* since th_step_begin: created tensors belong to the tape */
-    int scope_depth;  /* open scopes; owned_depth of them: created tensors are the user's, unless in_step */
-    int owned_depth;  /* 0, but within th_check_op, whose caller may have scopes open */
-    th_depths around; /* the forward that th_module_forward runs, or a gradient check: sure to be closed, but from there
-                         alone */
-    const char *path; /* dotted names of the open scopes; "" outside */
-    const th_watch *watch;              /* NULL but while the gradient checker runs a function */
-    struct th_scratch_map *scratch_map; /* NULL but while a plan runs whose reservations the checker notes */
+    bool in_step;          /* since th_step_begin: created tensors belong to the tape */
+    int scope_depth;       /* open scopes; owned_depth of them: created tensors are the user's, unless in_step */
+    int owned_depth;       /* 0, except within th_check_op, whose caller may have scopes open */
+    th_depths around;      /* open when th_module_forward or a gradient check began, which alone closes them */
+    const char *path;      /* dotted names of the open scopes; "" outside */
+    const th_watch *watch; /* NULL except while the gradient checker runs a function */
+    struct th_scratch_map *scratch_map; /* NULL except while the checker notes a plan's reservations */
     struct th_tape *tape;               /* autograd/tape.h; made with the first scope or node */
     struct th_profile *profile;         /* autograd/profile.h; made with the first profile */
     th_attachment *attachments;

@@ -144,7 +144,7 @@ th_status th_last_error(void)
 
 /* -- memory that ran out -- */
 
-/* Tensors that one line of the program created and that nobody has freed. */
+/* The live tensors that one line of the program created. */
 typedef struct made_at {
     const char *file;
     int line;
@@ -152,7 +152,7 @@ typedef struct made_at {
     size_t bytes;
 } made_at;
 
-enum { LINES = 64, MANY = 32 }; /* lines that are told apart; tensors of one that are worth a hint */
+enum { LINES = 64, MANY = 32 }; /* lines that are counted; tensors of one line that deserve a hint */
 
 /* The line whose owned tensors take the most bytes. */
 static made_at most_owned(const th_context *ctx)

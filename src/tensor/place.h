@@ -50,7 +50,7 @@ struct th_place {
 typedef struct th_owned_body {
     th_body body;
     th_place place;
-    const char *made_file; /* by the program's line; NULL: not known */
+    const char *made_file; /* the program's line that created it; NULL: not known */
     int made_line;
 } th_owned_body;
 

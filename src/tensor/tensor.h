@@ -51,7 +51,7 @@ typedef struct th_part {
     int64_t stride[TH_MAX_DIMS], offset; /* elements */
 } th_part;
 
-/* The name of a parameter in the module that had it first; both live as long as the module. */
+/* The name of a parameter in its first module, which lives as long as the label. */
 typedef struct th_label {
     const char *name; /* "weight" */
     const struct th_module *module;
@@ -62,7 +62,7 @@ typedef struct th_body {
     th_tensor *handle; /* that stands for it now */
     th_storage *storage;
     th_storage own_storage; /* used by tensors that are not views */
-    const th_label *label;  /* of a parameter, while the module lives that had it first; else NULL */
+    const th_label *label;  /* of a parameter, until its first module is freed; else NULL */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];
@@ -93,7 +93,7 @@ th_context *th_handle_context(const th_tensor *t);
 /* A new handle and its body, without storage: of the owned pool when `owned`, else of the step. NULL with
  * TH_ERROR_MEMORY. */
 th_body *th_handle_new(th_context *ctx, bool owned, const char *operation);
-/* Where a tensor created now belongs: true outside every scope and every step that th_step_begin began. */
+/* Whether the user will own a tensor created now: true outside every scope and every step of th_step_begin. */
 bool th_creates_owned(const th_context *ctx);
 /* Gives t a storage of its own of `bytes` from the step's or the owned memory. */
 th_status th_storage_new(th_body *t, size_t bytes, const char *operation);

@@ -6,7 +6,7 @@
 
 #include "tensor/utf8.h"
 
-/* In ascending order, each with its last character. */
+/* Ranges of characters that are escaped, in ascending order. */
 static const struct {
     uint32_t first, last;
 } invisible[] = {
@@ -39,7 +39,7 @@ bool th_is_visible(uint32_t code)
     return true;
 }
 
-enum { PIECE = 11 }; /* of the longest escape, and its end */
+enum { PIECE = 11 }; /* bytes of the longest escape and its NUL */
 
 /* Writes the first character of text, or its escape, into piece. Returns its length in text. */
 static size_t show(const char *text, char piece[PIECE])

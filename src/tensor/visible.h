@@ -12,7 +12,7 @@
  * characters without a visible form (Unicode's Default_Ignorable_Code_Point). */
 bool th_is_visible(uint32_t code);
 
-/* Appends text, escaped, to the string in memory of size bytes. Stops before the first character without room. */
+/* Appends text, escaped, to the string in memory of size bytes. Stops before the first character that does not fit. */
 void th_append_visible(char *string, size_t size, const char *text);
 
 /* Writes text, escaped, into quoted: at most 60 bytes, then "..." if the text continues. Returns quoted. */

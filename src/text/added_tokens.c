@@ -147,7 +147,8 @@ static const th_added_token *longest_at(const th_added_tokens *a, bool normalize
     return longest;
 }
 
-/* The token at s->next, with the white space around it; false if the token before has taken all of it along. */
+/* Finds the bounds of the token at s->next with the white space around it. Returns false if the token before it
+ * includes all of that. */
 static bool widen(th_added_search *s, const th_added_token *token, size_t from)
 {
     const size_t at = s->next;

@@ -34,7 +34,7 @@ void th_added_tokens_release(th_added_tokens *a);
 /* A search of a text for its tokens. The whole search takes time in proportion to the text. */
 typedef struct th_added_search {
     const th_added_tokens *tokens;
-    bool normalized; /* which of the tokens */
+    bool normalized; /* whether it finds the normalized tokens or the others */
     const char *text;
     size_t bytes;
     size_t next;       /* the search continues here */
@@ -42,8 +42,8 @@ typedef struct th_added_search {
     size_t spaces_end; /* the white space around `next` is known to end here */
 } th_added_search;
 
-/* The next token: the first one, and the longest of those that begin there; NULL at the end of the text. White space
- * before `from`, which is where the token before ended, belongs to that token. */
+/* The next token: the first one, or the longest if several begin there. NULL at the end of the text. The token before
+ * ended at `from`; white space before that belongs to it. */
 const th_added_token *th_added_search_next(th_added_search *s, size_t from);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct encoding {
     const char *operation;
     const char *text; /* for the place of what has no token */
     size_t bytes;
-    uint64_t *budget; /* for patterns */
+    uint64_t *budget; /* of steps for patterns */
     th_token_list *tokens;
 } encoding;
 

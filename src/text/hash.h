@@ -11,7 +11,7 @@ typedef struct th_hash_key {
     uint64_t start, factor; /* factor is odd */
 } th_hash_key;
 
-/* A new random key. */
+/* Returns a new random key. */
 th_hash_key th_hash_key_new(void);
 
 /* Both halves of the 128-bit product, combined. For an unknown factor, two values rarely get the same result. */

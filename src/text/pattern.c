@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A match first sees few bytes and may take few steps, which is enough for the words of real texts. Further tries see
- * and take MORE times as much, at the expense of the text's budget. */
+/* The first try of a match sees few bytes and may take few steps. That is enough for the words of real texts. A further
+ * try sees MORE times the bytes or takes MORE times the steps, which count against the text's budget. */
 enum { FIRST_BYTES = 1024, FIRST_STEPS = 256, MORE = 4 };
-/* The budget: for a text, and for each of its bytes. */
+/* The steps in the budget: for a text, and for each of its bytes. */
 enum { STEPS_OF_A_TEXT = 1 << 24, STEPS_OF_A_BYTE = 4 * FIRST_STEPS };
 enum { MOST_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MOST_STACK = 16 * 1024 * 1024 };
 /* A translation is longer than its expression, by the spelt out classes. */
@@ -103,9 +103,9 @@ static size_t character_end(const char *text, size_t count, size_t at)
 /* A search for a match, with what the next try may use. */
 typedef struct search {
     size_t at;
-    bool here;      /* the match must begin at `at`: elsewhere too many places would share the steps */
+    bool here;      /* the match must begin at `at`; otherwise the steps are for many places */
     size_t bytes;   /* the try sees these */
-    uint32_t steps; /* and takes at most these for each place */
+    uint32_t steps; /* the try takes at most these */
 } search;
 
 /* PCRE2's answer. PCRE2_ERROR_PARTIAL: the answer depends on bytes that the try did not see. */

@@ -22,7 +22,7 @@ typedef enum th_match { TH_MATCH, TH_NO_MATCH, TH_MATCH_GAVE_UP } th_match;
 /* The number of steps that all matches in a text of this length may take together. */
 uint64_t th_pattern_budget(size_t bytes);
 /* The next match in a text, starting at `from`; patterns may look back at the bytes before. The text must be UTF-8.
- * Subtracts the steps of slow matches from *budget. GAVE_UP: the budget is not enough, or the match takes too much
+ * Subtracts the steps of slow matches from *budget. GAVE_UP: the budget is exhausted, or the match needs too much
  * memory. */
 th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
                          size_t *begin, size_t *end);

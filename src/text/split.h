@@ -29,7 +29,8 @@ extern const char th_gpt2_pattern[];
 
 void th_split_release(th_split *split);
 /* Passes the words of a text to the sink, in order. Each byte that is not valid UTF-8 is a word; the bytes between two
- * such bytes are split separately. *budget is the text's (th_pattern_budget): TH_ERROR_VALUE if it is not enough. */
+ * such bytes are split separately. *budget is the text's budget (th_pattern_budget): TH_ERROR_VALUE if it is
+ * exhausted. */
 th_status th_split_text(const th_split *split, th_context *ctx, const char *operation, const char *text, size_t bytes,
                         uint64_t *budget, th_word_sink sink);
 

@@ -46,7 +46,7 @@ struct th_tokenizer {
 
     th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one place */
     th_hash_key cache_key;
-    size_t counted; /* bytes of the parts above, which the context counts */
+    size_t counted; /* bytes of the parts above, as counted by the context */
     th_word_memory word;
     char *padded; /* a text with a space before it */
     size_t padded_capacity;

@@ -38,7 +38,8 @@ TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m
     *p = shrunk - (*m / root) * a->step;
 }
 
-/* All (n), contiguous, in place. amsgrad is a constant of each caller, so that Adam's loop has no trace of ls. */
+/* All (n), contiguous, in place. amsgrad is a constant of each caller, so that the compiler removes ls from Adam's
+ * loop. */
 TH_INLINE void adam_run(int64_t n, real *ps, const real *gs, real *ms, real *vs, real *ls, bool amsgrad,
                         const adam_numbers *numbers)
 {

@@ -21,7 +21,7 @@ TH_INLINE void turn_halves(const real *x, real *y, const real *turn, int64_t hal
     }
 }
 
-/* For __builtin_shufflevector: the places of a register's elements with each 2 i and 2 i + 1 exchanged. */
+/* Indices for __builtin_shufflevector that exchange elements 2 i and 2 i + 1 of a register. */
 #define SWAPPED_2 1, 0
 #define SWAPPED_4 SWAPPED_2, 3, 2
 #define SWAPPED_8 SWAPPED_4, 5, 4, 7, 6

@@ -24,8 +24,8 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
     return (th_reshape)(x, shape);
 }
 
-/* a @ b over grouped heads: a and keep (NULL: nothing is hidden) have all heads, b one for each group; the result has
- * all heads again. */
+/* a @ b over grouped heads: a, keep (NULL: nothing is hidden) and the result have all heads, b has one for each
+ * group. */
 static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, int64_t group)
 {
     if (a == NULL || b == NULL)

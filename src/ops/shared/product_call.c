@@ -100,7 +100,7 @@ static bool fold_into_k(th_product_call *call)
     return true;
 }
 
-/* Whether the sum, over all the axes that are summed, has at least TH_SHORT_SUM terms. */
+/* Whether the sum over all summed axes has at least TH_SHORT_SUM terms. */
 static bool is_long(const th_product_call *call)
 {
     int64_t steps = call->product.k;

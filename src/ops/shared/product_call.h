@@ -7,10 +7,11 @@
 #include "tapehead/op.h"
 #include "tensor/context.h"
 
-/* c (.., m, n) (+)= a (.., m, k) b (.., k, n): the axes before the last two broadcast NumPy's way, and where c lacks
- * one or has it with size 1, c is the sum over it. That sum is part of k where memory allows it, otherwise one product
- * after the other, in the order of the axes (which a nest would change: it goes through them as memory lies). All of
- * these products have the precision of the whole sum, however memory cuts it (long_sum, kernels/product.h). */
+/* c (.., m, n) (+)= a (.., m, k) b (.., k, n): the axes before the last two broadcast as in NumPy. If c lacks such an
+ * axis, or has it with size 1, c is the sum over that axis. That sum becomes part of k if the strides allow it;
+ * otherwise one product follows the other, in the order of the axes. (A nest would change the order: it follows the
+ * strides.) All these products have the precision of the whole sum, however many they are (long_sum,
+ * kernels/product.h). */
 typedef struct th_product_call {
     th_dtype dtype;
     th_product product; /* the first term of the sum */
@@ -19,8 +20,8 @@ typedef struct th_product_call {
     size_t workspace;                                                                               /* its place */
 } th_product_call;
 
-/* Describes the product. For a plan, in which arrays need no data: what has none by then is filled in before the run.
- * `product` may be given a bias, a residual or long_sum before memory is reserved for it. */
+/* Describes the product. For a plan, in which arrays need no data: missing data is filled in before the run. `product`
+ * may be given a bias, a residual or long_sum before memory is reserved for it. */
 th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c);
 /* The same, but no summed axis becomes part of k. So where k is padded with zeros, as in a batch of sequences, the sum
  * keeps its bits. */

@@ -7,7 +7,7 @@ th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, 
     return (th_weight_gradient){.product = th_product_call_of(&dyt, x, dw)};
 }
 
-/* The block of rows from `first` on of one term of dW, as a product. It has the precision of the whole sum, because
+/* The rows of one term of dW from row `first`, as a product. It has the precision of the whole sum, because
  * th_product_call_of sets long_sum. */
 static th_product block_at(const th_product *term, int64_t first, size_t element)
 {

@@ -129,7 +129,7 @@ static void store_sums(int64_t rows, const chain_sums *c, const tile_operands *t
     }
 }
 
-/* Whether any of the sums is NaN. Lanes past the last column hold anything and do not count. */
+/* Whether any of the sums is NaN. Lanes past the last column have arbitrary values and do not count. */
 static bool any_nan(int64_t rows, int64_t columns, const chain_sums *c)
 {
     vec_int any = {0};

@@ -139,7 +139,7 @@ static void store_c(const dot_place *p, dot_sums c)
     }
 }
 
-/* Whether any of the sums is NaN. Lanes past the last column hold anything and do not count. */
+/* Whether any of the sums is NaN. Lanes past the last column have arbitrary values and do not count. */
 static bool any_nan_sum(int64_t rows, int64_t columns, dot_sums c)
 {
     __mmask16 found = 0;
