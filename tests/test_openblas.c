@@ -1,5 +1,5 @@
-/* OpenBLAS beside the program's own threads: one thread computes each call, on every thread of the program, whichever
- * build is installed, and neither OpenMP's settings nor the handling of signals change for the program. */
+/* OpenBLAS beside the program's own threads, with any build of OpenBLAS. One thread computes each call, on every thread
+ * of the program. Neither OpenMP's settings nor the handling of signals change for the program. */
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -98,7 +98,7 @@ static bool there_is_openblas(void)
 int main(void)
 {
     if (!there_is_openblas()) {
-        puts("skipped: there is no OpenBLAS here");
+        puts("skipped: OpenBLAS is not installed");
         return 77;
     }
     setenv("TAPEHEAD_GEMM", "openblas", 1);

@@ -446,7 +446,7 @@ static void *work_alone(void *done)
     return NULL;
 }
 
-/* With room for the stacks of a few threads only, of which several callers want teams at once. */
+/* Several callers want teams, and there is room for the stacks of a few threads only. */
 START_TEST(test_a_team_of_as_many_as_there_can_be)
 {
     struct rlimit stack;

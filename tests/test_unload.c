@@ -1,5 +1,5 @@
-/* A plugin that contains the static library is unloaded while threads that computed in it live: nothing of the library
- * runs afterwards, neither its helpers nor its part in the end of these threads. */
+/* A plugin that contains the static library is unloaded while threads that computed in it live. Afterwards nothing
+ * of the library runs: neither its helpers, nor its function at the end of these threads. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>

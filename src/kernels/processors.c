@@ -134,7 +134,7 @@ static int quota_in(const char *root, const hierarchy *h)
     }
 }
 
-static int least_quota(const char *root)
+int th_processors_quota(const char *root)
 {
     FILE *file = open_below(root, "/proc/self/mountinfo");
     if (!file)
@@ -150,14 +150,6 @@ static int least_quota(const char *root)
     free(line);
     fclose(file);
     return least;
-}
-
-int th_processors_quota(const char *root)
-{
-    const int cancellation = th_cancellation_disable(); /* while files are open */
-    const int quota = least_quota(root);
-    th_cancellation_restore(cancellation);
-    return quota;
 }
 
 /* -- the affinity mask -- */
@@ -184,11 +176,15 @@ static int lesser(int a, int b)
     return a < b ? a : b;
 }
 
-/* OpenMP binds a thread to one of its places; then the places together are what there is. */
+/* OpenMP binds a thread to one of its places; then the places together are what there is. The thread is not cancelled
+ * while a file is open, or OpenMP's library prepares itself. */
 static int available(pid_t thread)
 {
+    const int cancellation = th_cancellation_disable();
     const int processors = omp_get_proc_bind() == omp_proc_bind_false ? count_mask(thread) : omp_get_num_procs();
-    return lesser(processors, th_processors_quota(""));
+    const int count = lesser(processors, th_processors_quota(""));
+    th_cancellation_restore(cancellation);
+    return count;
 }
 
 int th_processors(void)
@@ -203,7 +199,8 @@ int th_processors_of_process(void)
 
 int th_processors_default_team(void)
 {
-    return lesser(th_processors(), lesser(omp_get_max_threads(), omp_get_thread_limit()));
+    const int processors = th_processors(); /* first: it prepares OpenMP's library */
+    return lesser(processors, lesser(omp_get_max_threads(), omp_get_thread_limit()));
 }
 
 /* -- OpenMP's places -- */

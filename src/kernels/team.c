@@ -457,17 +457,18 @@ static int lesser(int a, int b)
 
 static bool runs_alone(int threads)
 {
-    return threads < 2 || atomic_load_explicit(&own.state, memory_order_relaxed) != FREE || omp_in_parallel() ||
+    return threads < 2 || atomic_load_explicit(&own.state, memory_order_relaxed) != FREE ||
            atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-/* Takes this thread's team into use, with `threads` if the system can create them. NULL without a team; then there is
- * nothing to give back. */
+/* Takes this thread's team into use, with `threads` if the system can create them. NULL without a team, and
+ * inside the user's OpenMP regions; then there is nothing to give back. The first call of OpenMP's library may read files
+ * and hold locks, so the thread must not be cancelled meanwhile. */
 static team *take(int threads)
 {
     uint32_t state = FREE;
-    if (!atomic_compare_exchange_strong_explicit(&own.state, &state, IN_USE, memory_order_acquire,
-                                                 memory_order_relaxed))
+    if (omp_in_parallel() || !atomic_compare_exchange_strong_explicit(&own.state, &state, IN_USE, memory_order_acquire,
+                                                                      memory_order_relaxed))
         return NULL;
     if (own.team == NULL || own.team->size < threads) {
         const int possible = lesser(lesser(threads, MOST_THREADS), omp_get_thread_limit());
