@@ -428,7 +428,7 @@ START_TEST(inside_a_step_it_works_too)
     const state before = state_now();
     ck_assert(th_check_op(ctx, th_op_find("silu"), NULL, &report) == TH_OK && report.ok);
     ck_assert_msg(ctx->in_step, "the step went on");
-    x = vector(1, 2, 3); /* what was made before ended with the check */
+    x = vector(1, 2, 3); /* the check ended the first one */
     ck_assert_gradient(with_constants, NULL, x);
     ck_assert(ctx->in_step && ctx->step == before.step);
     x = vector(1, 2, 3);

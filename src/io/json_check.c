@@ -17,7 +17,7 @@ typedef struct scanner {
     const char *text, *at, *end;
     int depth, max_depth;
     size_t memory, max_memory;
-    size_t longest; /* string, as it stands in the text */
+    size_t longest; /* string of the text, in bytes */
     struct {
         bool object;
         int64_t first_key;
