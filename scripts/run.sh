@@ -45,7 +45,8 @@ for option; do
     esac
 done
 
-"$scripts/setup.sh" demo
+# Standard input is the example's: it may be a text.
+"$scripts/setup.sh" demo </dev/null
 # What the build says goes to standard error, and after the first time it is said only when it fails: the rest is the example's.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -54,9 +55,9 @@ build() {
         cmake --build "$build" --target "$example" --parallel "$(nproc)" >&2
 }
 if [ -e "$program" ]; then
-    build 2>"$log" || { cat "$log" >&2; exit 1; }
+    build 2>"$log" </dev/null || { cat "$log" >&2; exit 1; }
 else
-    build
+    build </dev/null
 fi
 rm -f "$log"
 exec "$build/examples/$example" "$@"

@@ -170,7 +170,7 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
     th_status status = TH_OK;
     for (const th_sample *sample = op->samples; sample->name && status == TH_OK; sample++) {
         if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
-            return refuse(op, report, "a sample has fewer than 0 inputs or more than TH_MAX_SAMPLE_INPUTS");
+            return refuse(op, report, "a sample's number of inputs is outside 0 to TH_MAX_SAMPLE_INPUTS");
         for (int layout = 0; layout < TH_LAYOUTS && status == TH_OK; layout++) {
             trial t = {.op = op, .sample = sample, .layout = (th_layout)layout};
             status = check_sample(ctx, &t, guard, options, report);
