@@ -76,8 +76,8 @@ static float number(operand which, int64_t b, int64_t h, int64_t row, int64_t co
 
 /* -- one run -- */
 
-/* A part of a setup, run by itself: `batch` sequences from `first` on, their queries from `query` on. More keys than
- * those of the setup are stale ones of a cache. */
+/* A part of a setup, run by itself: `batch` sequences from `first` on, their queries from `query` on. Keys past
+ * the setup's are stale entries of a cache. */
 typedef struct part {
     int64_t first, batch, query, queries, keys;
     const int64_t *length; /* of the sequences; NULL: all keys are valid */
@@ -282,7 +282,7 @@ static void check_ways(const setup *s)
     run(s, &p, WEIGHTS, &weights);
     for (int64_t b = 0; b < s->batch; b++)
         for (int which = O; which <= DV; which++) {
-            same_rows(s, COMPOSED, "with weights", which, &composed, b, 0, &weights, b, composed.rows[which]);
+            same_rows(s, COMPOSED, "with weights", (result)which, &composed, b, 0, &weights, b, composed.rows[which]);
             const int64_t count = fused.heads[which] * fused.rows[which] * fused.columns[which];
             for (int64_t i = b * count; i < (b + 1) * count; i++)
                 ck_assert_msg(fabsf(fused.data[which][i] - composed.data[which][i]) <= tolerance[s->precision],
