@@ -282,7 +282,7 @@ static void check_ways(const setup *s)
     run(s, &p, WEIGHTS, &weights);
     for (int64_t b = 0; b < s->batch; b++)
         for (int which = O; which <= DV; which++) {
-            same_rows(s, COMPOSED, "with weights", which, &composed, b, 0, &weights, b, composed.rows[which]);
+            same_rows(s, COMPOSED, "with weights", (result)which, &composed, b, 0, &weights, b, composed.rows[which]);
             const int64_t count = fused.heads[which] * fused.rows[which] * fused.columns[which];
             for (int64_t i = b * count; i < (b + 1) * count; i++)
                 ck_assert_msg(fabsf(fused.data[which][i] - composed.data[which][i]) <= tolerance[s->precision],

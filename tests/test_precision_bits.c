@@ -530,6 +530,12 @@ START_TEST(test_kernels_leave_the_state)
         kernels->pack_a(M, K, a, by_rows ? K : 1, by_rows ? 1 : M, packed_a);
         kernels->pack_b(K, N, b, by_rows ? 1 : N, by_rows ? K : 1, packed_b, block.b_panel);
         kernels->block(&block);
+        if (kernels->few_rows) {
+            th_product_block few = block;
+            few.b = b;
+            few.b_panel = K;
+            kernels->few_rows(&few);
+        }
         const unsigned int after = _mm_getcsr();
         _mm_setcsr(usual);
         ck_assert_uint_eq(after, 0);

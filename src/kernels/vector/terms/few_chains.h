@@ -18,7 +18,7 @@ typedef struct few_square {
  * shows this, because every chain begins with +0.) */
 TH_INLINE vec round_usual(vec x)
 {
-    const vec_int exponent = (vec_int)x & vec_int_broadcast((real_int)0xff800000);
+    const vec_bits exponent = (vec_bits)x & 0xff800000;
     const vec large = (vec)(exponent + (16 << 23));
     return (x + large) - large;
 }
