@@ -2,21 +2,8 @@
 # language_model.sh LANGUAGE_MODEL: what the example does and leaves for a small text, in each of its ways, and what it refuses.
 set -eu
 program=$1
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-cd "$out"
+. "$(dirname "$0")/language_model_checks.sh"
 
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
-expect() { # expect STATUS WORDS COMMAND...: ends so, and says so
-    wanted=$1 words=$2 status=0
-    shift 2
-    "$@" >said 2>&1 || status=$?
-    [ $status -eq "$wanted" ] || { cat said; fail "status $status, not $wanted: $*"; }
-    [ -z "$words" ] || grep -q -- "$words" said || { cat said; fail "not a word of \"$words\": $*"; }
-}
 field() { # field NAME: of the last output
     sed -n "s/.* $1=\([^ ]*\).*/\1/p" said | tail -n 1
 }

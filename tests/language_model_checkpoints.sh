@@ -2,21 +2,8 @@
 # language_model_checkpoints.sh LANGUAGE_MODEL CHANGE_CHECKPOINT: which checkpoints a run keeps, continues from and refuses.
 set -eu
 program=$1 change=$2
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-cd "$out"
+. "$(dirname "$0")/language_model_checks.sh"
 
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
-expect() { # expect STATUS WORDS COMMAND...: the command ends with this status and prints these words
-    wanted=$1 words=$2 status=0
-    shift 2
-    "$@" >said 2>&1 || status=$?
-    [ $status -eq "$wanted" ] || { cat said; fail "status $status, not $wanted: $*"; }
-    [ -z "$words" ] || grep -q -- "$words" said || { cat said; fail "not a word of \"$words\": $*"; }
-}
 flip() { # flip FILE BYTES: changes the byte that many bytes before the end
     size=$(stat -c %s "$1")
     byte=$(od -An -tu1 -j $((size - $2)) -N 1 "$1")

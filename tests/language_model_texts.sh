@@ -2,21 +2,8 @@
 # language_model_texts.sh LANGUAGE_MODEL: texts from files, folders, pipes and standard input, as one document or several.
 set -eu
 program=$1
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-cd "$out"
+. "$(dirname "$0")/language_model_checks.sh"
 
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
-expect() { # expect STATUS WORDS COMMAND...: the command ends with this status and prints these words
-    wanted=$1 words=$2 status=0
-    shift 2
-    "$@" >said 2>&1 || status=$?
-    [ $status -eq "$wanted" ] || { cat said; fail "status $status, not $wanted: $*"; }
-    [ -z "$words" ] || grep -q -- "$words" said || { cat said; fail "not a word of \"$words\": $*"; }
-}
 train() {
     "$program" train --length 8 --batch 2 --layers 1 --heads 1 --width 8 --steps 2 --eval-every 2 --eval-batches 1 --sample-tokens 0 "$@"
 }
