@@ -1,4 +1,4 @@
-"""Who takes part in a sitting: engines in their precisions, and the variants that each of these is tried in.
+"""Who takes part in a session: engines in their precisions, and the variants that each of these is tried in.
 
 Whoever has the same row competes for it: the row's figures are those of its fastest variant."""
 
@@ -39,12 +39,12 @@ def framework(row):
 
 
 def variants(row, quick):
-    """A quick sitting takes the first only: compiling takes half a minute."""
+    """A quick session takes the first only: compiling takes half a minute."""
     chosen = ROWS[row][:1] if quick else ROWS[row]
     return [Variant(row, name, environment) for name, environment in chosen]
 
 
 def quick_rows(small):
-    """The rows of a quick sitting: what differs little, or in large models only, is left out."""
+    """The rows of a quick session: what differs little, or in large models only, is left out."""
     left_out = [Row("jax", "bfloat16")] + ([Row("torch", "medium"), Row("torch", "autocast")] if small else [])
     return [row for row in ROWS if row not in left_out]

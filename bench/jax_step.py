@@ -1,7 +1,7 @@
 """Times whole training steps of a GPT-2 in JAX, the same model, data and measuring as train_step.c: one jitted function
 with donated buffers, attention heads first, optax.adamw. XLA takes as many threads as the affinity mask has processors.
 
-Variants: default; ynn is the same with XLA's YNN kernels, which the sitting switches on in the environment; cast has
+Variants: default; ynn is the same with XLA's YNN kernels, which the session switches on in the environment; cast has
 weights and activations in bfloat16. Precisions: float32 is JAX's default on a processor; bfloat16 is its default matmul
 precision of that name, which XLA may answer with float32's products on processors."""
 

@@ -1,4 +1,4 @@
-"""What a sitting writes: latest.csv, latest.md with the machine beside the figures and the comparisons of
+"""What a session writes: latest.csv, latest.md with the machine beside the figures and the comparisons of
 comparisons.py, latest.svg.
 
 report.py DIRECTORY     from the CSV files there: writes kernels.md, and draws latest.svg again"""
@@ -108,7 +108,7 @@ def float32_peak(probe):
     return max(probe[f"fma_{isa}_n_gflops"] for isa in FLOAT32_PEAKS)
 
 
-# -- the sitting --
+# -- the session --
 
 STEP_HEADER = [
     "configuration",

@@ -3,8 +3,8 @@
 #        [--threads N] [--no-peers] [--continue]: measures Tapehead in every precision beside PyTorch and JAX on this machine
 # and writes bench/results/ (or DIR): latest.csv, latest.md, latest.svg, and unless --quick or a choice of what is run says
 # otherwise products in every precision (linear.md), the kernels by shape, the growth curves and a profile. --continue goes on
-# with the last sitting, which was interrupted. Installs what is missing. Nothing else should run meanwhile.
-# A whole sitting takes hours, --quick five minutes once the peers are installed.
+# with the last session, which was interrupted. Installs what is missing. Nothing else should run meanwhile.
+# A whole session takes hours, --quick five minutes once the peers are installed.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -63,7 +63,7 @@ fi
 # -- whole steps --
 
 # shellcheck disable=SC2086 # what is chosen are several words
-python3 "$root/bench/sitting.py" --programs "$programs" --out "$out" --journal "$build/sitting.jsonl" $go_on $quick $chosen \
+python3 "$root/bench/session.py" --programs "$programs" --out "$out" --journal "$build/session.jsonl" $go_on $quick $chosen \
     ${rounds:+--rounds "$rounds"} --seconds "$seconds" --threads "$threads" ${with_peers:+--peers "$peers/bin/python"}
 cat "$out/latest.md"
 print_written "$out/latest.csv" "$out/latest.md" "$out/latest.svg"

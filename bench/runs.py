@@ -1,4 +1,4 @@
-"""One run of a program that is measured, with what disturbed it, and the journal of a sitting's runs."""
+"""One run of a program that is measured, with what disturbed it, and the journal of a session's runs."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def run(command, environment):
 
 
 class Journal:
-    """The runs of a sitting in a file, one a line; the first line says what they have in common."""
+    """The runs of a session in a file, one a line; the first line says what they have in common."""
 
     def __init__(self, path, settings, go_on):
         self.runs = {}
@@ -72,7 +72,7 @@ class Journal:
             path.write_text(whole + newline)
             first, *lines = map(json.loads, whole.splitlines())
             if first != settings:
-                sys.exit(f"sitting.py: {path} is of a sitting with {first}, not {settings}")
+                sys.exit(f"session.py: {path} is of a session with {first}, not {settings}")
             self.runs = {tuple(line["key"]): Run(line["values"], line["disturbance"]) for line in lines}
         else:
             path.write_text(json.dumps(settings) + "\n")

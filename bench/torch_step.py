@@ -1,7 +1,7 @@
 """Times whole training steps of a GPT-2 in PyTorch, the same model, data and measuring as train_step.c.
 
 Variants: default is what a user writes: nn.Linear, scaled_dot_product_attention, AdamW, eager. tuned has the fused
-AdamW (and a malloc that keeps its memory, which the sitting sets in the environment), compiled is tuned through
+AdamW (and a malloc that keeps its memory, which the session sets in the environment), compiled is tuned through
 torch.compile. Precisions: float32; medium lets oneDNN multiply float32 operands as bfloat16 numbers, which it does
 where the processor has AMX; autocast has operands and results of products in bfloat16."""
 

@@ -1,5 +1,5 @@
 /* Times whole training steps of a GPT-2: forward, backward, AdamW, on random tokens, as a user of the public API would
- * write them. One line of name=value comes out; it judges nothing and compares with nobody (sitting.py does).
+ * write them. One line of name=value comes out; it judges nothing and compares with nobody (session.py does).
  *
  *     train_step char12 --threads 2               a configuration of configurations.def
  *     train_step --layers 2 --width 256 ...       or sizes of one's own

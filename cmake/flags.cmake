@@ -36,6 +36,6 @@ function(tapehead_library_part target)
         C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
     target_include_directories(${target} PRIVATE ${tapehead_SOURCE_DIR}/include ${tapehead_SOURCE_DIR}/src
         ${TAPEHEAD_LISTS})
-    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE TAPEHEAD_NO_LOCATIONS)
     target_compile_options(${target} PRIVATE ${TAPEHEAD_WARNING_FLAGS} ${TAPEHEAD_COMMON_FLAGS} ${ARGN})
 endfunction()

@@ -1,6 +1,6 @@
-# The vector kernels: every file of src/kernels/vector is compiled once for each element type and instruction set.
-# What a processor has is found out at run time (src/kernels/machine.c), so one build runs on all of them. Products of bfloat16
-# terms (terms/) are compiled only for float32; dot products and tiles only for the one instruction set that has them;
+# The vector kernels: every file in a folder vector/ of src/kernels is compiled once for each element type and instruction set.
+# What a processor has is found out at run time (src/kernels/machine/machine.c), so one build runs on all of them. Products of bfloat16
+# parts (bfloat16/) are compiled only for float32; dot products and tiles only for the one instruction set that has them;
 # elementary functions of float64 only for float64.
 
 include(CheckCSourceCompiles)
@@ -40,26 +40,26 @@ endfunction()
 
 # Sets `objects` to the object files of every instance.
 function(tapehead_vector_kernels objects)
-    set(vector ${tapehead_SOURCE_DIR}/src/kernels/vector)
-    set(chains ${vector}/terms/chains.c)
-    set(dots ${vector}/terms/dots.c)
-    set(tiles ${vector}/terms/tiles.c)
-    set(elementary_f64 ${vector}/elementary_f64.c)
+    set(kernels ${tapehead_SOURCE_DIR}/src/kernels)
+    set(fma ${kernels}/bfloat16/vector/fma.c)
+    set(dpbf16 ${kernels}/bfloat16/vector/dpbf16.c)
+    set(amx ${kernels}/bfloat16/vector/amx.c)
+    set(elementary_f64 ${kernels}/vector/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
     # These interleave independent chains of operations, which gcc does only when it may order them before it hands out registers.
-    set_source_files_properties(${vector}/activation.c ${vector}/unary.c
+    set_source_files_properties(${kernels}/elementwise/vector/activation.c ${kernels}/elementwise/vector/unary.c
         PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fschedule-insns>)
-    list(REMOVE_ITEM ARGN ${chains} ${dots} ${tiles} ${elementary_f64})
+    list(REMOVE_ITEM ARGN ${fma} ${dpbf16} ${amx} ${elementary_f64})
     foreach(isa baseline avx2 avx512)
         foreach(bits 32 64)
-            tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<IF:$<EQUAL:${bits},64>,${elementary_f64},${chains}>)
+            tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<IF:$<EQUAL:${bits},64>,${elementary_f64},${fma}>)
             list(APPEND instances $<TARGET_OBJECTS:tapehead_f${bits}_${isa}>)
         endforeach()
     endforeach()
-    tapehead_kernel_instance(32 avx512bf16 ${dots})
+    tapehead_kernel_instance(32 avx512bf16 ${dpbf16})
     list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_avx512bf16>)
     if(TAPEHEAD_TILES)
-        tapehead_kernel_instance(32 amx ${tiles})
+        tapehead_kernel_instance(32 amx ${amx})
         list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_amx>)
     endif()
     set(${objects} ${instances} PARENT_SCOPE)

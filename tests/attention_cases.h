@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "guarded.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 /* -- cases -- */
 

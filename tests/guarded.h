@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/product.h"
+#include "kernels/products/product.h"
 
 static uint64_t random_state;
 

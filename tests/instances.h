@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
-#include "kernels/machine.h"
-#include "kernels/product_block.h"
+#include "kernels/machine/machine.h"
+#include "kernels/products/product_block.h"
 #include "tile_interpreter.h"
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;

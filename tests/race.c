@@ -3,7 +3,7 @@
  */
 #include <stdatomic.h>
 
-#include "kernels/parallel.h"
+#include "kernels/machine/parallel.h"
 
 static _Atomic int arrived;
 static int number;

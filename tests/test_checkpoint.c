@@ -9,10 +9,10 @@
 #include <time.h>
 
 #include "folder.h"
-#include "kernels/crc32c.h"
+#include "models/files/crc32c.h"
 #include "memory.h"
 #include "nn/optimizer_saved.h"
-#include "store/safetensors_write.h"
+#include "models/store/safetensors_write.h"
 #include "tapehead/tapehead.h"
 #include "tensor/tensor.h"
 

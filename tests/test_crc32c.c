@@ -1,5 +1,5 @@
 /* CRC-32C: the check value of its definition, pieces that chain, the instruction and the plain way alike. */
-#include "kernels/crc32c.h"
+#include "models/files/crc32c.h"
 
 #include "suite.h"
 

@@ -8,7 +8,7 @@
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 

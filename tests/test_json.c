@@ -1,7 +1,7 @@
 /* Strict reading of JSON: the texts that are accepted and refused, the messages, and the memory. */
 #include <malloc.h>
 
-#include "io/json.h"
+#include "models/files/json.h"
 
 #include "memory.h"
 

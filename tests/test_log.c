@@ -12,7 +12,7 @@
 
 #include "tapehead/tapehead.h"
 
-#include "kernels/crc32c.h"
+#include "models/files/crc32c.h"
 #include "memory.h"
 
 #include "context.h"

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/machine.h"
-#include "kernels/openblas.h"
-#include "kernels/processors.h"
+#include "kernels/machine/machine.h"
+#include "kernels/machine/openblas.h"
+#include "kernels/machine/processors.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/openblas.h"
+#include "kernels/machine/openblas.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 

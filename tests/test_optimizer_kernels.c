@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "instances.h"
-#include "kernels/optimizer_kernels.h"
+#include "kernels/elementwise/optimizer_kernels.h"
 #include "suite.h"
 
 enum { N = 83, STEPS = 1000 };

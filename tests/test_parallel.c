@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/parallel.h"
-#include "kernels/team.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/machine/team.h"
 #include "suite.h"
 
 enum { MOST_TASKS = 1000 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "instances.h"
-#include "kernels/philox.h"
+#include "kernels/random/philox.h"
 #include "suite.h"
 
 static const th_philox random_numbers = {.key = {0xa4093822, 0x299f31d0}, .call = 0x13198a2e, .step = 0x03707344};

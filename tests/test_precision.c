@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/machine.h"
+#include "kernels/machine/machine.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 

@@ -11,7 +11,7 @@
 #include "bits.h"
 #include "guarded.h"
 #include "instances.h"
-#include "kernels/product.h"
+#include "kernels/products/product.h"
 #include "suite.h"
 #include "tile_model.h"
 

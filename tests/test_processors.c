@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/processors.h"
+#include "kernels/machine/processors.h"
 #include "suite.h"
 
 /* -- a tree of files in a directory of its own -- */

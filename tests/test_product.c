@@ -9,8 +9,8 @@
 #include "guarded.h"
 #include "instances.h"
 #include "kernels/kernels.h"
-#include "kernels/openblas.h"
-#include "kernels/product.h"
+#include "kernels/machine/openblas.h"
+#include "kernels/products/product.h"
 #include "suite.h"
 
 /* One machine for every instruction set with fused multiply-add that this processor has. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/philox.h"
+#include "kernels/random/philox.h"
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "generation/beam_search.h"
-#include "generation/sampling.h"
-#include "kernels/machine.h"
+#include "models/generation/beam_search.h"
+#include "models/generation/sampling.h"
+#include "kernels/machine/machine.h"
 #include "suite.h"
 
 static th_machine machine;

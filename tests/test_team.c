@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/parallel.h"
-#include "kernels/processors.h"
-#include "kernels/team.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/machine/processors.h"
+#include "kernels/machine/team.h"
 #include "suite.h"
 
 static void sleep_milliseconds(long milliseconds)

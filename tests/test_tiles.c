@@ -18,7 +18,7 @@
 
 #include "guarded.h"
 #include "instances.h"
-#include "kernels/tiles.h"
+#include "kernels/machine/amx.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 #include "tile_interpreter.h"

@@ -9,8 +9,8 @@
 
 #include "tapehead/tapehead.h"
 
-#include "data/token_file.h"
-#include "kernels/crc32c.h"
+#include "models/data/token_file.h"
+#include "models/files/crc32c.h"
 #include "memory.h"
 
 #include "context.h"

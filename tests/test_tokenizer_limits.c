@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "tapehead/tapehead.h"
-#include "text/merges.h"
-#include "text/pattern.h"
-#include "text/vocabulary.h"
+#include "models/text/merges.h"
+#include "models/text/pattern.h"
+#include "models/text/vocabulary.h"
 
 #include "context.h"
 #include "folder.h"

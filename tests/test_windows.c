@@ -6,7 +6,7 @@
 
 #include "tapehead/tapehead.h"
 
-#include "data/permutation.h"
+#include "models/data/permutation.h"
 
 #include "context.h"
 #include "folder.h"

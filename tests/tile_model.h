@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "kernels/product.h"
+#include "kernels/products/product.h"
 
 /* A bfloat16 number is the upper half of a float. */
 float bfloat16_value(uint16_t x);

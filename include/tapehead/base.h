@@ -101,7 +101,8 @@ typedef struct th_shape {
 
 /* Source locations. Every function with a location has a macro of its own name that wraps the call in one of these: the
  * caller's file and line are pushed before the arguments are evaluated and popped with the result, so that nested calls
- * keep their own line. */
+ * keep their own line. A source that defines TAPEHEAD_NO_LOCATIONS before its first include sees the functions
+ * alone; the library's own sources do, and errors in them name the user's line. */
 TH_API void th_at_push(const char *file, int line);
 TH_API th_tensor *th_at_pop(th_tensor *result);
 TH_API th_status th_at_pop_status(th_status result) TH_MUST_CHECK;

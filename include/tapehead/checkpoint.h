@@ -94,6 +94,7 @@ TH_API th_status th_language_model_check_weights(th_context *ctx, const th_langu
                                                  const char *path) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_checkpoint_save(...) TH_AT_STATUS(th_checkpoint_save(__VA_ARGS__))
 #define th_checkpoint_load(...) TH_AT_STATUS(th_checkpoint_load(__VA_ARGS__))
 #define th_checkpoint_configuration(...) TH_AT_POINTER(char, th_checkpoint_configuration(__VA_ARGS__))
@@ -101,6 +102,7 @@ TH_API th_status th_language_model_check_weights(th_context *ctx, const th_langu
 #define th_weights_save(...) TH_AT_STATUS(th_weights_save(__VA_ARGS__))
 #define th_weights_load(...) TH_AT_STATUS(th_weights_load(__VA_ARGS__))
 #define th_language_model_check_weights(...) TH_AT_STATUS(th_language_model_check_weights(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -101,9 +101,11 @@ typedef struct th_generated {
 TH_API th_status th_generate(th_module *model, const th_generate_options *options, th_generated *result) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_cache_new(...) TH_AT_POINTER(th_cache, th_cache_new(__VA_ARGS__))
 #define th_cache_reset(...) TH_AT_STATUS(th_cache_reset(__VA_ARGS__))
 #define th_generate(...) TH_AT_STATUS(th_generate(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -55,11 +55,13 @@ TH_API th_status th_language_model_export(th_module *model, const char *folder,
                                           const th_export_options *options) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_language_model_from_pretrained(...) TH_AT_POINTER(th_module, th_language_model_from_pretrained(__VA_ARGS__))
 #define th_pretrained_options(...) TH_AT_STATUS(th_pretrained_options(__VA_ARGS__))
 #define th_pretrained_end_token(...) TH_AT_STATUS(th_pretrained_end_token(__VA_ARGS__))
 #define th_pretrained_load(...) TH_AT_STATUS(th_pretrained_load(__VA_ARGS__))
 #define th_language_model_export(...) TH_AT_STATUS(th_language_model_export(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

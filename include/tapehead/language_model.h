@@ -3,7 +3,7 @@
 #ifndef TAPEHEAD_LANGUAGE_MODEL_H
 #define TAPEHEAD_LANGUAGE_MODEL_H
 
-#include "tapehead/transformer.h"
+#include "tapehead/transformer_block.h"
 
 TH_BEGIN_DECLS
 
@@ -63,9 +63,11 @@ TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th
 TH_API const th_language_model_options *th_language_model_options_of(const th_module *model);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_language_model_new(...) TH_AT_POINTER(th_module, th_language_model_new(__VA_ARGS__))
 #define th_language_model_logits(...) TH_AT(th_language_model_logits(__VA_ARGS__))
 #define th_language_model_loss(...) TH_AT(th_language_model_loss(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -109,6 +109,7 @@ TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tens
                                  const th_attend_options *options);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_dense_new(...) TH_AT_POINTER(th_module, th_dense_new(__VA_ARGS__))
 #define th_dense_residual(...) TH_AT(th_dense_residual(__VA_ARGS__))
 #define th_embedding_new(...) TH_AT_POINTER(th_module, th_embedding_new(__VA_ARGS__))
@@ -118,6 +119,7 @@ TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tens
 #define th_multi_head_attention_new(...) TH_AT_POINTER(th_module, th_multi_head_attention_new(__VA_ARGS__))
 #define th_attend(...) TH_AT(th_attend(__VA_ARGS__))
 #define th_attend_with(...) TH_AT(th_attend_with(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -59,11 +59,13 @@ TH_API th_status th_event_log_write(th_event_log *log, int64_t step, const th_lo
 TH_API void th_event_log_close(th_event_log *log);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_json_log_open(...) TH_AT_POINTER(th_json_log, th_json_log_open(__VA_ARGS__))
 #define th_json_log_write(...) TH_AT_STATUS(th_json_log_write(__VA_ARGS__))
 #define th_json_log_series(...) TH_AT(th_json_log_series(__VA_ARGS__))
 #define th_event_log_open(...) TH_AT_POINTER(th_event_log, th_event_log_open(__VA_ARGS__))
 #define th_event_log_write(...) TH_AT_STATUS(th_event_log_write(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -170,6 +170,7 @@ TH_API int64_t th_module_count_trainable(const th_module *m);
 TH_API uint32_t th_module_crc32c(const th_module *m);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_module_new(...) TH_AT_POINTER(void, th_module_new(__VA_ARGS__))
 #define th_module_add(...) TH_AT_POINTER(th_module, th_module_add(__VA_ARGS__))
 #define th_module_add_parameter(...) TH_AT(th_module_add_parameter(__VA_ARGS__))
@@ -181,6 +182,7 @@ TH_API uint32_t th_module_crc32c(const th_module *m);
 #define th_module_evaluate(...) TH_AT(th_module_evaluate(__VA_ARGS__))
 #define th_module_freeze(...) TH_AT_STATUS(th_module_freeze(__VA_ARGS__))
 #define th_module_cast(...) TH_AT_STATUS(th_module_cast(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -266,6 +266,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
                                  size_t size) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_reshape(...) TH_AT(th_reshape(__VA_ARGS__))
 #define th_transpose(...) TH_AT(th_transpose(__VA_ARGS__))
 #define th_swap_axes(...) TH_AT(th_swap_axes(__VA_ARGS__))
@@ -342,6 +343,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_mask_keep(...) TH_AT(th_mask_keep(__VA_ARGS__))
 #define th_split(...) TH_AT_STATUS(th_split(__VA_ARGS__))
 #define th_mask_explain(...) TH_AT_STATUS(th_mask_explain(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

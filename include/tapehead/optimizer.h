@@ -121,11 +121,13 @@ typedef struct th_noam_schedule {
 TH_API double th_schedule_noam(int64_t step, const th_noam_schedule *schedule);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_sgd_new(...) TH_AT_POINTER(th_optimizer, th_sgd_new(__VA_ARGS__))
 #define th_adam_new(...) TH_AT_POINTER(th_optimizer, th_adam_new(__VA_ARGS__))
 #define th_adam_w_new(...) TH_AT_POINTER(th_optimizer, th_adam_w_new(__VA_ARGS__))
 #define th_optimizer_step(...) TH_AT_STATUS(th_optimizer_step(__VA_ARGS__))
 #define th_clip_gradients(...) TH_AT_STATUS(th_clip_gradients(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

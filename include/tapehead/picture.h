@@ -57,9 +57,11 @@ typedef struct th_panel {
 TH_API th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *panels, int count,
                                    const char *title) TH_MUST_CHECK;
 
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_picture_panels(...) TH_AT_STATUS(th_picture_panels(__VA_ARGS__))
 #define th_picture_curves(...) TH_AT_STATUS(th_picture_curves(__VA_ARGS__))
 #define th_picture_heatmaps(...) TH_AT_STATUS(th_picture_heatmaps(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

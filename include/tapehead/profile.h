@@ -83,12 +83,14 @@ TH_API th_status th_profile_write_trace(th_context *ctx, const char *path) TH_MU
 /* The same to a stream opened for writing, which is flushed. */
 TH_API th_status th_profile_write_trace_to(th_context *ctx, FILE *file) TH_MUST_CHECK;
 
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_profile_begin(...) TH_AT_STATUS(th_profile_begin(__VA_ARGS__))
 #define th_profile_end(...) TH_AT_STATUS(th_profile_end(__VA_ARGS__))
 #define th_profile_entry_at(...) TH_AT_STATUS(th_profile_entry_at(__VA_ARGS__))
 #define th_profile_print(...) TH_AT_STATUS(th_profile_print(__VA_ARGS__))
 #define th_profile_write_trace(...) TH_AT_STATUS(th_profile_write_trace(__VA_ARGS__))
 #define th_profile_write_trace_to(...) TH_AT_STATUS(th_profile_write_trace_to(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -40,7 +40,9 @@ TH_API void th_progress_note(th_progress *bar, const char *format, ...) __attrib
 /* Ends the line, with the last figures on it, and frees the bar. TH_ERROR_FILE when something could not be written. */
 TH_API th_status th_progress_end(th_progress *bar);
 
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_progress_new(...) TH_AT_POINTER(th_progress, th_progress_new(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -66,10 +66,12 @@ TH_API th_status th_safetensors_write(th_context *ctx, const char *path, const t
                                       const th_named_text *metadata, int64_t n_metadata) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_safetensors_open(...) TH_AT_POINTER(th_safetensors, th_safetensors_open(__VA_ARGS__))
 #define th_safetensors_read(...) TH_AT(th_safetensors_read(__VA_ARGS__))
 #define th_safetensors_read_into(...) TH_AT_STATUS(th_safetensors_read_into(__VA_ARGS__))
 #define th_safetensors_write(...) TH_AT_STATUS(th_safetensors_write(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

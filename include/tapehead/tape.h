@@ -103,11 +103,13 @@ TH_API void th_set_tracing(th_context *ctx, bool tracing);
 /* The finding of this step as a sentence; NULL if there is none. Valid until th_tape_clear of the next step. */
 TH_API const char *th_trace_finding(const th_context *ctx);
 
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_set_requires_gradient(...) TH_AT(th_set_requires_gradient(__VA_ARGS__))
 #define th_backward(...) TH_AT_STATUS(th_backward(__VA_ARGS__))
 #define th_backward_with(...) TH_AT_STATUS(th_backward_with(__VA_ARGS__))
 #define th_gradient(...) TH_AT(th_gradient(__VA_ARGS__))
 #define th_keep_gradient(...) TH_AT(th_keep_gradient(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -55,12 +55,12 @@
 #include "tapehead/module.h"
 
 #include "tapehead/layers.h"
-#include "tapehead/transformer.h"
+#include "tapehead/transformer_block.h"
 
 /* whole models: decoder-only; encoder-decoder; what both make */
 #include "tapehead/language_model.h"
 
-#include "tapehead/encoder_decoder.h"
+#include "tapehead/transformer.h"
 #include "tapehead/generate.h"
 
 /* training */
@@ -77,7 +77,7 @@
 #include "tapehead/safetensors.h"
 
 /* what a run tells; arrays for NumPy */
-#include "tapehead/files.h"
+#include "tapehead/npy.h"
 #include "tapehead/log.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"

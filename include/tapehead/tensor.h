@@ -95,6 +95,7 @@ TH_API th_status th_print(th_tensor *t, FILE *file, const th_print_options *opti
 TH_API int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_print_options *options);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_empty(...) TH_AT(th_empty(__VA_ARGS__))
 #define th_zeros(...) TH_AT(th_zeros(__VA_ARGS__))
 #define th_ones(...) TH_AT(th_ones(__VA_ARGS__))
@@ -122,6 +123,7 @@ TH_API int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_pri
 #define th_copy_into(...) TH_AT_STATUS(th_copy_into(__VA_ARGS__))
 #define th_fill(...) TH_AT_STATUS(th_fill(__VA_ARGS__))
 #define th_print(...) TH_AT_STATUS(th_print(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

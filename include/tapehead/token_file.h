@@ -99,6 +99,7 @@ TH_API th_status th_windows_go_to(th_windows *windows, th_windows_position posit
 TH_API void th_windows_free(th_windows *windows);
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_token_writer_open(...) TH_AT_POINTER(th_token_writer, th_token_writer_open(__VA_ARGS__))
 #define th_token_writer_append(...) TH_AT_STATUS(th_token_writer_append(__VA_ARGS__))
 #define th_token_writer_close(...) TH_AT_STATUS(th_token_writer_close(__VA_ARGS__))
@@ -107,6 +108,7 @@ TH_API void th_windows_free(th_windows *windows);
 #define th_windows_new(...) TH_AT_POINTER(th_windows, th_windows_new(__VA_ARGS__))
 #define th_windows_next(...) TH_AT_STATUS(th_windows_next(__VA_ARGS__))
 #define th_windows_go_to(...) TH_AT_STATUS(th_windows_go_to(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

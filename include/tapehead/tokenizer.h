@@ -132,6 +132,7 @@ TH_API th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_s
                                         FILE *file) TH_MUST_CHECK;
 
 /* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
 #define th_tokenizer_bytes_new(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_bytes_new(__VA_ARGS__))
 #define th_tokenizer_characters_new(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_characters_new(__VA_ARGS__))
 #define th_tokenizer_train(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_train(__VA_ARGS__))
@@ -142,6 +143,7 @@ TH_API th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_s
 #define th_tokenizer_decode(...) TH_AT_STATUS(th_tokenizer_decode(__VA_ARGS__))
 #define th_tokenizer_write(...) TH_AT_STATUS(th_tokenizer_write(__VA_ARGS__))
 #define th_tokenizer_write_end(...) TH_AT_STATUS(th_tokenizer_write_end(__VA_ARGS__))
+#endif
 
 TH_END_DECLS
 

@@ -241,11 +241,11 @@ def compare_files(c, folder):
         compare_pretrained(c, old, model, "float32", "llama of transformers 4, scaled")
 
 
-def compare_born_here(c, folder):
+def compare_export_roundtrip(c, folder):
     """Models that no Python program has seen; transformers loads them, and continues a text with them."""
     tokens = torch.randint(37, (3, 20))
     for name in ("gpt2", "llama", "neighbours"):
-        ours = c.program("born_here", name, folder / name, inputs={"tokens": tokens})
+        ours = c.program("export_roundtrip", name, folder / name, inputs={"tokens": tokens})
         model = load_exported(c, "made here", folder / name)
         c.close(f"made here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)
         longer = model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False)
@@ -282,7 +282,7 @@ def compare(c):
         folder = pathlib.Path(folder)
         compare_models(c, folder)
         compare_files(c, folder)
-        compare_born_here(c, folder)
+        compare_export_roundtrip(c, folder)
         compare_trained(c, folder)
 
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "autograd/frame.h"
-#include "kernels/locks.h"
+#include "kernels/machine/locks.h"
 #include "tensor/checked.h"
 
 /* -- its operands -- */

@@ -360,7 +360,7 @@ static th_status check_start(th_context *ctx, th_body *t, const th_backward_opti
     return TH_OK;
 }
 
-th_status(th_backward_with)(th_tensor *handle, const th_backward_options *options)
+th_status th_backward_with(th_tensor *handle, const th_backward_options *options)
 {
     th_body *t = th_usable(handle, NULL, "backward", "the tensor");
     if (t == NULL)
@@ -385,7 +385,7 @@ th_status(th_backward_with)(th_tensor *handle, const th_backward_options *option
     return status;
 }
 
-th_status(th_backward)(th_tensor *loss)
+th_status th_backward(th_tensor *loss)
 {
-    return (th_backward_with)(loss, NULL);
+    return th_backward_with(loss, NULL);
 }

@@ -56,7 +56,7 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
                     uint32_t saved);
 
-/* -- gradients that a forward computes (autograd/early.c), of an operation that names some as .early -- */
+/* -- gradients that a forward computes (autograd/precomputed.c), of an operation that names some as .early -- */
 /* Before a forward that will be recorded: offers it the memory of its early gradients, if all that are wanted can be.
  */
 th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs);

@@ -356,13 +356,13 @@ th_body *th_gradient_tensor(th_body *t)
     return place->tensor;
 }
 
-th_tensor *(th_gradient)(th_tensor *handle)
+th_tensor *th_gradient(th_tensor *handle)
 {
     th_body *t = th_usable(handle, NULL, "gradient", "the tensor");
     return t && t->requires_gradient ? th_handle_of(th_gradient_tensor(t)) : NULL;
 }
 
-th_tensor *(th_keep_gradient)(th_tensor *handle)
+th_tensor *th_keep_gradient(th_tensor *handle)
 {
     const th_body *t = th_usable(handle, NULL, "keep_gradient", "the tensor");
     if (t == NULL)
@@ -383,7 +383,7 @@ void th_empty_gradient(th_tensor *handle)
         th_gradient_empty(t);
 }
 
-th_tensor *(th_set_requires_gradient)(th_tensor *handle, bool requires_gradient)
+th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
 {
     th_body *t = th_usable(handle, NULL, "set_requires_gradient", "the tensor");
     if (t == NULL)

@@ -1,10 +1,10 @@
-/* What happens to the place of a gradient (tensor/place.h): opened and written part by part, shared while nobody adds,
+/* What happens to the place of a gradient (tensor/gradient_buffer.h): opened and written part by part, shared while nobody adds,
  * released when it is used up. */
 #ifndef TH_AUTOGRAD_GRADIENT_H
 #define TH_AUTOGRAD_GRADIENT_H
 
 #include "autograd/pass.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 /* -- reading -- */
 /* *array: t's part. */

@@ -4,7 +4,7 @@
 #define TH_AUTOGRAD_PASS_H
 
 #include "autograd/tape.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 /* A place of the pass's own, which stands in the stead of the root's meanwhile. */
 typedef struct th_chosen {

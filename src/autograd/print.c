@@ -126,7 +126,7 @@ static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
     const th_life life = t->life;
     t->life = TH_LIFE_LIVE; /* the engine may look at what the user may not */
-    const th_status status = (th_print)(t->handle, file, NULL);
+    const th_status status = th_print(t->handle, file, NULL);
     t->life = life;
     return status;
 }

@@ -44,7 +44,7 @@ static th_profile *profile_of(th_context *ctx)
     return p;
 }
 
-th_status(th_profile_begin)(th_context *ctx, const th_profile_options *options)
+th_status th_profile_begin(th_context *ctx, const th_profile_options *options)
 {
     if (!th_usable_context(ctx, "profile_begin"))
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
@@ -63,7 +63,7 @@ th_status(th_profile_begin)(th_context *ctx, const th_profile_options *options)
     return TH_OK;
 }
 
-th_status(th_profile_end)(th_context *ctx)
+th_status th_profile_end(th_context *ctx)
 {
     if (ctx == NULL)
         return th_fail_last(TH_ERROR_ARGUMENT, "profile_end", "the context is NULL");

@@ -58,7 +58,7 @@ th_profile_total th_profile_sum(const th_context *ctx)
     return total;
 }
 
-th_status(th_profile_entry_at)(th_context *ctx, int64_t index, th_profile_entry *entry)
+th_status th_profile_entry_at(th_context *ctx, int64_t index, th_profile_entry *entry)
 {
     if (!th_profile_readable(ctx, "profile_entry_at"))
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
@@ -107,7 +107,7 @@ static void print_total(FILE *file, const char *what, double milliseconds, doubl
     th_format_to(file, "%-50s %11.3f %6.1f %%\n", what, milliseconds, whole > 0 ? 100 * milliseconds / whole : 0);
 }
 
-th_status(th_profile_print)(th_context *ctx, FILE *file)
+th_status th_profile_print(th_context *ctx, FILE *file)
 {
     if (!th_profile_readable(ctx, "profile_print"))
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
@@ -116,7 +116,7 @@ th_status(th_profile_print)(th_context *ctx, FILE *file)
     fprintf(file, "%-30s %-9s %9s %11s %8s %8s %8s\n", "operation", "phase", "calls", "ms", "share", "GF/s", "GB/s");
     for (int64_t i = 0; i < th_profile_count(ctx); i++) {
         th_profile_entry entry;
-        if ((th_profile_entry_at)(ctx, i, &entry) != TH_OK)
+        if (th_profile_entry_at(ctx, i, &entry) != TH_OK)
             return ctx->error;
         print_entry(file, &entry);
     }

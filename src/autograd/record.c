@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "autograd/frame.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 /* -- places of gradients -- */
 

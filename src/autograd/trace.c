@@ -4,7 +4,7 @@
 #include "autograd/frame.h"
 #include "tensor/convert.h"
 #include "tensor/format.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 
 /* What an array holds. */
 typedef struct survey {

@@ -221,7 +221,7 @@ static bool run_once(th_graph *graph, const th_variant *variant)
         th_scope_begin(ctx, NULL);
     th_tensor *loss = record(graph, variant);
     loss = th_scope_end(ctx, loss);
-    return loss && (variant->required == 0 || (th_backward)(loss) == TH_OK);
+    return loss && (variant->required == 0 || th_backward(loss) == TH_OK);
 }
 
 /* Sets which inputs require a gradient, and what the operation claims. */
@@ -239,7 +239,7 @@ static void prepare(th_graph *graph, const th_variant *variant)
     graph->guard->plans = 0;
     for (int i = 0; i < graph->sample->n_inputs; i++)
         if (graph->checked[i]) {
-            (void)(th_set_requires_gradient)(graph->inputs[i], (variant->required & 1u << i) != 0);
+            (void)th_set_requires_gradient(graph->inputs[i], (variant->required & 1u << i) != 0);
             th_empty_gradient(graph->inputs[i]);
         }
 }

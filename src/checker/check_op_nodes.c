@@ -35,8 +35,8 @@ th_tensor *th_operand_view(th_tensor *base, th_layout layout)
     const int n = th_ndim(base);
     if (layout == TH_LAYOUT_PLAIN || n == 0)
         return base;
-    th_tensor *view = layout == TH_LAYOUT_GAPS ? (th_slice)(base, n - 1, 0, (th_size)(base, n - 1), 2) : base;
-    return n > 1 ? (th_swap_axes)(view, n - 1, n - 2) : view;
+    th_tensor *view = layout == TH_LAYOUT_GAPS ? th_slice(base, n - 1, 0, th_size(base, n - 1), 2) : base;
+    return n > 1 ? th_swap_axes(view, n - 1, n - 2) : view;
 }
 
 th_tensor *th_operand_base(th_tensor *x, th_layout layout)
@@ -45,9 +45,9 @@ th_tensor *th_operand_base(th_tensor *x, th_layout layout)
         return x;
     th_context *ctx = th_context_of(x);
     th_shape shape = th_shape_of(x);
-    th_tensor *base = base_shape(ctx, layout, &shape) ? (th_zeros)(ctx, th_dtype_of(x), shape) : NULL;
+    th_tensor *base = base_shape(ctx, layout, &shape) ? th_zeros(ctx, th_dtype_of(x), shape) : NULL;
     th_tensor *view = base ? th_operand_view(base, layout) : NULL;
-    const bool good = view && (th_copy_into)(view, x) == TH_OK;
+    const bool good = view && th_copy_into(view, x) == TH_OK;
     th_tape_clear(ctx);
     th_tensor_free(x);
     if (good)

@@ -207,7 +207,7 @@ static void try_same(run *r, int a, int b)
     th_variant v = plainest(graph);
     if (r->done)
         return;
-    graph->inputs[b] = (th_keep)(graph->inputs[a]);
+    graph->inputs[b] = th_keep(graph->inputs[a]);
     v.elsewhere = true;
     r->done = graph->inputs[b] == NULL || !th_graph_run(graph, &v);
     memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);

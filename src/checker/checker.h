@@ -7,7 +7,7 @@
 
 #include "autograd/tape.h"
 #include "tapehead/gradient_check.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 /* A tensor that the function reads: a copy of an input, or somebody else's (a parameter, a constant), which lies in
  * memory of the checker's, in the checking type, until the end of the check. */

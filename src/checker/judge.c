@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "checker/checker.h"
-#include "kernels/scalar.h"
+#include "kernels/elementwise/scalar.h"
 
 /* Steps by index: CENTRE is the usual one, the longest is the last, the shortest 0. */
 enum { CENTRE = TH_STEPS - 6, DOUBTFUL_LINES = 16, STEPS_TO_TELL_WRONG = 5, UPWARD_STEPS = 5 };

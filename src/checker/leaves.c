@@ -244,7 +244,7 @@ static bool copy_input(th_checker *checker, int i, th_tensor *handle)
         return false;
     if (leaf->values.data && copy->own_storage.bytes)
         memcpy(leaf->values.data, copy->own_storage.data, copy->own_storage.bytes);
-    return !floating || (th_set_requires_gradient)(copy->handle, true) != NULL;
+    return !floating || th_set_requires_gradient(copy->handle, true) != NULL;
 }
 
 bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)

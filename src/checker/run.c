@@ -227,7 +227,7 @@ bool th_checker_gradient(th_checker *checker, th_body *output, const double *cot
     for (int64_t i = 0; i < checker->leaves.count; i++)
         th_gradient_empty(th_checker_leaf(checker, i)->tensor);
     for (int i = 0; i < times; i++)
-        if ((th_backward_with)(output->handle, &(th_backward_options){.cotangent = seed->handle, .keep_tape = true}) !=
+        if (th_backward_with(output->handle, &(th_backward_options){.cotangent = seed->handle, .keep_tape = true}) !=
             TH_OK)
             return false;
     th_handle_give_up(seed, TH_LIFE_GIVEN_UP);

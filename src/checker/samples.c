@@ -88,14 +88,14 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
     const th_dtype made = input->kind == TH_SAMPLE_INDEX  ? TH_INT64
                           : input->kind == TH_SAMPLE_BOOL ? TH_BOOL
                                                           : TH_FLOAT64;
-    th_tensor *t = (th_empty)(ctx, made, input->shape);
+    th_tensor *t = th_empty(ctx, made, input->shape);
     if (t == NULL)
         return NULL;
     fill_sample(input, state, th_body_of(t));
     if (made != TH_FLOAT64 || dtype == TH_FLOAT64)
         return t;
-    th_tensor *narrowed = (th_empty)(ctx, dtype, input->shape);
-    if (narrowed && (th_copy_into)(narrowed, t) != TH_OK) {
+    th_tensor *narrowed = th_empty(ctx, dtype, input->shape);
+    if (narrowed && th_copy_into(narrowed, t) != TH_OK) {
         th_tensor_free(narrowed);
         narrowed = NULL;
     }

@@ -1,8 +1,8 @@
 /* Writing the numbers of arrays: see elements.h. */
 #include "io/elements.h"
 
-#include "kernels/crc32c.h"
-#include "tensor/nest.h"
+#include "models/files/crc32c.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");

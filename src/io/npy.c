@@ -9,7 +9,7 @@
 #include "io/atomic_file.h"
 #include "io/elements.h"
 #include "io/npy_header.h"
-#include "tapehead/files.h"
+#include "tapehead/npy.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
@@ -163,14 +163,14 @@ static bool can_read(th_context *ctx, const void *source, const char *what)
     return source != NULL;
 }
 
-th_tensor *(th_npy_read_from)(th_context *ctx, FILE *file)
+th_tensor *th_npy_read_from(th_context *ctx, FILE *file)
 {
     if (!can_read(ctx, file, "file"))
         return NULL;
     return read_array(&(npy_file){ctx, "the file", file}, false);
 }
 
-th_tensor *(th_npy_read)(th_context *ctx, const char *path)
+th_tensor *th_npy_read(th_context *ctx, const char *path)
 {
     if (!can_read(ctx, path, "path"))
         return NULL;
@@ -218,13 +218,13 @@ static const th_body *check_operand(const th_tensor *handle, const void *target,
     return NULL;
 }
 
-th_status(th_npy_write_to)(th_tensor *handle, FILE *file)
+th_status th_npy_write_to(th_tensor *handle, FILE *file)
 {
     const th_body *t = check_operand(handle, file, "file");
     return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_refused(handle);
 }
 
-th_status(th_npy_write)(th_tensor *handle, const char *path)
+th_status th_npy_write(th_tensor *handle, const char *path)
 {
     const th_body *t = check_operand(handle, path, "path");
     if (t == NULL)

@@ -267,7 +267,7 @@ static th_status check_curves(th_context *ctx, const char *path, const th_curve 
                            count);
 }
 
-th_status(th_picture_curves)(th_context *ctx, const char *path, const th_curve *curves, int count,
+th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
                              const th_chart_options *options)
 {
     const th_chart_options given = options ? *options : (th_chart_options){0};
@@ -282,7 +282,7 @@ th_status(th_picture_curves)(th_context *ctx, const char *path, const th_curve *
     return th_svg_end(&svg);
 }
 
-th_status(th_picture_panels)(th_context *ctx, const char *path, const th_panel *panels, int count, const char *title)
+th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *panels, int count, const char *title)
 {
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;

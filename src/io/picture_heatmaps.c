@@ -189,7 +189,7 @@ static void draw(th_svg *svg, const map *m, int64_t per_row, double x0, double y
     }
 }
 
-th_status(th_picture_heatmaps)(th_tensor *handle, const char *path, const th_heatmap_options *options)
+th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heatmap_options *options)
 {
     static const th_heatmap_options defaults = {0};
     const char *operation = "picture_heatmaps";

@@ -100,7 +100,7 @@ static bool write_trace(th_context *ctx, FILE *file)
     return fflush(file) == 0 && !ferror(file);
 }
 
-th_status(th_profile_write_trace_to)(th_context *ctx, FILE *file)
+th_status th_profile_write_trace_to(th_context *ctx, FILE *file)
 {
     if (!th_profile_readable(ctx, operation))
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
@@ -110,7 +110,7 @@ th_status(th_profile_write_trace_to)(th_context *ctx, FILE *file)
     return write_trace(ctx, file) ? TH_OK : fail(ctx, "the file", errno);
 }
 
-th_status(th_profile_write_trace)(th_context *ctx, const char *path)
+th_status th_profile_write_trace(th_context *ctx, const char *path)
 {
     if (!th_profile_readable(ctx, operation))
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;

@@ -38,7 +38,7 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, object, sizeof(th_progress));
 }
 
-th_progress *(th_progress_new)(th_context *ctx, const th_progress_options *options)
+th_progress *th_progress_new(th_context *ctx, const th_progress_options *options)
 {
     if (ctx == NULL || th_failed(ctx))
         return NULL;

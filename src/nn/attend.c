@@ -1,7 +1,7 @@
 /* Multi-head attention as a layer: its forward. Projections, heads split and merged as views,
  * th_scaled_dot_product_attention in the middle. What attention computes and hides, fused or composed, is that
  * operation's matter; where keys of earlier tokens are, the cache's. */
-#include "kernels/scalar.h"
+#include "kernels/elementwise/scalar.h"
 #include "nn/attention_layer.h"
 #include "nn/cache.h"
 #include "tapehead/tensor.h"
@@ -24,9 +24,9 @@ static th_tensor *project(const th_attention_layer *l, th_tensor *x, int first, 
     th_tensor *const unpacked[3] = {l->q_proj_weight, l->k_proj_weight, l->v_proj_weight};
     th_tensor *weight = l->in_proj_weight == NULL ? unpacked[first]
                         : all                     ? l->in_proj_weight
-                                                  : (th_slice)(l->in_proj_weight, 0, begin, end, 1);
-    th_tensor *bias = l->in_proj_bias == NULL || all ? l->in_proj_bias : (th_slice)(l->in_proj_bias, 0, begin, end, 1);
-    return (th_dense)(x, weight, &(th_dense_options){.bias = bias});
+                                                  : th_slice(l->in_proj_weight, 0, begin, end, 1);
+    th_tensor *bias = l->in_proj_bias == NULL || all ? l->in_proj_bias : th_slice(l->in_proj_bias, 0, begin, end, 1);
+    return th_dense(x, weight, &(th_dense_options){.bias = bias});
 }
 
 /* (N, T, heads D) -> (N, heads, T, D), a view. axes: letters when there is one leading dimension. */
@@ -40,20 +40,20 @@ static th_tensor *split_heads(th_tensor *x, int64_t heads, const char *axes)
     shape.ndim++;
     shape.size[last] = heads;
     shape.size[last + 1] = width / heads;
-    th_tensor *split = (th_swap_axes)((th_reshape)(x, shape), -2, -3);
-    return split && shape.ndim == 4 ? (th_set_axes)(split, axes) : split;
+    th_tensor *split = th_swap_axes(th_reshape(x, shape), -2, -3);
+    return split && shape.ndim == 4 ? th_set_axes(split, axes) : split;
 }
 
 /* (N, H, T, D) -> (N, T, H D): a view, because attention's output lies in memory as (N, T, H, D). */
 static th_tensor *merge_heads(th_tensor *x)
 {
-    th_tensor *swapped = (th_swap_axes)(x, -2, -3);
+    th_tensor *swapped = th_swap_axes(x, -2, -3);
     if (swapped == NULL)
         return NULL;
     th_shape shape = th_shape_of(swapped);
     shape.size[shape.ndim - 2] *= shape.size[shape.ndim - 1];
     shape.ndim--;
-    return (th_reshape)(swapped, shape);
+    return th_reshape(swapped, shape);
 }
 
 /* Projected query, key and value into p: as few products as sharing tensors and a packed weight allow. */
@@ -70,7 +70,7 @@ static void project_all(const th_attention_layer *l, th_tensor *const *x, th_ten
     th_tensor *product = project(l, x[2], 3 - together, 2);
     int64_t column = 0;
     for (int i = 3 - together; i < 3; i++) {
-        p[i] = (th_slice)(product, -1, column, column + l->rows[i], 1);
+        p[i] = th_slice(product, -1, column, column + l->rows[i], 1);
         column += l->rows[i];
     }
 }
@@ -101,10 +101,10 @@ static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_modu
 {
     const th_score_options *scores = &l->scores;
     if (norm)
-        heads = (th_module_forward)(norm, heads);
+        heads = th_module_forward(norm, heads);
     if (!scores->rotary)
         return heads;
-    return (th_rotary)(heads, &(th_rotary_options){.base = scores->rotary_base,
+    return th_rotary(heads, &(th_rotary_options){.base = scores->rotary_base,
                                                    .pairing = scores->rotary_pairing,
                                                    .width = scores->rotary_width,
                                                    .scaling = scores->rotary_scaling,
@@ -175,7 +175,7 @@ static bool heads_of(const th_attention_layer *l, th_tensor *const *x, const th_
     return h[1] && h[2];
 }
 
-th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_attend_options *options)
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
@@ -194,18 +194,18 @@ th_tensor *(th_attend_with)(th_module *attention, th_tensor *query, th_tensor *k
                                          .alibi = l->scores.alibi ? alibi_slopes(l, th_dtype_of(h[0])) : NULL,
                                          .dropout = l->dropout,
                                          .weights = given.weights ? &weights : NULL};
-    th_tensor *merged = merge_heads((th_scaled_dot_product_attention)(h[0], h[1], h[2], &scores));
-    th_tensor *output = given.residual ? (th_dense_residual)(l->out_proj, merged, given.residual)
-                                       : (th_module_forward)(l->out_proj, merged);
+    th_tensor *merged = merge_heads(th_scaled_dot_product_attention(h[0], h[1], h[2], &scores));
+    th_tensor *output = given.residual ? th_dense_residual(l->out_proj, merged, given.residual)
+                                       : th_module_forward(l->out_proj, merged);
     if (output && th_ndim(output) == 3)
-        (th_set_axes)(output, "BTE");
+        th_set_axes(output, "BTE");
     th_module_end_all(attention, (th_tensor *const[]){output, weights}, 2);
     if (given.weights)
         *given.weights = th_failed(attention->ctx) ? NULL : weights;
     return th_failed(attention->ctx) ? NULL : output;
 }
 
-th_tensor *(th_attend)(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value, const th_mask *mask)
+th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value, const th_mask *mask)
 {
-    return (th_attend_with)(attention, query, key, value, &(th_attend_options){.mask = mask});
+    return th_attend_with(attention, query, key, value, &(th_attend_options){.mask = mask});
 }

@@ -30,7 +30,7 @@ static int64_t find_layers(const th_module *m, th_cached_layer *layer)
     return count;
 }
 
-th_cache *(th_cache_new)(th_module *model, int64_t batch, int64_t capacity)
+th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
 {
     if (!th_module_usable(model, "cache_new"))
         return NULL;
@@ -111,7 +111,7 @@ th_cache_body *th_cache_of(const th_cache *handle, const char *operation)
     return cache && !th_failed(cache->ctx) ? cache : NULL;
 }
 
-th_status(th_cache_reset)(th_cache *handle)
+th_status th_cache_reset(th_cache *handle)
 {
     const th_cache_body *cache = th_cache_of(handle, "cache_reset");
     if (cache == NULL) {

@@ -1,7 +1,7 @@
 /* Sequences of a cache that go on from others, as the beams of a search do. */
 #include <string.h>
 
-#include "kernels/parallel.h"
+#include "kernels/machine/parallel.h"
 #include "kernels/sizes.h"
 #include "nn/cache.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/parallel.h"
+#include "kernels/machine/parallel.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"
@@ -163,7 +163,7 @@ void th_scale_gradients(const th_gradient_list *list, double factor)
     scale_all(list, factor);
 }
 
-th_status(th_clip_gradients)(th_module *m, double max_norm, double *norm_before)
+th_status th_clip_gradients(th_module *m, double max_norm, double *norm_before)
 {
     if (norm_before)
         *norm_before = NAN;

@@ -3,7 +3,7 @@
 #define TH_NN_GRADIENT_NORM_H
 
 #include "nn/optimizer_state.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 #include "tensor/tensor.h"
 
 /* Whose gradients: an optimiser's, or, where that is NULL, a module's. module gives the names too, and may be NULL

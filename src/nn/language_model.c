@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "nn/positions.h"
-#include "nn/transformer.h"
+#include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
@@ -28,17 +28,17 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
         !th_module_not_replaced(l->layers, l->base.type, "the model runs each block by itself"))
         return NULL;
-    th_tensor *x = (th_module_forward)(l->embedding, tokens);
+    th_tensor *x = th_module_forward(l->embedding, tokens);
     x = th_positions_added(&l->positions, x, given->positions);
     if (x)
-        (th_set_axes)(x, "BTE");
-    x = (th_dropout)(x, l->options.embedding_dropout);
+        th_set_axes(x, "BTE");
+    x = th_dropout(x, l->options.embedding_dropout);
     for (th_module *block = l->layers->first; block; block = block->next)
-        x = (th_transform)(block, x,
+        x = th_transform(block, x,
                            &(th_transform_options){
                                .mask = &causal, .positions = given->positions, .cache = given->cache});
     x = th_rows_taken(x, given->rows);
-    return l->norm ? (th_module_forward)(l->norm, x) : x;
+    return l->norm ? th_module_forward(l->norm, x) : x;
 }
 
 static bool replaced_output(const language_model *l)
@@ -49,8 +49,8 @@ static bool replaced_output(const language_model *l)
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = hidden(l, tokens, given);
-    th_tensor *logits = replaced_output(l) ? (th_module_forward)(l->output, x) : (th_dense)(x, l->classifier, NULL);
-    return logits ? (th_set_axes)(logits, given->rows ? "BV" : "BTV") : NULL;
+    th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
 static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
@@ -67,7 +67,7 @@ static bool begin(th_module *model, const char *operation)
            th_module_begin_as(model, language_model_forward, operation, "language_model");
 }
 
-th_tensor *(th_language_model_logits)(th_module *model, th_tensor *tokens,
+th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
                                       const th_language_model_logits_options *options)
 {
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
@@ -76,7 +76,7 @@ th_tensor *(th_language_model_logits)(th_module *model, th_tensor *tokens,
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
 
-th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tensor *targets,
+th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                     const th_cross_entropy_options *options)
 {
     static const th_language_model_logits_options usual = {0};
@@ -84,8 +84,8 @@ th_tensor *(th_language_model_loss)(th_module *model, th_tensor *tokens, th_tens
         return NULL;
     const language_model *l = (const language_model *)model;
     th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l)
-                          ? (th_dense_cross_entropy)(hidden(l, tokens, &usual), l->classifier, targets, options)
-                          : (th_cross_entropy)(logits_of(l, tokens, &usual), targets, options);
+                          ? th_dense_cross_entropy(hidden(l, tokens, &usual), l->classifier, targets, options)
+                          : th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
     return th_module_end(model, loss);
 }
 
@@ -123,11 +123,11 @@ static void initialise(language_model *l, int64_t branches)
     for (th_parameter_iterator p = th_module_parameters(&l->base); th_parameter_next(&p);) {
         th_status status = TH_OK;
         if (th_name_ends_with(p.name, "bias"))
-            status = (th_fill)(p.tensor, 0);
+            status = th_fill(p.tensor, 0);
         else if (th_name_ends_with(p.name, "out_proj.weight") || th_name_ends_with(p.name, "linear2.weight"))
-            status = (th_fill_normal)(p.tensor, 0, deviation / sqrt((double)branches));
+            status = th_fill_normal(p.tensor, 0, deviation / sqrt((double)branches));
         else if (th_ndim(p.tensor) > 1)
-            status = (th_fill_normal)(p.tensor, 0, deviation);
+            status = th_fill_normal(p.tensor, 0, deviation);
         if (status != TH_OK)
             return;
     }
@@ -147,28 +147,28 @@ static void add_members(language_model *l)
 {
     const th_language_model_options *o = &l->options;
     th_context *ctx = l->base.ctx;
-    l->embedding = (th_module_add)(&l->base, "embedding", (th_embedding_new)(ctx, o->vocabulary, o->width));
+    l->embedding = th_module_add(&l->base, "embedding", th_embedding_new(ctx, o->vocabulary, o->width));
     th_positions_add(&l->positions, &l->base, "position", o->positions, o->length, o->width);
     l->classifier = th_module_find_parameter(l->embedding, "weight");
-    l->layers = (th_module_add)(&l->base, "layers", (th_module_list_new)(ctx));
+    l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));
     for (int64_t i = 0; i < o->layers && !th_failed(ctx); i++)
-        (th_module_list_add)(l->layers, (th_transformer_block_new)(ctx, o->width, o->heads, &o->block));
+        th_module_list_add(l->layers, th_transformer_block_new(ctx, o->width, o->heads, &o->block));
     if (!o->block.post_norm)
-        l->norm = (th_module_add)(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
+        l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
     if (o->untied) {
         const th_dense_layer_options dense = {.no_bias = true};
-        th_module *own = (th_dense_new)(ctx, o->width, o->vocabulary, &dense);
-        l->output = (th_module_add)(&l->base, "classifier", own);
+        th_module *own = th_dense_new(ctx, o->width, o->vocabulary, &dense);
+        l->output = th_module_add(&l->base, "classifier", own);
         l->classifier = th_module_find_parameter(l->output, "weight");
     }
 }
 
-th_module *(th_language_model_new)(th_context *ctx, const th_language_model_options *options)
+th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options)
 {
     const th_language_model_options given = options ? *options : (th_language_model_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    language_model *l = (th_module_new)(ctx, sizeof *l, "language_model", language_model_forward);
+    language_model *l = th_module_new(ctx, sizeof *l, "language_model", language_model_forward);
     if (l == NULL)
         return NULL;
     l->options = given;

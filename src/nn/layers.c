@@ -33,34 +33,34 @@ typedef struct dense_layer {
 static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
 {
     const dense_layer *l = (const dense_layer *)m;
-    return (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias});
+    return th_dense(x, l->weight, &(th_dense_options){.bias = l->bias});
 }
 
-th_tensor *(th_dense_residual)(th_module *dense, th_tensor *x, th_tensor *residual)
+th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual)
 {
     if (th_module_usable(dense, "dense_residual") && th_module_is(dense, dense_layer_forward) &&
         th_module_replaced(dense))
-        return (th_add)(residual, (th_module_forward)(dense, x));
+        return th_add(residual, th_module_forward(dense, x));
     if (!th_module_begin_as(dense, dense_layer_forward, "dense_residual", "dense layer"))
         return NULL;
     const dense_layer *l = (const dense_layer *)dense;
     if (!th_usable(residual, dense->ctx, "dense_residual", "the residual"))
         return th_module_end(dense, NULL);
-    return th_module_end(dense, (th_dense)(x, l->weight, &(th_dense_options){.bias = l->bias, .residual = residual}));
+    return th_module_end(dense, th_dense(x, l->weight, &(th_dense_options){.bias = l->bias, .residual = residual}));
 }
 
-th_module *(th_dense_new)(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options)
+th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options)
 {
     if (!positive(ctx, "dense", "the input width", in) || !positive(ctx, "dense", "the output width", out))
         return NULL;
-    dense_layer *l = (th_module_new)(ctx, sizeof *l, "dense", dense_layer_forward);
+    dense_layer *l = th_module_new(ctx, sizeof *l, "dense", dense_layer_forward);
     if (l == NULL)
         return NULL;
     const double bound = 1.0 / sqrt((double)in);
     l->weight =
-        filled((th_module_add_parameter)(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
+        filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
     if (!options || !options->no_bias)
-        l->bias = filled((th_module_add_parameter)(&l->base, "bias", TH_SHAPE(out)), th_fill_uniform, -bound, bound);
+        l->bias = filled(th_module_add_parameter(&l->base, "bias", TH_SHAPE(out)), th_fill_uniform, -bound, bound);
     return th_module_finish(&l->base);
 }
 
@@ -73,17 +73,17 @@ typedef struct embedding_layer {
 
 static th_tensor *embedding_layer_forward(th_module *m, th_tensor *indices)
 {
-    return (th_embedding)(((const embedding_layer *)m)->weight, indices);
+    return th_embedding(((const embedding_layer *)m)->weight, indices);
 }
 
-th_module *(th_embedding_new)(th_context *ctx, int64_t count, int64_t width)
+th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width)
 {
     if (!positive(ctx, "embedding", "the number of rows", count) || !positive(ctx, "embedding", "the width", width))
         return NULL;
-    embedding_layer *l = (th_module_new)(ctx, sizeof *l, "embedding", embedding_layer_forward);
+    embedding_layer *l = th_module_new(ctx, sizeof *l, "embedding", embedding_layer_forward);
     if (l == NULL)
         return NULL;
-    l->weight = filled((th_module_add_parameter)(&l->base, "weight", TH_SHAPE(count, width)), th_fill_normal, 0, 1);
+    l->weight = filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(count, width)), th_fill_normal, 0, 1);
     return th_module_finish(&l->base);
 }
 
@@ -99,7 +99,7 @@ typedef struct norm_layer {
 /* Without a weight the operation takes any width; the layer does not. */
 static bool fits(const norm_layer *l, th_tensor *x)
 {
-    if (th_ndim(x) > 0 && (th_size)(x, -1) == l->width)
+    if (th_ndim(x) > 0 && th_size(x, -1) == l->width)
         return true;
     th_fail(l->base.ctx, TH_ERROR_SHAPE, l->base.type, "the last axis of x must have size %lld, the layer's width",
             (long long)l->width);
@@ -111,7 +111,7 @@ static th_tensor *layer_norm_layer_forward(th_module *m, th_tensor *x)
     const norm_layer *l = (const norm_layer *)m;
     if (!fits(l, x))
         return NULL;
-    return (th_layer_norm)(x, &(th_norm_options){.weight = l->weight, .bias = l->bias, .eps = l->eps});
+    return th_layer_norm(x, &(th_norm_options){.weight = l->weight, .bias = l->bias, .eps = l->eps});
 }
 
 static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
@@ -119,7 +119,7 @@ static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
     const norm_layer *l = (const norm_layer *)m;
     if (!fits(l, x))
         return NULL;
-    return (th_rms_norm)(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
+    return th_rms_norm(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
 }
 
 static th_module *norm_new(th_context *ctx, const char *type, th_forward_function *forward, int64_t width,
@@ -132,27 +132,27 @@ static th_module *norm_new(th_context *ctx, const char *type, th_forward_functio
         th_fail(ctx, TH_ERROR_ARGUMENT, type, "eps must not be negative, it is %g", given.eps);
         return NULL;
     }
-    norm_layer *l = (th_module_new)(ctx, sizeof *l, type, forward);
+    norm_layer *l = th_module_new(ctx, sizeof *l, type, forward);
     if (l == NULL)
         return NULL;
     l->width = width;
     l->eps = given.eps;
     if (!given.no_weight) {
-        l->weight = (th_module_add_parameter)(&l->base, "weight", TH_SHAPE(width));
-        if (l->weight && (th_fill)(l->weight, 1) != TH_OK)
+        l->weight = th_module_add_parameter(&l->base, "weight", TH_SHAPE(width));
+        if (l->weight && th_fill(l->weight, 1) != TH_OK)
             l->weight = NULL;
     }
     if (bias && !given.no_weight && !given.no_bias)
-        l->bias = (th_module_add_parameter)(&l->base, "bias", TH_SHAPE(width));
+        l->bias = th_module_add_parameter(&l->base, "bias", TH_SHAPE(width));
     return th_module_finish(&l->base);
 }
 
-th_module *(th_layer_norm_new)(th_context *ctx, int64_t width, const th_norm_layer_options *options)
+th_module *th_layer_norm_new(th_context *ctx, int64_t width, const th_norm_layer_options *options)
 {
     return norm_new(ctx, "layer_norm", layer_norm_layer_forward, width, options, true);
 }
 
-th_module *(th_rms_norm_new)(th_context *ctx, int64_t width, const th_norm_layer_options *options)
+th_module *th_rms_norm_new(th_context *ctx, int64_t width, const th_norm_layer_options *options)
 {
     return norm_new(ctx, "rms_norm", rms_norm_layer_forward, width, options, false);
 }
@@ -166,10 +166,10 @@ typedef struct dropout_layer {
 
 static th_tensor *dropout_layer_forward(th_module *m, th_tensor *x)
 {
-    return (th_dropout)(x, ((const dropout_layer *)m)->p);
+    return th_dropout(x, ((const dropout_layer *)m)->p);
 }
 
-th_module *(th_dropout_new)(th_context *ctx, double p)
+th_module *th_dropout_new(th_context *ctx, double p)
 {
     if (ctx == NULL || th_failed(ctx))
         return NULL;
@@ -177,7 +177,7 @@ th_module *(th_dropout_new)(th_context *ctx, double p)
         th_fail(ctx, TH_ERROR_ARGUMENT, "dropout", "p must be in [0, 1), it is %g", p);
         return NULL;
     }
-    dropout_layer *l = (th_module_new)(ctx, sizeof *l, "dropout", dropout_layer_forward);
+    dropout_layer *l = th_module_new(ctx, sizeof *l, "dropout", dropout_layer_forward);
     if (l == NULL)
         return NULL;
     l->p = p;

@@ -20,7 +20,7 @@ static void release_root(th_context *ctx, void *object)
     destroy(object);
 }
 
-void *(th_module_new)(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward)
+void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward)
 {
     if (ctx == NULL || th_failed(ctx))
         return NULL;
@@ -141,7 +141,7 @@ th_status th_check_widths(th_context *ctx, const char *layer, int count, const i
     return TH_OK;
 }
 
-th_module *(th_module_add)(th_module *m, const char *name, th_module *child)
+th_module *th_module_add(th_module *m, const char *name, th_module *child)
 {
     if (!th_module_usable(m, "module_add") || !th_module_usable(child, "module_add"))
         return NULL;
@@ -195,7 +195,7 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_body *tens
     return tensor->handle;
 }
 
-th_tensor *(th_module_add_parameter)(th_module *m, const char *name, th_shape shape)
+th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shape)
 {
     if (!th_module_usable(m, "module_add_parameter") || !legal_name(m, name, 0, "module_add_parameter"))
         return NULL;
@@ -210,7 +210,7 @@ th_tensor *(th_module_add_parameter)(th_module *m, const char *name, th_shape sh
     return t->handle;
 }
 
-th_tensor *(th_module_tie_parameter)(th_module *m, const char *name, th_tensor *parameter)
+th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter)
 {
     if (!th_module_usable(m, "module_tie_parameter"))
         return NULL;

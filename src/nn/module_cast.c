@@ -5,7 +5,7 @@
 #include "tensor/context.h"
 #include "tensor/parameter.h"
 
-th_status(th_module_freeze)(th_module *m, bool frozen)
+th_status th_module_freeze(th_module *m, bool frozen)
 {
     if (!th_module_usable(m, "module_freeze"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
@@ -33,7 +33,7 @@ static th_status reserve_all(th_module *m, th_dtype dtype)
     return th_optimizers_reserve(m->ctx);
 }
 
-th_status(th_module_cast)(th_module *m, th_dtype dtype)
+th_status th_module_cast(th_module *m, th_dtype dtype)
 {
     if (!th_module_usable(m, "module_cast"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;

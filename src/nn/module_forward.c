@@ -88,7 +88,7 @@ void th_module_end_all(th_module *m, th_tensor *const *results, int count)
         th_scope_close(m->ctx, m, results, count);
 }
 
-th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
+th_tensor *th_module_forward(th_module *m, th_tensor *x)
 {
     if (!th_module_usable(m, "module_forward") || !th_usable(x, m->ctx, m->type, "x"))
         return NULL;
@@ -107,7 +107,7 @@ th_tensor *(th_module_forward)(th_module *m, th_tensor *x)
     return th_module_end(m, y);
 }
 
-th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
+th_tensor *th_module_evaluate(th_module *m, th_tensor *x)
 {
     if (!th_module_usable(m, "module_evaluate"))
         return NULL;
@@ -115,7 +115,7 @@ th_tensor *(th_module_evaluate)(th_module *m, th_tensor *x)
     const bool training = ctx->training;
     const int no_grad_depth = ctx->no_grad_depth++;
     ctx->training = false;
-    th_tensor *y = (th_module_forward)(m, x);
+    th_tensor *y = th_module_forward(m, x);
     ctx->no_grad_depth = no_grad_depth;
     ctx->training = training;
     return y;

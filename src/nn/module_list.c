@@ -5,13 +5,13 @@
 static th_tensor *list_forward(th_module *list, th_tensor *x)
 {
     for (th_module *member = list->first; member; member = member->next)
-        x = (th_module_forward)(member, x);
+        x = th_module_forward(member, x);
     return x;
 }
 
-th_module *(th_module_list_new)(th_context *ctx)
+th_module *th_module_list_new(th_context *ctx)
 {
-    return (th_module_new)(ctx, sizeof(th_module), "module_list", list_forward);
+    return th_module_new(ctx, sizeof(th_module), "module_list", list_forward);
 }
 
 static bool usable_list(const th_module *list, const char *operation)
@@ -25,13 +25,13 @@ static bool usable_list(const th_module *list, const char *operation)
     return true;
 }
 
-th_module *(th_module_list_add)(th_module *list, th_module *member)
+th_module *th_module_list_add(th_module *list, th_module *member)
 {
     if (!usable_list(list, "module_list_add"))
         return NULL;
     char name[TH_NAME_SIZE];
     snprintf(name, sizeof name, "%lld", (long long)th_module_list_length(list));
-    return (th_module_add)(list, name, member);
+    return th_module_add(list, name, member);
 }
 
 int64_t th_module_list_length(const th_module *list)
@@ -42,7 +42,7 @@ int64_t th_module_list_length(const th_module *list)
     return length;
 }
 
-th_module *(th_module_list_at)(th_module *list, int64_t index)
+th_module *th_module_list_at(th_module *list, int64_t index)
 {
     if (!usable_list(list, "module_list_at"))
         return NULL;

@@ -69,8 +69,8 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
 
 static th_tensor *xavier_parameter(th_attention_layer *l, const char *name, int64_t rows, int64_t columns)
 {
-    th_tensor *weight = (th_module_add_parameter)(&l->base, name, TH_SHAPE(rows, columns));
-    return weight && (th_fill_xavier_uniform)(weight, 1) == TH_OK ? weight : NULL;
+    th_tensor *weight = th_module_add_parameter(&l->base, name, TH_SHAPE(rows, columns));
+    return weight && th_fill_xavier_uniform(weight, 1) == TH_OK ? weight : NULL;
 }
 
 static void add_members(th_attention_layer *l, int64_t width, bool packed, bool no_bias, int64_t value_width,
@@ -86,27 +86,27 @@ static void add_members(th_attention_layer *l, int64_t width, bool packed, bool 
     }
     if (!no_bias)
         l->in_proj_bias =
-            (th_module_add_parameter)(&l->base, "in_proj_bias", TH_SHAPE(l->rows[0] + l->rows[1] + l->rows[2]));
+            th_module_add_parameter(&l->base, "in_proj_bias", TH_SHAPE(l->rows[0] + l->rows[1] + l->rows[2]));
     if (l->scores.qk_norm) {
         const th_norm_layer_options norm = {.eps = l->scores.qk_norm_eps};
         const int64_t head_width = l->rows[0] / l->heads;
-        l->q_norm = (th_module_add)(&l->base, "q_norm", (th_rms_norm_new)(ctx, head_width, &norm));
-        l->k_norm = (th_module_add)(&l->base, "k_norm", (th_rms_norm_new)(ctx, head_width, &norm));
+        l->q_norm = th_module_add(&l->base, "q_norm", th_rms_norm_new(ctx, head_width, &norm));
+        l->k_norm = th_module_add(&l->base, "k_norm", th_rms_norm_new(ctx, head_width, &norm));
     }
-    th_module *out = (th_dense_new)(ctx, value_width, output_width, &(th_dense_layer_options){.no_bias = no_bias});
-    l->out_proj = (th_module_add)(&l->base, "out_proj", out);
+    th_module *out = th_dense_new(ctx, value_width, output_width, &(th_dense_layer_options){.no_bias = no_bias});
+    l->out_proj = th_module_add(&l->base, "out_proj", out);
     th_tensor *out_bias = th_module_find_parameter(out, "bias");
-    if (out_bias && (th_fill)(out_bias, 0) != TH_OK)
+    if (out_bias && th_fill(out_bias, 0) != TH_OK)
         return;
 }
 
-th_module *(th_multi_head_attention_new)(th_context *ctx, int64_t width, int64_t heads,
+th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t heads,
                                          const th_multi_head_attention_options *options)
 {
     const th_multi_head_attention_options given = options ? *options : (th_multi_head_attention_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    th_attention_layer *l = (th_module_new)(ctx, sizeof *l, "multi_head_attention", th_attention_no_forward);
+    th_attention_layer *l = th_module_new(ctx, sizeof *l, "multi_head_attention", th_attention_no_forward);
     if (l == NULL)
         return NULL;
     const int64_t key_width = given.key_width ? given.key_width : width,

@@ -123,7 +123,7 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
     return o;
 }
 
-th_optimizer *(th_sgd_new)(th_module *m, const th_sgd_options *options)
+th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options)
 {
     const th_sgd_options given = options ? *options : (th_sgd_options){0};
     if (!th_optimizer_takes(m) ||
@@ -172,12 +172,12 @@ static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam
     return o;
 }
 
-th_optimizer *(th_adam_new)(th_module *m, const th_adam_options *options)
+th_optimizer *th_adam_new(th_module *m, const th_adam_options *options)
 {
     return adam_new(m, "adam", options, false);
 }
 
-th_optimizer *(th_adam_w_new)(th_module *m, const th_adam_options *options)
+th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options)
 {
     return adam_new(m, "adam_w", options, true);
 }

@@ -135,7 +135,7 @@ void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
             memset(moment_at(p, i), 0, p->entry->bytes);
 }
 
-/* The largest value that a step can produce in moment i (kernels/optimizer_kernels.h). */
+/* The largest value that a step can produce in moment i (kernels/elementwise/optimizer_kernels.h). */
 static double largest_moment(const th_optimizer *o, int i, th_dtype dtype)
 {
     const bool narrow = dtype == TH_FLOAT32;

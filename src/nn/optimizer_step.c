@@ -1,10 +1,10 @@
-/* One step of an optimiser. The arithmetic of one run of parameters is in src/kernels/vector/optimizer.c; which
+/* One step of an optimiser. The arithmetic of one run of parameters is in src/kernels/elementwise/vector/optimizer.c; which
  * parameter takes which options, and what is refused, is decided here. */
 #include "autograd/gradient.h"
 #include "autograd/profile.h"
-#include "kernels/optimizer_kernels.h"
-#include "kernels/parallel.h"
-#include "kernels/scalar.h"
+#include "kernels/elementwise/optimizer_kernels.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/elementwise/scalar.h"
 #include "nn/gradient_norm.h"
 #include "nn/optimizer_state.h"
 #include "tapehead/tape.h"
@@ -167,7 +167,7 @@ static th_status check_backward(const th_optimizer *o)
                    "no parameter of %s has a gradient: call th_backward before each step", o->operation);
 }
 
-th_status(th_optimizer_step)(th_optimizer *o)
+th_status th_optimizer_step(th_optimizer *o)
 {
     if (!th_optimizer_usable(o, "optimizer_step"))
         return o ? o->ctx->error : TH_ERROR_ARGUMENT;

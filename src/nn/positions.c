@@ -2,7 +2,7 @@
  * attention. */
 #include "nn/positions.h"
 
-#include "kernels/scalar.h"
+#include "kernels/elementwise/scalar.h"
 #include "nn/module.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -22,7 +22,7 @@ static void destroy(th_module *m)
 
 static th_tensor *sinusoids_forward(th_module *m, th_tensor *positions)
 {
-    return (th_embedding)(((const sinusoids *)m)->table, positions);
+    return th_embedding(((const sinusoids *)m)->table, positions);
 }
 
 static void fill(double *table, int64_t length, int64_t width)
@@ -40,7 +40,7 @@ static void fill(double *table, int64_t length, int64_t width)
 
 static th_module *sinusoids_new(th_context *ctx, int64_t length, int64_t width)
 {
-    sinusoids *s = (th_module_new)(ctx, sizeof *s, "sinusoidal_positions", sinusoids_forward);
+    sinusoids *s = th_module_new(ctx, sizeof *s, "sinusoidal_positions", sinusoids_forward);
     if (s == NULL)
         return NULL;
     s->base.destroy = destroy;
@@ -59,10 +59,10 @@ void th_positions_add(th_positions *p, th_module *model, const char *name, th_po
     th_context *ctx = model->ctx;
     p->length = length;
     if (kind == TH_POSITIONS_LEARNED) {
-        p->member = (th_module_add)(model, name, (th_embedding_new)(ctx, length, width));
+        p->member = th_module_add(model, name, th_embedding_new(ctx, length, width));
         p->table = th_module_find_parameter(p->member, "weight");
     } else if (kind == TH_POSITIONS_SINUSOIDAL) {
-        p->member = (th_module_add)(model, name, sinusoids_new(ctx, length, width));
+        p->member = th_module_add(model, name, sinusoids_new(ctx, length, width));
         p->table = p->member ? ((const sinusoids *)p->member)->table : NULL;
     }
 }
@@ -112,15 +112,15 @@ th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *po
     th_tensor *rows;
     if (th_module_replaced(p->member)) {
         if (positions == NULL)
-            positions = (th_arange)(p->member->ctx, TH_INT64, 0, (double)(th_size)(x, 1), 1);
-        rows = (th_module_forward)(p->member, positions);
+            positions = th_arange(p->member->ctx, TH_INT64, 0, (double)th_size(x, 1), 1);
+        rows = th_module_forward(p->member, positions);
     } else {
-        rows = positions ? (th_embedding)(p->table, positions)
-                         : (th_slice)(p->table, 0, 0, (th_size)(x, 1), 1); /* (T, E), a view */
+        rows = positions ? th_embedding(p->table, positions)
+                         : th_slice(p->table, 0, 0, th_size(x, 1), 1); /* (T, E), a view */
     }
     if (rows == NULL)
         return NULL;
-    return (th_add)(x, (th_cast)(rows, th_dtype_of(x)));
+    return th_add(x, th_cast(rows, th_dtype_of(x)));
 }
 
 th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
@@ -139,6 +139,6 @@ th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
         return NULL;
     }
     const int64_t batch = shape.size[0], width = shape.size[2];
-    th_tensor *index = (th_expand)((th_reshape)(rows, TH_SHAPE(batch, 1, 1)), TH_SHAPE(batch, 1, width));
-    return (th_reshape)((th_gather)(x, 1, index), TH_SHAPE(batch, width));
+    th_tensor *index = th_expand(th_reshape(rows, TH_SHAPE(batch, 1, 1)), TH_SHAPE(batch, 1, width));
+    return th_reshape(th_gather(x, 1, index), TH_SHAPE(batch, width));
 }

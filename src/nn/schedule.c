@@ -2,7 +2,7 @@
  * result. */
 #include <math.h>
 
-#include "kernels/scalar.h"
+#include "kernels/elementwise/scalar.h"
 #include "tapehead/optimizer.h"
 
 double th_schedule_constant(int64_t step, double rate)

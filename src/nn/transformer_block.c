@@ -1,6 +1,6 @@
 /* The transformer block: residual branches of attention and MLP around layers and operations of the public API. What
  * attention computes and hides is multi_head_attention.c's matter. */
-#include "nn/transformer.h"
+#include "nn/transformer_block.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -29,7 +29,7 @@ typedef th_tensor *branch_function(const transformer_block *b, th_module *norm, 
 
 static th_tensor *normed(th_module *norm, th_tensor *x)
 {
-    return norm ? (th_module_forward)(norm, x) : x;
+    return norm ? th_module_forward(norm, x) : x;
 }
 
 static th_tensor *self_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
@@ -40,9 +40,9 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
         const th_transform_options own = {
             .mask = given->mask, .positions = given->positions, .cache = given->cache, .weights = given->weights};
         th_tensor *y = th_transform_replaced(b->self_attn, h, &own);
-        return residual ? (th_add)(residual, y) : y;
+        return residual ? th_add(residual, y) : y;
     }
-    return (th_attend_with)(b->self_attn, h, h, h,
+    return th_attend_with(b->self_attn, h, h, h,
                             &(th_attend_options){.mask = given->mask,
                                                  .positions = given->positions,
                                                  .cache = given->cache,
@@ -55,7 +55,7 @@ static th_tensor *cross_attention(const transformer_block *b, th_module *norm, t
 {
     if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes x alone and would not get the memory"))
         return NULL;
-    return (th_attend_with)(b->multihead_attn, normed(norm, x), given->memory, given->memory,
+    return th_attend_with(b->multihead_attn, normed(norm, x), given->memory, given->memory,
                             &(th_attend_options){.mask = given->memory_mask,
                                                  .cache = given->cache,
                                                  .residual = residual,
@@ -66,13 +66,13 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
 {
     switch (activation) {
     case TH_GELU_TANH:
-        return (th_gelu_tanh)(x);
+        return th_gelu_tanh(x);
     case TH_GELU:
-        return (th_gelu)(x);
+        return th_gelu(x);
     case TH_RELU:
-        return (th_relu)(x);
+        return th_relu(x);
     case TH_SILU:
-        return (th_silu)(x);
+        return th_silu(x);
     }
     return NULL;
 }
@@ -84,16 +84,16 @@ static th_tensor *widen(const transformer_block *b, th_module *norm, th_tensor *
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL);
     th_tensor *h = normed(norm, x);
-    *gate = b->gate ? (th_module_forward)(b->gate, h) : NULL;
-    h = (th_module_forward)(b->linear1, h);
+    *gate = b->gate ? th_module_forward(b->gate, h) : NULL;
+    h = th_module_forward(b->linear1, h);
     th_scope_end_all(ctx, (th_tensor *const[]){h, *gate}, 2);
     return h;
 }
 
 static th_tensor *narrow(const transformer_block *b, th_tensor *h, th_tensor *residual)
 {
-    h = (th_dropout)(h, b->mlp_dropout);
-    return residual ? (th_dense_residual)(b->linear2, h, residual) : (th_module_forward)(b->linear2, h);
+    h = th_dropout(h, b->mlp_dropout);
+    return residual ? th_dense_residual(b->linear2, h, residual) : th_module_forward(b->linear2, h);
 }
 
 static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
@@ -104,7 +104,7 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     if (b->gate == NULL)
         return narrow(b, activate(h, b->activation), residual);
     th_scope_begin_recomputed(b->base.ctx, NULL); /* of the gated values only both factors are kept */
-    return th_scope_end(b->base.ctx, narrow(b, (th_mul)(activate(gate, b->activation), h), residual));
+    return th_scope_end(b->base.ctx, narrow(b, th_mul(activate(gate, b->activation), h), residual));
 }
 
 /* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped, else in the dropout. */
@@ -115,7 +115,7 @@ static th_tensor *with_residual(const transformer_block *b, branch_function *bra
     if (th_has_fusion(ctx) && (b->dropout == 0 || !th_module_is_training(&b->base)))
         return branch(b, norm, x, x, given);
     th_tensor *y = branch(b, norm, x, NULL, given);
-    return th_has_fusion(ctx) ? (th_dropout_residual)(y, b->dropout, x) : (th_add)(x, (th_dropout)(y, b->dropout));
+    return th_has_fusion(ctx) ? th_dropout_residual(y, b->dropout, x) : th_add(x, th_dropout(y, b->dropout));
 }
 
 static th_tensor *asked(th_tensor *const *weights)
@@ -181,7 +181,7 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
     if (b->recompute)
         end_scope(b, x, given);
     if (x && th_ndim(x) == 3)
-        (th_set_axes)(x, "BTE");
+        th_set_axes(x, "BTE");
     return x;
 }
 
@@ -233,7 +233,7 @@ void th_block_complete(th_transformer_block_options *block, int64_t width, int64
 th_module *th_block_norm_new(th_context *ctx, int64_t width, const th_transformer_block_options *block)
 {
     const th_norm_layer_options norm = {.eps = block->eps, .no_bias = block->no_bias};
-    return block->norm == TH_RMS_NORM ? (th_rms_norm_new)(ctx, width, &norm) : (th_layer_norm_new)(ctx, width, &norm);
+    return block->norm == TH_RMS_NORM ? th_rms_norm_new(ctx, width, &norm) : th_layer_norm_new(ctx, width, &norm);
 }
 
 static void add_members(transformer_block *b, int64_t heads, const th_transformer_block_options *o)
@@ -251,28 +251,28 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
     const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_mlp_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
-    b->self_attn = (th_module_add)(&b->base, "self_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &self));
+    b->self_attn = th_module_add(&b->base, "self_attn", th_multi_head_attention_new(ctx, b->width, heads, &self));
     if (o->cross_attention)
         b->multihead_attn =
-            (th_module_add)(&b->base, "multihead_attn", (th_multi_head_attention_new)(ctx, b->width, heads, &cross));
+            th_module_add(&b->base, "multihead_attn", th_multi_head_attention_new(ctx, b->width, heads, &cross));
     if (!o->no_mlp) {
-        b->linear1 = (th_module_add)(&b->base, "linear1", (th_dense_new)(ctx, b->width, mlp_width, &dense));
-        b->linear2 = (th_module_add)(&b->base, "linear2", (th_dense_new)(ctx, mlp_width, b->width, &dense));
+        b->linear1 = th_module_add(&b->base, "linear1", th_dense_new(ctx, b->width, mlp_width, &dense));
+        b->linear2 = th_module_add(&b->base, "linear2", th_dense_new(ctx, mlp_width, b->width, &dense));
     }
     if (o->gated)
-        b->gate = (th_module_add)(&b->base, "gate", (th_dense_new)(ctx, b->width, mlp_width, &dense));
+        b->gate = th_module_add(&b->base, "gate", th_dense_new(ctx, b->width, mlp_width, &dense));
     const int branches = 1 + o->cross_attention + !o->no_mlp;
     for (int i = 0; i < branches; i++)
-        b->norm[i] = (th_module_add)(&b->base, norm_name[i], th_block_norm_new(ctx, b->width, o));
+        b->norm[i] = th_module_add(&b->base, norm_name[i], th_block_norm_new(ctx, b->width, o));
 }
 
-th_module *(th_transformer_block_new)(th_context *ctx, int64_t width, int64_t heads,
+th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
                                       const th_transformer_block_options *options)
 {
     const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    transformer_block *b = (th_module_new)(ctx, sizeof *b, "transformer_block", th_block_forward);
+    transformer_block *b = th_module_new(ctx, sizeof *b, "transformer_block", th_block_forward);
     if (b == NULL)
         return NULL;
     b->width = width;

@@ -1,6 +1,6 @@
 /* Stacks of transformer blocks, and running a block or a stack. What a block computes is transformer_block.c's matter. */
 #include "autograd/tape.h"
-#include "nn/transformer.h"
+#include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
@@ -18,11 +18,11 @@ static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *
     if (!th_module_not_replaced(s->layers, s->base.type, "the stack runs each block by itself"))
         return NULL;
     for (th_module *block = s->layers->first; block; block = block->next) {
-        x = (th_transform)(block, x, &each);
+        x = th_transform(block, x, &each);
         each.weights += each.weights != NULL;
         each.memory_weights += each.memory_weights != NULL;
     }
-    return s->norm ? (th_module_forward)(s->norm, x) : x;
+    return s->norm ? th_module_forward(s->norm, x) : x;
 }
 
 static th_tensor *stack_forward(th_module *m, th_tensor *x)
@@ -71,10 +71,10 @@ th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_
                                                                    : NULL;
     if (missed && !th_module_not_replaced(m, "transform", missed))
         return NULL;
-    return (th_module_forward)(m, x);
+    return th_module_forward(m, x);
 }
 
-th_tensor *(th_transform)(th_module *block, th_tensor *x, const th_transform_options *options)
+th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_options *options)
 {
     const th_transform_options given = options ? *options : (th_transform_options){0};
     const bool usable = th_module_usable(block, "transform"), stacked = usable && th_module_is(block, stack_forward);
@@ -116,19 +116,19 @@ static th_module *stack_new(th_context *ctx, const char *type, int64_t layers, i
 {
     if (check_options(ctx, type, layers, o) != TH_OK)
         return NULL;
-    stack *s = (th_module_new)(ctx, sizeof *s, type, stack_forward);
+    stack *s = th_module_new(ctx, sizeof *s, type, stack_forward);
     if (s == NULL)
         return NULL;
-    s->layers = (th_module_add)(&s->base, "layers", (th_module_list_new)(ctx));
+    s->layers = th_module_add(&s->base, "layers", th_module_list_new(ctx));
     for (int64_t i = 0; i < layers && !th_failed(ctx); i++)
-        (th_module_list_add)(s->layers, (th_transformer_block_new)(ctx, width, heads, &o->block));
+        th_module_list_add(s->layers, th_transformer_block_new(ctx, width, heads, &o->block));
     if (!th_failed(ctx) &&
         (o->final_norm == TH_FINAL_NORM_ALWAYS || (o->final_norm == TH_FINAL_NORM_USUAL && !o->block.post_norm)))
-        s->norm = (th_module_add)(&s->base, "norm", th_block_norm_new(ctx, width, &o->block));
+        s->norm = th_module_add(&s->base, "norm", th_block_norm_new(ctx, width, &o->block));
     return th_module_finish(&s->base);
 }
 
-th_module *(th_transformer_encoder_new)(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
+th_module *th_transformer_encoder_new(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
                                         const th_transformer_stack_options *options)
 {
     static const char *const type = "transformer_encoder";
@@ -143,7 +143,7 @@ th_module *(th_transformer_encoder_new)(th_context *ctx, int64_t layers, int64_t
     return stack_new(ctx, type, layers, width, heads, &given);
 }
 
-th_module *(th_transformer_decoder_new)(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
+th_module *th_transformer_decoder_new(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
                                         const th_transformer_stack_options *options)
 {
     th_transformer_stack_options given = options ? *options : (th_transformer_stack_options){0};

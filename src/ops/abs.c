@@ -1,7 +1,7 @@
 /* abs: y = |x|. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = dL/dy * sign(x), where sign(0) = 0  (abs_backward in kernels/vector/arithmetic.c) */
+/* dL/dx = dL/dy * sign(x), where sign(0) = 0  (abs_backward in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_abs = {
     .name = "abs",
     .value = "y = |x|",
@@ -10,7 +10,7 @@ const th_op th_op_abs = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_AWAY_FROM(0.05, 0))},
 };
 
-th_tensor *(th_abs)(th_tensor *x)
+th_tensor *th_abs(th_tensor *x)
 {
     return th_apply(&th_op_abs, NULL, x);
 }

@@ -1,5 +1,5 @@
 /* add: y = a + b, broadcast. Both gradients are handed on. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 const th_op th_op_add = {
     .name = "add",
@@ -9,7 +9,7 @@ const th_op th_op_add = {
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 
-th_tensor *(th_add)(th_tensor *a, th_tensor *b)
+th_tensor *th_add(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_add, NULL, a, b);
 }

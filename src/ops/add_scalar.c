@@ -1,5 +1,5 @@
 /* add_scalar: y = x + number. The gradient is handed on. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 const th_op th_op_add_scalar = {
     .name = "add_scalar",
@@ -9,7 +9,7 @@ const th_op th_op_add_scalar = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(&(double){2.5}, TH_BETWEEN(-1, 1))},
 };
 
-th_tensor *(th_add_scalar)(th_tensor *x, double number)
+th_tensor *th_add_scalar(th_tensor *x, double number)
 {
     return th_apply(&th_op_add_scalar, &number, x);
 }

@@ -23,7 +23,7 @@ const th_op th_op_argmax = {
     .samples = th_axis_samples,
 };
 
-th_tensor *(th_argmax)(th_tensor *x, int axis)
+th_tensor *th_argmax(th_tensor *x, int axis)
 {
     return th_apply(&th_op_argmax, &(th_axis){.axis = axis}, x);
 }

@@ -50,7 +50,7 @@ const th_op th_op_cast = {
     .samples = cast_samples,
 };
 
-th_tensor *(th_cast)(th_tensor *x, th_dtype dtype)
+th_tensor *th_cast(th_tensor *x, th_dtype dtype)
 {
     const th_body *body = x ? th_usable(x, NULL, "cast", "x") : NULL;
     if (body && body->dtype == dtype)

@@ -1,7 +1,7 @@
 /* clamp: y = x limited to [low, high]; NaN stays NaN. */
 #include <math.h>
 
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 typedef struct clamp_attributes {
     double low, high;
@@ -18,7 +18,7 @@ static th_status clamp_shape(th_call *call)
 
 static const clamp_attributes one_side = {-INFINITY, 0.2}, both_sides = {-0.4, 0.6};
 
-/* dL/dx = dL/dy where low <= x <= high, else 0  (clamp_backward in kernels/vector/arithmetic.c) */
+/* dL/dx = dL/dy where low <= x <= high, else 0  (clamp_backward in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_clamp = {
     .name = "clamp",
     .value = "y = min(max(x, low), high)",
@@ -28,7 +28,7 @@ const th_op th_op_clamp = {
                                    TH_UNARY_SAMPLES(&both_sides, TH_AWAY_FROM(0.05, -0.4, 0.6))},
 };
 
-th_tensor *(th_clamp)(th_tensor *x, double low, double high)
+th_tensor *th_clamp(th_tensor *x, double low, double high)
 {
     return th_apply(&th_op_clamp, (&(clamp_attributes){low, high}), x);
 }

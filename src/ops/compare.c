@@ -1,7 +1,7 @@
 /* equal, not_equal, less, less_equal, greater, greater_equal: bool, broadcast, of two tensors of one type, any. Without
  * a gradient. */
-#include "kernels/compare.h"
-#include "ops/shared/maps.h"
+#include "kernels/elementwise/compare.h"
+#include "ops/shared/elementwise.h"
 
 static th_status compare_shape(th_call *call)
 {
@@ -29,32 +29,32 @@ const th_op th_op_greater = {.name = "greater", .value = "y = a > b", COMPARISON
 const th_op th_op_greater_equal = {
     .name = "greater_equal", .value = "y = a >= b", COMPARISON(th_compare_greater_equal)};
 
-th_tensor *(th_equal)(th_tensor *a, th_tensor *b)
+th_tensor *th_equal(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_equal, NULL, a, b);
 }
 
-th_tensor *(th_not_equal)(th_tensor *a, th_tensor *b)
+th_tensor *th_not_equal(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_not_equal, NULL, a, b);
 }
 
-th_tensor *(th_less)(th_tensor *a, th_tensor *b)
+th_tensor *th_less(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_less, NULL, a, b);
 }
 
-th_tensor *(th_less_equal)(th_tensor *a, th_tensor *b)
+th_tensor *th_less_equal(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_less_equal, NULL, a, b);
 }
 
-th_tensor *(th_greater)(th_tensor *a, th_tensor *b)
+th_tensor *th_greater(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_greater, NULL, a, b);
 }
 
-th_tensor *(th_greater_equal)(th_tensor *a, th_tensor *b)
+th_tensor *th_greater_equal(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_greater_equal, NULL, a, b);
 }

@@ -39,7 +39,7 @@ const th_op th_op_concat = {
     .samples = concat_samples,
 };
 
-th_tensor *(th_concat)(th_tensor *const *xs, int count, int axis)
+th_tensor *th_concat(th_tensor *const *xs, int count, int axis)
 {
     return th_join_apply(&th_op_concat, xs, count, axis);
 }

@@ -40,7 +40,7 @@ const th_op th_op_contiguous = {
     .samples = contiguous_samples,
 };
 
-th_tensor *(th_contiguous)(th_tensor *x)
+th_tensor *th_contiguous(th_tensor *x)
 {
     const th_body *body = x ? th_usable(x, NULL, "contiguous", "x") : NULL;
     if (body && th_strides_contiguous(body->ndim, body->size, body->stride))

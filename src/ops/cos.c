@@ -1,7 +1,7 @@
 /* cos: y = cos x, radians. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = -dL/dy * sin x  (cos_backward in kernels/vector/unary.c) */
+/* dL/dx = -dL/dy * sin x  (cos_backward in kernels/elementwise/vector/unary.c) */
 const th_op th_op_cos = {
     .name = "cos",
     .value = "y = cos(x)",
@@ -10,7 +10,7 @@ const th_op th_op_cos = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-6, 6))},
 };
 
-th_tensor *(th_cos)(th_tensor *x)
+th_tensor *th_cos(th_tensor *x)
 {
     return th_apply(&th_op_cos, NULL, x);
 }

@@ -105,7 +105,7 @@ const th_op th_op_cross_entropy = {
     .samples = cross_entropy_samples,
 };
 
-th_tensor *(th_cross_entropy)(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options)
+th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options)
 {
     const th_cross_entropy_options attributes = options ? *options : (th_cross_entropy_options){0};
     return th_apply(&th_op_cross_entropy, &attributes, logits, targets);

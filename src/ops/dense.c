@@ -1,5 +1,5 @@
 /* dense: y = x Wᵀ + b + residual, a matrix product that starts each sum with the bias and the residual. The matrix
- * product's own work is in kernels/product.h. Rows that take no part in dW: weight_gradient.h. */
+ * product's own work is in kernels/products/product.h. Rows that take no part in dW: weight_gradient.h. */
 #include "ops/shared/letters.h"
 #include "ops/shared/weight_gradient.h"
 #include "tapehead/op.h"
@@ -173,9 +173,9 @@ static int64_t dense_multiply_adds(const th_call *call)
 static th_tensor *dense_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)
 {
     (void)attributes, (void)n_inputs;
-    th_tensor *product = (th_matmul)(inputs[X], (th_swap_axes)(inputs[WEIGHT], 0, 1));
-    product = inputs[BIAS] ? (th_add)(product, inputs[BIAS]) : product;
-    return inputs[RESIDUAL] ? (th_add)(product, inputs[RESIDUAL]) : product;
+    th_tensor *product = th_matmul(inputs[X], th_swap_axes(inputs[WEIGHT], 0, 1));
+    product = inputs[BIAS] ? th_add(product, inputs[BIAS]) : product;
+    return inputs[RESIDUAL] ? th_add(product, inputs[RESIDUAL]) : product;
 }
 
 static const th_sample dense_samples[] = {
@@ -216,7 +216,7 @@ const th_op th_op_dense = {
     .samples = dense_samples,
 };
 
-th_tensor *(th_dense)(th_tensor *x, th_tensor *weight, const th_dense_options *options)
+th_tensor *th_dense(th_tensor *x, th_tensor *weight, const th_dense_options *options)
 {
     const th_dense_options given = options ? *options : (th_dense_options){0};
     return th_apply(&th_op_dense, NULL, x, weight, given.bias, given.residual);

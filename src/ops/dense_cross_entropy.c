@@ -37,7 +37,7 @@ static th_status dense_cross_entropy_shape(th_call *call)
 static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
-    const int64_t least = (th_precision_of)(call->ctx) == TH_PRECISION_FLOAT32 ? 1 : 2;
+    const int64_t least = th_precision_of(call->ctx) == TH_PRECISION_FLOAT32 ? 1 : 2;
     const int64_t rows = (blocks > least ? blocks : least) * TH_PRODUCT_BLOCK;
     const int64_t all = th_array_numel(&call->input[TARGETS]);
     return rows < all ? rows : all;
@@ -194,7 +194,7 @@ static int64_t dense_cross_entropy_multiply_adds(const th_call *call)
 static th_tensor *dense_cross_entropy_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)
 {
     (void)n_inputs;
-    return (th_cross_entropy)((th_dense)(inputs[X], inputs[WEIGHT], NULL), inputs[TARGETS], attributes);
+    return th_cross_entropy(th_dense(inputs[X], inputs[WEIGHT], NULL), inputs[TARGETS], attributes);
 }
 
 static const th_cross_entropy_options mean = {0}, all = {.normalizer = 7.5, TH_IGNORE(0), .label_smoothing = 0.1},
@@ -234,7 +234,7 @@ const th_op th_op_dense_cross_entropy = {
     .samples = dense_cross_entropy_samples,
 };
 
-th_tensor *(th_dense_cross_entropy)(th_tensor *x, th_tensor *weight, th_tensor *targets,
+th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
                                     const th_cross_entropy_options *options)
 {
     const th_cross_entropy_options attributes = options ? *options : (th_cross_entropy_options){0};

@@ -25,7 +25,7 @@ const th_op th_op_detach = {
     .samples = detach_samples,
 };
 
-th_tensor *(th_detach)(th_tensor *x)
+th_tensor *th_detach(th_tensor *x)
 {
     return th_apply(&th_op_detach, NULL, x);
 }

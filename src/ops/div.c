@@ -1,8 +1,8 @@
 /* div: y = a / b, broadcast. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 /* dL/da = dL/dy / b,   dL/db = dL/dy * -a / b² = -dL/dy * y / b
- * (div, div_backward in kernels/vector/arithmetic.c) */
+ * (div, div_backward in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_div = {
     .name = "div",
     .value = "y = a / b",
@@ -14,7 +14,7 @@ const th_op th_op_div = {
             TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(0.5, 2))},
 };
 
-th_tensor *(th_div)(th_tensor *a, th_tensor *b)
+th_tensor *th_div(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_div, NULL, a, b);
 }

@@ -38,7 +38,7 @@ const th_op th_op_dropout = {
     .samples = dropout_samples,
 };
 
-th_tensor *(th_dropout)(th_tensor *x, double p)
+th_tensor *th_dropout(th_tensor *x, double p)
 {
     return th_drop_is_idle(x, p, "dropout") ? x : th_apply(&th_op_dropout, &(th_drop_attributes){p}, x);
 }

@@ -29,7 +29,7 @@ static void dropout_residual_backward(const th_call *call)
 static th_tensor *dropout_residual_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)
 {
     (void)n_inputs;
-    return (th_add)(inputs[RESIDUAL], (th_dropout)(inputs[X], ((const th_drop_attributes *)attributes)->p));
+    return th_add(inputs[RESIDUAL], th_dropout(inputs[X], ((const th_drop_attributes *)attributes)->p));
 }
 
 static const th_sample dropout_residual_samples[] = {
@@ -57,11 +57,11 @@ const th_op th_op_dropout_residual = {
     .samples = dropout_residual_samples,
 };
 
-th_tensor *(th_dropout_residual)(th_tensor *x, double p, th_tensor *residual)
+th_tensor *th_dropout_residual(th_tensor *x, double p, th_tensor *residual)
 {
     const th_drop_attributes attributes = {p};
     if (!th_drop_is_idle(x, p, "dropout_residual"))
         return th_apply(&th_op_dropout_residual, &attributes, x, residual);
     const th_status status = th_apply_check(&th_op_dropout_residual, &attributes, 2, (th_tensor *const[]){x, residual});
-    return status ? NULL : (th_add)(residual, x);
+    return status ? NULL : th_add(residual, x);
 }

@@ -4,7 +4,7 @@
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -116,7 +116,7 @@ const th_op th_op_embedding = {
     .samples = embedding_samples,
 };
 
-th_tensor *(th_embedding)(th_tensor *table, th_tensor *indices)
+th_tensor *th_embedding(th_tensor *table, th_tensor *indices)
 {
     return th_apply(&th_op_embedding, NULL, table, indices);
 }

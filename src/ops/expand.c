@@ -60,7 +60,7 @@ const th_op th_op_expand = {
     .samples = expand_samples,
 };
 
-th_tensor *(th_expand)(th_tensor *x, th_shape shape)
+th_tensor *th_expand(th_tensor *x, th_shape shape)
 {
     return th_apply(&th_op_expand, &(expand_attributes){shape}, x);
 }

@@ -5,7 +5,7 @@
 #include "ops/shared/indices.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 typedef struct gather_attributes {
@@ -154,7 +154,7 @@ const th_op th_op_gather = {
     .samples = gather_samples,
 };
 
-th_tensor *(th_gather)(th_tensor *x, int axis, th_tensor *index)
+th_tensor *th_gather(th_tensor *x, int axis, th_tensor *index)
 {
     return th_apply(&th_op_gather, &(gather_attributes){axis}, x, index);
 }

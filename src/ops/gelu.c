@@ -1,8 +1,8 @@
 /* gelu: y = x Φ(x), Φ the standard normal distribution's cumulative function (Hendrycks & Gimpel 2016). */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 /* d(x Φ(x))/dx = Φ(x) + x φ(x), φ(x) = exp(-x²/2) / sqrt(2π):  dL/dx = dL/dy * (Φ(x) + x φ(x))
- * (gelu_backward in kernels/vector/activation.c) */
+ * (gelu_backward in kernels/elementwise/vector/activation.c) */
 const th_op th_op_gelu = {
     .name = "gelu",
     .value = "y = x * Φ(x)",
@@ -11,7 +11,7 @@ const th_op th_op_gelu = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-3, 3))},
 };
 
-th_tensor *(th_gelu)(th_tensor *x)
+th_tensor *th_gelu(th_tensor *x)
 {
     return th_apply(&th_op_gelu, NULL, x);
 }

@@ -35,7 +35,7 @@ static const th_sample layer_norm_samples[] = {
  *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
  *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
  *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
- * per row one pass for the two means and the sums of the vectors, one for dx (norm_gradient in kernels/vector/norm.c).
+ * per row one pass for the two means and the sums of the vectors, one for dx (norm_gradient in kernels/rows/vector/norm.c).
  * A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
 const th_op th_op_layer_norm = {
     .name = "layer_norm",
@@ -48,7 +48,7 @@ const th_op th_op_layer_norm = {
     .samples = layer_norm_samples,
 };
 
-th_tensor *(th_layer_norm)(th_tensor *x, const th_norm_options *options)
+th_tensor *th_layer_norm(th_tensor *x, const th_norm_options *options)
 {
     return th_norm_apply(&th_op_layer_norm, x, options);
 }

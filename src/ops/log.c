@@ -1,7 +1,7 @@
 /* log: y = ln x; -inf at 0, NaN below. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = dL/dy / x  (div in kernels/vector/arithmetic.c) */
+/* dL/dx = dL/dy / x  (div in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_log = {
     .name = "log",
     .value = "y = log(x)",
@@ -10,7 +10,7 @@ const th_op th_op_log = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 
-th_tensor *(th_log)(th_tensor *x)
+th_tensor *th_log(th_tensor *x)
 {
     return th_apply(&th_op_log, NULL, x);
 }

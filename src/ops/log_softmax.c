@@ -4,7 +4,7 @@
 
 /* dL/dx_i = sum_j dL/dy_j dy_j/dx_i,   dy_j/dx_i = 1[i=j] - exp(y_i)   (exp(y) is the softmax)
  *         = dL/dy_i - exp(y_i) sum_j dL/dy_j        one sum per row, then one pass
- *                                                   (log_softmax_backward in kernels/vector/softmax.c) */
+ *                                                   (log_softmax_backward in kernels/rows/vector/softmax.c) */
 const th_op th_op_log_softmax = {
     .name = "log_softmax",
     .value = "y_i = x_i - log sum_j exp(x_j)",
@@ -19,7 +19,7 @@ const th_op th_op_log_softmax = {
     .samples = th_axis_samples,
 };
 
-th_tensor *(th_log_softmax)(th_tensor *x, int axis)
+th_tensor *th_log_softmax(th_tensor *x, int axis)
 {
     return th_apply(&th_op_log_softmax, &(th_axis){.axis = axis}, x);
 }

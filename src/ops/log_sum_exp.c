@@ -4,7 +4,7 @@
 #include "ops/shared/rows.h"
 
 /* dy/dx_j = exp(x_j) / sum_i exp(x_i) = exp(x_j - y), the softmax:
- * dL/dx_j = dL/dy exp(x_j - y)        one pass (log_sum_exp_backward in kernels/vector/softmax.c).
+ * dL/dx_j = dL/dy exp(x_j - y)        one pass (log_sum_exp_backward in kernels/rows/vector/softmax.c).
  * A row of -inf alone has gradient 0. */
 const th_op th_op_log_sum_exp = {
     .name = "log_sum_exp",
@@ -19,7 +19,7 @@ const th_op th_op_log_sum_exp = {
     .samples = th_reduction_samples,
 };
 
-th_tensor *(th_log_sum_exp)(th_tensor *x, th_shape axes, const th_reduce_options *options)
+th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes, const th_reduce_options *options)
 {
     return th_reduction_apply(&th_op_log_sum_exp, x, axes, options);
 }

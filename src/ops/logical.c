@@ -1,6 +1,6 @@
 /* logical_and, logical_or (broadcast), logical_not: of bool tensors. Without a gradient. */
-#include "kernels/compare.h"
-#include "ops/shared/maps.h"
+#include "kernels/elementwise/compare.h"
+#include "ops/shared/elementwise.h"
 
 static th_status logical_shape(th_call *call)
 {
@@ -33,17 +33,17 @@ const th_op th_op_logical_not = {.name = "logical_not",
                                  .shape = logical_shape,
                                  .samples = unary_samples};
 
-th_tensor *(th_logical_and)(th_tensor *a, th_tensor *b)
+th_tensor *th_logical_and(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_logical_and, NULL, a, b);
 }
 
-th_tensor *(th_logical_or)(th_tensor *a, th_tensor *b)
+th_tensor *th_logical_or(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_logical_or, NULL, a, b);
 }
 
-th_tensor *(th_logical_not)(th_tensor *a)
+th_tensor *th_logical_not(th_tensor *a)
 {
     return th_apply(&th_op_logical_not, NULL, a);
 }

@@ -13,7 +13,7 @@
 #include "ops/shared/product_call.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -368,7 +368,7 @@ const th_op th_op_masked_matmul = {
     .samples = masked_matmul_samples,
 };
 
-th_tensor *(th_masked_matmul)(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side)
+th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side)
 {
     return th_apply(&th_op_masked_matmul, &(masked_matmul_attributes){(int32_t)side}, a, b, keep);
 }

@@ -160,7 +160,7 @@ const th_op th_op_masked_softmax = {
     .samples = masked_softmax_samples,
 };
 
-th_tensor *(th_masked_softmax)(th_tensor *scores, const th_mask *mask)
+th_tensor *th_masked_softmax(th_tensor *scores, const th_mask *mask)
 {
     const th_mask_rules rules = th_mask_rules_of(mask);
     th_tensor *inputs[INPUTS] = {scores};

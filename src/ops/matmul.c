@@ -128,7 +128,7 @@ const th_op th_op_matmul = {
     .samples = matmul_samples,
 };
 
-th_tensor *(th_matmul)(th_tensor *a, th_tensor *b)
+th_tensor *th_matmul(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_matmul, NULL, a, b);
 }

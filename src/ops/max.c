@@ -10,7 +10,7 @@ static th_status max_shape(th_call *call)
 
 /* dy/dx_j = 1/k for each of the k elements with x_j = y (a subgradient that treats ties alike), else 0:
  * dL/dx_j = dL/dy / k where x_j = y        one pass counts k, one writes
- *                                          (row_max_backward in kernels/vector/reductions.c).
+ *                                          (row_max_backward in kernels/rows/vector/reductions.c).
  * Where y is NaN, the NaN elements are those that count. */
 const th_op th_op_max = {
     .name = "max",
@@ -25,7 +25,7 @@ const th_op th_op_max = {
     .samples = th_reduction_samples,
 };
 
-th_tensor *(th_max)(th_tensor *x, th_shape axes, const th_reduce_options *options)
+th_tensor *th_max(th_tensor *x, th_shape axes, const th_reduce_options *options)
 {
     return th_reduction_apply(&th_op_max, x, axes, options);
 }

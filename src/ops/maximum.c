@@ -1,8 +1,8 @@
 /* maximum: y = the larger of a and b, broadcast; NaN wins. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 /* dL/da = dL/dy where a > b, dL/dy / 2 where a = b (a subgradient that treats both alike), else 0;
- * dL/db is the same with a and b exchanged  (maximum_backward in kernels/vector/arithmetic.c) */
+ * dL/db is the same with a and b exchanged  (maximum_backward in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_maximum = {
     .name = "maximum",
     .value = "y = max(a, b)",
@@ -11,7 +11,7 @@ const th_op th_op_maximum = {
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_AWAY_FROM(0.5, 0), TH_BETWEEN(-0.4, 0.4))},
 };
 
-th_tensor *(th_maximum)(th_tensor *a, th_tensor *b)
+th_tensor *th_maximum(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_maximum, NULL, a, b);
 }

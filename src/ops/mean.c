@@ -46,7 +46,7 @@ const th_op th_op_mean = {
     .samples = th_reduction_samples,
 };
 
-th_tensor *(th_mean)(th_tensor *x, th_shape axes, const th_reduce_options *options)
+th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options)
 {
     return th_reduction_apply(&th_op_mean, x, axes, options);
 }

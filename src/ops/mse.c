@@ -105,7 +105,7 @@ const th_op th_op_mse = {
     .samples = mse_samples,
 };
 
-th_tensor *(th_mse)(th_tensor *a, th_tensor *b)
+th_tensor *th_mse(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_mse, NULL, a, b);
 }

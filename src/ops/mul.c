@@ -1,7 +1,7 @@
 /* mul: y = a * b, elementwise, broadcast. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/da = dL/dy * b,   dL/db = dL/dy * a  (mul in kernels/vector/arithmetic.c) */
+/* dL/da = dL/dy * b,   dL/db = dL/dy * a  (mul in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_mul = {
     .name = "mul",
     .value = "y = a * b",
@@ -10,7 +10,7 @@ const th_op th_op_mul = {
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 
-th_tensor *(th_mul)(th_tensor *a, th_tensor *b)
+th_tensor *th_mul(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_mul, NULL, a, b);
 }

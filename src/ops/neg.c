@@ -1,7 +1,7 @@
 /* neg: y = -x. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = -dL/dy  (neg in kernels/vector/arithmetic.c) */
+/* dL/dx = -dL/dy  (neg in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_neg = {
     .name = "neg",
     .value = "y = -x",
@@ -10,7 +10,7 @@ const th_op th_op_neg = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-1, 1))},
 };
 
-th_tensor *(th_neg)(th_tensor *x)
+th_tensor *th_neg(th_tensor *x)
 {
     return th_apply(&th_op_neg, NULL, x);
 }

@@ -69,7 +69,7 @@ const th_op th_op_one_hot = {
     .samples = one_hot_samples,
 };
 
-th_tensor *(th_one_hot)(th_tensor *indices, int64_t classes)
+th_tensor *th_one_hot(th_tensor *indices, int64_t classes)
 {
     return th_apply(&th_op_one_hot, &(one_hot_attributes){classes}, indices);
 }

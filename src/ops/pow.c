@@ -1,8 +1,8 @@
 /* pow: y = a^b, broadcast, as C's pow. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 /* dL/da = dL/dy * b a^(b - 1), 0 where b = 0;   dL/db = dL/dy * a^b ln a = dL/dy * y ln a, 0 where a = 0 and b >= 0
- * (pow_backward_base, pow_backward_exponent in kernels/vector/unary.c) */
+ * (pow_backward_base, pow_backward_exponent in kernels/elementwise/vector/unary.c) */
 const th_op th_op_pow = {
     .name = "pow",
     .value = "y = a^b",
@@ -11,7 +11,7 @@ const th_op th_op_pow = {
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(0.3, 2), TH_BETWEEN(-2, 2))},
 };
 
-th_tensor *(th_pow)(th_tensor *a, th_tensor *b)
+th_tensor *th_pow(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_pow, NULL, a, b);
 }

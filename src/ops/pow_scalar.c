@@ -1,8 +1,8 @@
 /* pow_scalar: y = x^exponent, a number. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 /* dL/dx = dL/dy * exponent * x^(exponent - 1), 0 where the exponent is 0
- * (pow_scalar_backward in kernels/vector/unary.c) */
+ * (pow_scalar_backward in kernels/elementwise/vector/unary.c) */
 const th_op th_op_pow_scalar = {
     .name = "pow_scalar",
     .value = "y = x^exponent",
@@ -16,7 +16,7 @@ const th_op th_op_pow_scalar = {
                             TH_UNARY_SAMPLES(&(double){1.7}, TH_BETWEEN(0.3, 2))},
 };
 
-th_tensor *(th_pow_scalar)(th_tensor *x, double exponent)
+th_tensor *th_pow_scalar(th_tensor *x, double exponent)
 {
     return th_apply(&th_op_pow_scalar, &exponent, x);
 }

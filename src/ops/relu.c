@@ -1,7 +1,7 @@
 /* relu: y = x where it is positive, else 0. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = dL/dy where x > 0, which is where y > 0; else 0  (relu_backward in kernels/vector/activation.c) */
+/* dL/dx = dL/dy where x > 0, which is where y > 0; else 0  (relu_backward in kernels/elementwise/vector/activation.c) */
 const th_op th_op_relu = {
     .name = "relu",
     .value = "y = max(x, 0)",
@@ -10,7 +10,7 @@ const th_op th_op_relu = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_AWAY_FROM(0.05, 0))},
 };
 
-th_tensor *(th_relu)(th_tensor *x)
+th_tensor *th_relu(th_tensor *x)
 {
     return th_apply(&th_op_relu, NULL, x);
 }

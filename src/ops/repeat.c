@@ -163,7 +163,7 @@ const th_op th_op_repeat = {
     .samples = repeat_samples,
 };
 
-th_tensor *(th_repeat)(th_tensor *x, th_shape times)
+th_tensor *th_repeat(th_tensor *x, th_shape times)
 {
     return th_apply(&th_op_repeat, &(repeat_attributes){times}, x);
 }

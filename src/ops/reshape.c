@@ -147,7 +147,7 @@ static bool has_view(const th_body *x, th_shape shape)
 
 extern const th_op th_op_contiguous;
 
-th_tensor *(th_reshape)(th_tensor *x, th_shape shape)
+th_tensor *th_reshape(th_tensor *x, th_shape shape)
 {
     const th_body *body = x ? th_usable(x, NULL, "reshape", "x") : NULL;
     if (body && !has_view(body, shape))

@@ -25,7 +25,7 @@ static const th_sample rms_norm_samples[] = {
 /* With h = x r, g = dL/dy weight, n elements in a row:
  *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
  *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
- * per row one pass for the mean and the sums of the weight, one for dx (norm_gradient in kernels/vector/norm.c). A row
+ * per row one pass for the mean and the sums of the weight, one for dx (norm_gradient in kernels/rows/vector/norm.c). A row
  * whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
 const th_op th_op_rms_norm = {
     .name = "rms_norm",
@@ -37,7 +37,7 @@ const th_op th_op_rms_norm = {
     .samples = rms_norm_samples,
 };
 
-th_tensor *(th_rms_norm)(th_tensor *x, const th_norm_options *options)
+th_tensor *th_rms_norm(th_tensor *x, const th_norm_options *options)
 {
     return th_norm_apply(&th_op_rms_norm, x, options);
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/scalar.h"
+#include "kernels/elementwise/scalar.h"
 #include "ops/shared/rotary_scaling.h"
 #include "ops/shared/rows.h"
 #include "tapehead/ops.h"
@@ -255,7 +255,7 @@ const th_op th_op_rotary = {
     .samples = rotary_samples,
 };
 
-th_tensor *(th_rotary)(th_tensor *x, const th_rotary_options *options)
+th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options)
 {
     const th_rotary_options given = options ? *options : (th_rotary_options){0};
     const rotary_attributes attributes = {

@@ -1,7 +1,7 @@
 /* scale: y = x * factor, a number. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = dL/dy * factor  (scale in kernels/vector/arithmetic.c) */
+/* dL/dx = dL/dy * factor  (scale in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_scale = {
     .name = "scale",
     .value = "y = x * factor",
@@ -11,7 +11,7 @@ const th_op th_op_scale = {
                                    TH_UNARY_SAMPLES(&(double){2.5}, TH_BETWEEN(-1, 1))},
 };
 
-th_tensor *(th_scale)(th_tensor *x, double factor)
+th_tensor *th_scale(th_tensor *x, double factor)
 {
     return th_apply(&th_op_scale, &factor, x);
 }

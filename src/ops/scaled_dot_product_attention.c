@@ -1,6 +1,6 @@
 /* scaled_dot_product_attention: softmax(cap(q kᵀ scale) + alibi + mask) v in one operation, in tiles, forward and
  * backward; nothing of size T x S is kept. Its shape rule, gradient and samples; the tiles are computed in
- * kernels/attention.h, for what is planned in shared/attention_plan.c; what a mask means is in shared/mask.h. */
+ * kernels/attention/attention.h, for what is planned in shared/attention_plan.c; what a mask means is in shared/mask.h. */
 #include <math.h>
 #include <string.h>
 
@@ -246,7 +246,7 @@ const th_op th_op_scaled_dot_product_attention = {
 
 /* Composed when fusion is off, and whenever the weights are asked for: only then do they exist, with a gradient of
  * their own. The log-sum-exp, on which dropout has no influence, always comes from the fused operation. */
-th_tensor *(th_scaled_dot_product_attention)(th_tensor *q, th_tensor *k, th_tensor *v,
+th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
                                              const th_attention_options *options)
 {
     const th_attention_options defaults = {.mask = NULL};

@@ -43,7 +43,7 @@ const th_op th_op_select = {
     .samples = select_samples,
 };
 
-th_tensor *(th_select)(th_tensor *x, int axis, int64_t index)
+th_tensor *th_select(th_tensor *x, int axis, int64_t index)
 {
     return th_apply(&th_op_select, (&(select_attributes){axis, index}), x);
 }

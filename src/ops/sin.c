@@ -1,7 +1,7 @@
 /* sin: y = sin x, radians. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/dx = dL/dy * cos x  (sin_backward in kernels/vector/unary.c) */
+/* dL/dx = dL/dy * cos x  (sin_backward in kernels/elementwise/vector/unary.c) */
 const th_op th_op_sin = {
     .name = "sin",
     .value = "y = sin(x)",
@@ -10,7 +10,7 @@ const th_op th_op_sin = {
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-6, 6))},
 };
 
-th_tensor *(th_sin)(th_tensor *x)
+th_tensor *th_sin(th_tensor *x)
 {
     return th_apply(&th_op_sin, NULL, x);
 }

@@ -58,7 +58,7 @@ const th_op th_op_slice = {
     .samples = slice_samples,
 };
 
-th_tensor *(th_slice)(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
+th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
     return th_apply(&th_op_slice, (&(slice_attributes){axis, start, stop, step}), x);
 }

@@ -4,7 +4,7 @@
 
 /* dL/dx_i = sum_j dL/dy_j dy_j/dx_i,   dy_j/dx_i = y_j (1[i=j] - y_i)
  *         = y_i (dL/dy_i - sum_j dL/dy_j y_j)        one dot product per row, then one pass
- *                                                    (softmax_gradient in kernels/vector/softmax.c) */
+ *                                                    (softmax_gradient in kernels/rows/vector/softmax.c) */
 const th_op th_op_softmax = {
     .name = "softmax",
     .value = "y_i = exp(x_i) / sum_j exp(x_j)",
@@ -19,7 +19,7 @@ const th_op th_op_softmax = {
     .samples = th_axis_samples,
 };
 
-th_tensor *(th_softmax)(th_tensor *x, int axis)
+th_tensor *th_softmax(th_tensor *x, int axis)
 {
     return th_apply(&th_op_softmax, &(th_axis){.axis = axis}, x);
 }

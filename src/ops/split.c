@@ -4,7 +4,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-th_status(th_split)(th_tensor *handle, int axis, int count, const int64_t *sizes, th_tensor **parts)
+th_status th_split(th_tensor *handle, int axis, int count, const int64_t *sizes, th_tensor **parts)
 {
     for (int i = 0; i < count && parts; i++)
         parts[i] = NULL;
@@ -29,7 +29,7 @@ th_status(th_split)(th_tensor *handle, int axis, int count, const int64_t *sizes
                        (long long)total, axis, TH_TEXT(&array));
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
-        parts[i] = (th_slice)(handle, axis, start, start + sizes[i], 1);
+        parts[i] = th_slice(handle, axis, start, start + sizes[i], 1);
         if (parts[i] == NULL)
             return x->ctx->error;
         start += sizes[i];

@@ -38,7 +38,7 @@ const th_op th_op_squeeze = {
     .samples = squeeze_samples,
 };
 
-th_tensor *(th_squeeze)(th_tensor *x, int axis)
+th_tensor *th_squeeze(th_tensor *x, int axis)
 {
     return th_apply(&th_op_squeeze, &(squeeze_attributes){axis}, x);
 }

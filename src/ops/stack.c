@@ -47,7 +47,7 @@ const th_op th_op_stack = {
     .samples = stack_samples,
 };
 
-th_tensor *(th_stack)(th_tensor *const *xs, int count, int axis)
+th_tensor *th_stack(th_tensor *const *xs, int count, int axis)
 {
     return th_join_apply(&th_op_stack, xs, count, axis);
 }

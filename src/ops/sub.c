@@ -1,7 +1,7 @@
 /* sub: y = a - b, broadcast. a's gradient is handed on. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
-/* dL/db = -dL/dy  (neg in kernels/vector/arithmetic.c) */
+/* dL/db = -dL/dy  (neg in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_sub = {
     .name = "sub",
     .value = "y = a - b",
@@ -10,7 +10,7 @@ const th_op th_op_sub = {
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 
-th_tensor *(th_sub)(th_tensor *a, th_tensor *b)
+th_tensor *th_sub(th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_sub, NULL, a, b);
 }

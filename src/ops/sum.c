@@ -35,7 +35,7 @@ const th_op th_op_sum = {
     .samples = th_reduction_samples,
 };
 
-th_tensor *(th_sum)(th_tensor *x, th_shape axes, const th_reduce_options *options)
+th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options)
 {
     return th_reduction_apply(&th_op_sum, x, axes, options);
 }

@@ -68,12 +68,12 @@ const th_op th_op_transpose = {
     .samples = transpose_samples,
 };
 
-th_tensor *(th_transpose)(th_tensor *x, th_shape order)
+th_tensor *th_transpose(th_tensor *x, th_shape order)
 {
     return th_apply(&th_op_transpose, &(transpose_attributes){.order = order}, x);
 }
 
-th_tensor *(th_swap_axes)(th_tensor *x, int axis_a, int axis_b)
+th_tensor *th_swap_axes(th_tensor *x, int axis_a, int axis_b)
 {
     return th_apply(&th_op_transpose, (&(transpose_attributes){.swap = true, .a = axis_a, .b = axis_b}), x);
 }

@@ -46,7 +46,7 @@ const th_op th_op_unsqueeze = {
     .samples = unsqueeze_samples,
 };
 
-th_tensor *(th_unsqueeze)(th_tensor *x, int axis)
+th_tensor *th_unsqueeze(th_tensor *x, int axis)
 {
     return th_apply(&th_op_unsqueeze, &(unsqueeze_attributes){axis}, x);
 }

@@ -4,7 +4,7 @@
 
 /* dL/dx_i = dL/dy sum_j 2 (x_j - m) (1[i=j] - 1/n) / (n - correction),   and sum_j (x_j - m) = 0
  *         = dL/dy 2 (x_i - m) / (n - correction)        the row's mean recomputed, then one pass
- *                                                       (row_variance_backward in kernels/vector/reductions.c) */
+ *                                                       (row_variance_backward in kernels/rows/vector/reductions.c) */
 const th_op th_op_variance = {
     .name = "variance",
     .value = "y = sum_j (x_j - mean(x))² / (n - correction)",
@@ -19,7 +19,7 @@ const th_op th_op_variance = {
     .samples = th_reduction_samples,
 };
 
-th_tensor *(th_variance)(th_tensor *x, th_shape axes, const th_reduce_options *options)
+th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options)
 {
     return th_reduction_apply(&th_op_variance, x, axes, options);
 }

@@ -1,5 +1,5 @@
 /* where: y = a where the condition holds, else b; all three broadcast. */
-#include "ops/shared/maps.h"
+#include "ops/shared/elementwise.h"
 
 enum { CONDITION, IF_TRUE, IF_FALSE };
 
@@ -27,7 +27,7 @@ static const th_sample where_samples[] = {
 };
 
 /* dL/da = dL/dy where the condition holds, else 0;   dL/db the other way round
- * (hide in kernels/vector/hidden.c, keep_unless in kernels/vector/arithmetic.c) */
+ * (hide in kernels/elementwise/vector/hidden.c, keep_unless in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_where = {
     .name = "where",
     .value = "y = condition ? a : b",
@@ -42,7 +42,7 @@ const th_op th_op_where = {
     .samples = where_samples,
 };
 
-th_tensor *(th_where)(th_tensor *condition, th_tensor *a, th_tensor *b)
+th_tensor *th_where(th_tensor *condition, th_tensor *a, th_tensor *b)
 {
     return th_apply(&th_op_where, NULL, condition, a, b);
 }

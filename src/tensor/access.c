@@ -82,7 +82,7 @@ bool th_shares_memory(const th_tensor *first, const th_tensor *second)
     return a && b && a->storage != NULL && a->storage == b->storage;
 }
 
-th_tensor *(th_set_axes)(th_tensor *handle, const char *letters)
+th_tensor *th_set_axes(th_tensor *handle, const char *letters)
 {
     th_body *t = th_usable(handle, NULL, "set_axes", "t");
     if (t == NULL)
@@ -107,7 +107,7 @@ const char *th_axes_of(const th_tensor *handle)
 
 /* -- single elements -- */
 
-double(th_item)(th_tensor *handle)
+double th_item(th_tensor *handle)
 {
     const th_body *t = th_usable(handle, NULL, "item", "t");
     if (t == NULL)
@@ -151,7 +151,7 @@ static bool find_element(const th_body *t, const char *operation, const th_shape
     return true;
 }
 
-double(th_get)(th_tensor *handle, th_shape index)
+double th_get(th_tensor *handle, th_shape index)
 {
     int64_t offset;
     const th_body *t = th_usable(handle, NULL, "get", "t");
@@ -168,7 +168,7 @@ static th_status check_value(th_body *t, const char *operation, double value)
     return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%s cannot hold %g", th_dtype_name(t->dtype), value);
 }
 
-th_status(th_set)(th_tensor *handle, th_shape index, double value)
+th_status th_set(th_tensor *handle, th_shape index, double value)
 {
     int64_t offset;
     th_body *t = th_usable(handle, NULL, "set", "t");
@@ -206,7 +206,7 @@ static th_body *plain(const th_tensor *handle, const char *operation)
     return t;
 }
 
-void *(th_data)(th_tensor *handle)
+void *th_data(th_tensor *handle)
 {
     th_body *t = plain(handle, "data");
     if (t == NULL)
@@ -245,7 +245,7 @@ static th_status check_bytes(const th_body *t, const char *operation, const void
     return data || bytes == 0 ? TH_OK : th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "data is NULL");
 }
 
-th_status(th_copy_out)(th_tensor *handle, void *data, size_t bytes)
+th_status th_copy_out(th_tensor *handle, void *data, size_t bytes)
 {
     const th_body *t = th_usable(handle, NULL, "copy_out", "t");
     if (t == NULL)
@@ -260,7 +260,7 @@ th_status(th_copy_out)(th_tensor *handle, void *data, size_t bytes)
     return TH_OK;
 }
 
-th_status(th_copy_in)(th_tensor *handle, const void *data, size_t bytes)
+th_status th_copy_in(th_tensor *handle, const void *data, size_t bytes)
 {
     th_body *t = th_usable(handle, NULL, "copy_in", "t");
     if (t == NULL)
@@ -294,7 +294,7 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
     return TH_OK;
 }
 
-th_status(th_copy_into)(th_tensor *to_handle, th_tensor *from_handle)
+th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
 {
     th_body *destination = th_usable(to_handle, NULL, "copy_into", "destination");
     if (destination == NULL)
@@ -319,7 +319,7 @@ th_status(th_copy_into)(th_tensor *to_handle, th_tensor *from_handle)
     return status;
 }
 
-th_status(th_fill)(th_tensor *handle, double value)
+th_status th_fill(th_tensor *handle, double value)
 {
     th_body *t = th_usable(handle, NULL, "fill", "t");
     if (t == NULL || check_value(t, "fill", value) != TH_OK || th_check_writable(t, "fill") != TH_OK)

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/locks.h"
-#include "kernels/team.h"
+#include "kernels/machine/locks.h"
+#include "kernels/machine/team.h"
 #include "tensor/handle.h"
 #include "tensor/parameter.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 #ifdef __clang__
 #define TH_COMPILER __VERSION__ /* names clang itself */
@@ -51,7 +51,7 @@ static void check_options(th_context *ctx, const th_allocator *given)
                 th_dtype_name(options->default_dtype));
 }
 
-th_context *(th_context_new)(const th_context_options *options)
+th_context *th_context_new(const th_context_options *options)
 {
     const th_context_options given = options ? *options : (th_context_options){0};
     th_allocator allocator = given.allocator;

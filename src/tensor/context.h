@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "kernels/kernels.h"
-#include "kernels/machine.h"
+#include "kernels/machine/machine.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
 #include "tensor/block_allocator.h"
@@ -153,7 +153,7 @@ static inline th_status th_refuse_in_check(th_context *ctx, const char *operatio
 
 /* -- the contexts that live (tensor/contexts.c) --
  *
- * While a thread holds TH_LOCK_CONTEXTS (kernels/locks.h), no context is freed: for the rare use of one that another
+ * While a thread holds TH_LOCK_CONTEXTS (kernels/machine/locks.h), no context is freed: for the rare use of one that another
  * thread may free. */
 /* Gives ctx its number, which no other context of the process gets; false when too many live. */
 bool th_contexts_add(th_context *ctx);

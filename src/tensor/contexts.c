@@ -1,8 +1,8 @@
 /* The contexts that live in this process, by number. A handle carries its context's number, and each thread keeps that
  * of the context it used last, so that neither can lead into one that has been freed. Threads share nothing else but
- * what kernels/team.c counts and OpenBLAS. Nothing here is locked but adding, removing, and the rare error that is
+ * what kernels/machine/team.c counts and OpenBLAS. Nothing here is locked but adding, removing, and the rare error that is
  * stored in a context which another thread may be freeing. */
-#include "kernels/locks.h"
+#include "kernels/machine/locks.h"
 #include "tensor/context.h"
 #include "tensor/handle.h"
 

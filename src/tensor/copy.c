@@ -4,7 +4,7 @@
 #include "tensor/context.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 
 enum {
     TILE_ROWS = 16,  /* a transposition goes tile by tile: so many elements share a cache line of the source, */

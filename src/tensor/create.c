@@ -24,7 +24,7 @@ static th_tensor *filled(th_body *t, th_status status)
     return NULL;
 }
 
-th_tensor *(th_empty)(th_context *ctx, th_dtype dtype, th_shape shape)
+th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape)
 {
     return th_handle_of(new_tensor(ctx, "empty", dtype, &shape));
 }
@@ -39,24 +39,24 @@ static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtyp
     return th_handle_of(t);
 }
 
-th_tensor *(th_zeros)(th_context *ctx, th_dtype dtype, th_shape shape)
+th_tensor *th_zeros(th_context *ctx, th_dtype dtype, th_shape shape)
 {
     return constant(ctx, "zeros", dtype, &shape, 0);
 }
 
-th_tensor *(th_ones)(th_context *ctx, th_dtype dtype, th_shape shape)
+th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape)
 {
     return constant(ctx, "ones", dtype, &shape, 1);
 }
 
-th_tensor *(th_full)(th_context *ctx, th_dtype dtype, th_shape shape, double value)
+th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value)
 {
     if (th_usable_context(ctx, "full") && !th_number_fits(dtype, value))
         th_fail(ctx, TH_ERROR_ARGUMENT, "full", "%s cannot hold %g", th_dtype_name(dtype), value);
     return constant(ctx, "full", dtype, &shape, value);
 }
 
-th_tensor *(th_from_data)(th_context *ctx, th_dtype dtype, th_shape shape, const void *data)
+th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const void *data)
 {
     th_body *t = new_tensor(ctx, "from_data", dtype, &shape);
     if (t == NULL)
@@ -69,7 +69,7 @@ th_tensor *(th_from_data)(th_context *ctx, th_dtype dtype, th_shape shape, const
     return th_handle_of(t);
 }
 
-th_tensor *(th_arange)(th_context *ctx, th_dtype dtype, double start, double stop, double step)
+th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop, double step)
 {
     if (!th_usable_context(ctx, "arange"))
         return NULL;
@@ -106,7 +106,7 @@ static void needs_floating(th_context *ctx, const char *operation, th_dtype dtyp
         th_fail(ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(dtype));
 }
 
-th_tensor *(th_uniform)(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high)
+th_tensor *th_uniform(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high)
 {
     needs_floating(ctx, "uniform", dtype);
     th_body *t = new_tensor(ctx, "uniform", dtype, &shape);
@@ -121,17 +121,17 @@ static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype,
     return t ? filled(t, th_draw_normal(t, TH_STREAM_DATA, operation, mean, standard_deviation)) : NULL;
 }
 
-th_tensor *(th_normal)(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation)
+th_tensor *th_normal(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation)
 {
     return normal(ctx, "normal", dtype, &shape, mean, standard_deviation);
 }
 
-th_tensor *(th_randn)(th_context *ctx, th_dtype dtype, th_shape shape)
+th_tensor *th_randn(th_context *ctx, th_dtype dtype, th_shape shape)
 {
     return normal(ctx, "randn", dtype, &shape, 0, 1);
 }
 
-th_tensor *(th_random_integers)(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high)
+th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high)
 {
     if (th_usable_context(ctx, "random_integers") && !th_is_index(dtype))
         th_fail(ctx, TH_ERROR_TYPE, "random_integers", "needs int32 or int64, not %s", th_dtype_name(dtype));
@@ -141,7 +141,7 @@ th_tensor *(th_random_integers)(th_context *ctx, th_dtype dtype, th_shape shape,
 
 /* -- copies that last -- */
 
-th_tensor *(th_keep)(th_tensor *handle)
+th_tensor *th_keep(th_tensor *handle)
 {
     const th_body *t = th_usable(handle, NULL, "keep", "t");
     if (t == NULL)

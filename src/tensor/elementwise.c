@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tensor/context.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 enum {

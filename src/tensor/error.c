@@ -3,9 +3,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "kernels/locks.h"
+#include "kernels/machine/locks.h"
 #include "tensor/format.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 #include "tensor/tensor.h"
 #include "tensor/visible.h"
 

@@ -12,7 +12,7 @@
 
 #include "tensor/checked.h"
 #include "tensor/parameter.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 static const uint64_t which_mask = ((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 1;
 static const uint64_t body_mask = ((uint64_t)1 << TH_HANDLE_BODY_BITS) - 1;

@@ -4,7 +4,7 @@
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/parameter.h"
-#include "tensor/place.h"
+#include "tensor/gradient_buffer.h"
 
 /* Blocks grow with what there is, by half: few runs to walk, not much room left over. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };

@@ -311,7 +311,7 @@ static bool prepare(printer *p, const th_tensor *handle, const char *operation, 
     return true;
 }
 
-th_status(th_print)(th_tensor *t, FILE *file, const th_print_options *options)
+th_status th_print(th_tensor *t, FILE *file, const th_print_options *options)
 {
     printer p = {.out = {.file = file}};
     if (!prepare(&p, t, "print", options))

@@ -1,13 +1,13 @@
-/* The random streams, and filling tensors from them. The numbers themselves are Philox's (kernels/philox.h): nothing
+/* The random streams, and filling tensors from them. The numbers themselves are Philox's (kernels/random/philox.h): nothing
  * here has a state but the count of calls. */
 #include "tensor/random.h"
 
 #include <math.h>
 
-#include "kernels/philox.h"
+#include "kernels/random/philox.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/splitmix.h"
 
 uint64_t th_stream_key(uint64_t seed, th_stream stream)

@@ -5,7 +5,7 @@
  * a task goes along, and which of the others it leaves out, changes from stage to stage. */
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 enum {

@@ -32,7 +32,7 @@ typedef struct th_storage {
     struct th_parameter_entry *parameter; /* where it lies, of a parameter */
 } th_storage;
 
-/* Where a root's gradient lies, and what is in it (tensor/place.h). */
+/* Where a root's gradient lies, and what is in it (tensor/gradient_buffer.h). */
 typedef struct th_place th_place;
 
 /* What a handle on this body is good for. */

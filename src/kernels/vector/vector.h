@@ -3,8 +3,8 @@
  * The folder is compiled once per element type and instruction set, with TH_REAL_BITS (32, 64), TH_VECTOR_BYTES (16,
  * 32, 64) and TH_INSTANCE (such as f32_avx512) given by the build. All instances work on TH_LANES virtual lanes (a
  * `lanes` is one or more registers), so that sums are the same additions in the same order everywhere. */
-#ifndef TH_KERNELS_VECTOR_H
-#define TH_KERNELS_VECTOR_H
+#ifndef TH_KERNELS_VECTOR_VECTOR_H
+#define TH_KERNELS_VECTOR_VECTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

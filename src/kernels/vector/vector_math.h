@@ -3,8 +3,8 @@
  *
  * The elementary functions are our own, so that results depend on no version of libm: every instance computes the same
  * operations in the same order (but where there is no fused multiply-add, float32 rounds once more). */
-#ifndef TH_KERNELS_VECTOR_MATH_H
-#define TH_KERNELS_VECTOR_MATH_H
+#ifndef TH_KERNELS_VECTOR_VECTOR_MATH_H
+#define TH_KERNELS_VECTOR_VECTOR_MATH_H
 
 #include "kernels/vector/registers.h"
 #if TH_REAL_BITS == 32

@@ -4,7 +4,7 @@
 #ifndef TH_OPS_SHARED_ATTENTION_H
 #define TH_OPS_SHARED_ATTENTION_H
 
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "ops/shared/mask.h"
 
 enum {

@@ -21,7 +21,7 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
     shape.size[heads + 1] = group;
     shape.size[heads + 2] = whole.size[heads + 1];
     shape.size[heads + 3] = whole.size[heads + 2];
-    return (th_reshape)(x, shape);
+    return th_reshape(x, shape);
 }
 
 /* a @ b over grouped heads: a, keep (NULL: nothing is hidden) and the result have all heads, b has one for each
@@ -31,9 +31,9 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th
     if (a == NULL || b == NULL)
         return NULL;
     if (group > 1)
-        b = (th_unsqueeze)(b, -3);
+        b = th_unsqueeze(b, -3);
     a = split_groups(a, group);
-    th_tensor *product = (th_masked_matmul)(a, b, split_groups(keep, group), side);
+    th_tensor *product = th_masked_matmul(a, b, split_groups(keep, group), side);
     if (product == NULL || group == 1)
         return product;
     const th_shape grouped = th_shape_of(product);
@@ -43,7 +43,7 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th
     merged.size[heads] = grouped.size[heads] * grouped.size[heads + 1];
     merged.size[heads + 1] = grouped.size[heads + 2];
     merged.size[heads + 2] = grouped.size[heads + 3];
-    return (th_reshape)(product, merged);
+    return th_reshape(product, merged);
 }
 
 /* -|key - place of the query|, over as many of the dimensions of the scores as it depends on: (T, S) or (B, 1, .., T,
@@ -96,17 +96,17 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     const int64_t group = th_attention_group(q_shape.ndim, q_shape.size, k_shape.size);
     const double scale = th_attention_scale(attributes, q_shape.size[last]), cap = attributes->soft_cap;
 
-    th_tensor *keep = (th_mask_keep)(ctx, &mask, scores);
+    th_tensor *keep = th_mask_keep(ctx, &mask, scores);
     if (th_failed(ctx))
         return NULL;
-    th_tensor *s = grouped_matmul(q, (th_swap_axes)(k, -1, -2), keep, TH_MASK_RESULT, group);
-    s = cap > 0 ? (th_scale)((th_tanh)((th_scale)(s, scale / cap)), cap) : (th_scale)(s, scale);
+    th_tensor *s = grouped_matmul(q, th_swap_axes(k, -1, -2), keep, TH_MASK_RESULT, group);
+    s = cap > 0 ? th_scale(th_tanh(th_scale(s, scale / cap)), cap) : th_scale(s, scale);
     if (alibi) {
-        alibi = (th_unsqueeze)((th_unsqueeze)(alibi, -1), -1);
-        s = (th_add)(s, (th_mul)(alibi, distances(ctx, &mask, th_dtype_of(q), scores)));
+        alibi = th_unsqueeze(th_unsqueeze(alibi, -1), -1);
+        s = th_add(s, th_mul(alibi, distances(ctx, &mask, th_dtype_of(q), scores)));
     }
-    th_tensor *p = (th_masked_softmax)(s, &mask);
+    th_tensor *p = th_masked_softmax(s, &mask);
     if (weights)
         *weights = p;
-    return grouped_matmul((th_dropout)(p, attributes->dropout), v, keep, TH_MASK_LEFT, group);
+    return grouped_matmul(th_dropout(p, attributes->dropout), v, keep, TH_MASK_LEFT, group);
 }

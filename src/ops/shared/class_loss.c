@@ -6,7 +6,7 @@
 #include "ops/shared/indices.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
-#include "tensor/nest.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 bool th_class_loss_fits(const th_array *rows, const th_array *targets)

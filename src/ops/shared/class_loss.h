@@ -1,5 +1,5 @@
 /* The cross entropy of rows of logits with their targets: what cross_entropy and dense_cross_entropy share. The
- * arithmetic of one row is in kernels/vector/loss.c.
+ * arithmetic of one row is in kernels/rows/vector/loss.c.
  *
  * One counted row with target t, smoothing s, V classes, normalizer n:
  *   loss = (log sum_i exp(x_i) - (1 - s) x_t - s/V sum_i x_i) / n

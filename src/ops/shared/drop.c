@@ -1,7 +1,7 @@
 /* Dropout's shape rule and its pass over memory (drop.h). */
 #include "ops/shared/drop.h"
 
-#include "kernels/philox.h"
+#include "kernels/random/philox.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 

@@ -6,7 +6,7 @@
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
 
-#include "kernels/visible.h"
+#include "kernels/rows/visible.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 

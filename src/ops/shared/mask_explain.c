@@ -110,7 +110,7 @@ static th_status check_question(const question *q, const char *operation, const 
     return TH_OK;
 }
 
-th_status(th_mask_explain)(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
+th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
                            size_t size)
 {
     const char *const operation = "mask_explain";

@@ -44,7 +44,7 @@ static bool band_hides_nothing(const th_mask_view *view)
     return edges.first + last <= 0 && edges.past + first >= view->size[view->ndim - 1];
 }
 
-th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
+th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores)
 {
     const char *const operation = "mask_keep";
     th_mask_rules rules;
@@ -68,5 +68,5 @@ th_tensor *(th_mask_keep)(th_context *ctx, const th_mask *mask, th_shape scores)
         th_handle_give_up(result, TH_LIFE_GIVEN_UP);
         return NULL;
     }
-    return (th_expand)(th_handle_of(result), scores);
+    return th_expand(th_handle_of(result), scores);
 }

@@ -1,9 +1,9 @@
 /* Matrix products of arrays: what turns the last two axes of th_arrays, and the broadcast axes before them, into runs
- * of kernels/product.h. For operations that multiply matrices. */
+ * of kernels/products/product.h. For operations that multiply matrices. */
 #ifndef TH_OPS_SHARED_PRODUCT_CALL_H
 #define TH_OPS_SHARED_PRODUCT_CALL_H
 
-#include "kernels/product.h"
+#include "kernels/products/product.h"
 #include "tapehead/op.h"
 #include "tensor/context.h"
 
@@ -11,7 +11,7 @@
  * axis, or has it with size 1, c is the sum over that axis. That sum becomes part of k if the strides allow it;
  * otherwise one product follows the other, in the order of the axes. (A nest would change the order: it follows the
  * strides.) All these products have the precision of the whole sum, however many they are (long_sum,
- * kernels/product.h). */
+ * kernels/products/product.h). */
 typedef struct th_product_call {
     th_dtype dtype;
     th_product product; /* the first term of the sum */

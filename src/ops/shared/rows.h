@@ -2,7 +2,7 @@
  * its forward, backward and plan are those below.
  *
  * A row is the set of elements that differ in the axes `along` only, in row-major order. A row kernel
- * (kernels/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
+ * (kernels/rows/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
  * where they are; rows that lie strided pass through scratch memory, several at once. Nothing here computes.
  *
  * Rows are not a th_nest, which goes through single elements of memory that is there. Here the axes say what belongs
@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
-#include "kernels/rows.h"
+#include "kernels/rows/rows.h"
 #include "tapehead/op.h"
 #include "tensor/context.h"
 
@@ -41,7 +41,7 @@ typedef struct th_rows {
         bool direct;                                    /* handed over where it is */
         int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS]; /* strides in elements */
         size_t buffer;           /* where its rows are in a worker's scratch memory, when not direct */
-    } operand[TH_ROWS_OPERANDS]; /* by TH_ROW_X, ... (kernels/rows.h) */
+    } operand[TH_ROWS_OPERANDS]; /* by TH_ROW_X, ... (kernels/rows/rows.h) */
     size_t scratch;              /* bytes per worker */
     size_t place;                /* where th_plan_scratch put them */
 } th_rows;

@@ -1,0 +1,330 @@
+/* The backward of attention (attention.h).
+ *
+ * With z = cap(scale q kᵀ) + alibi + mask, P = exp(z - log_sum_exp), M the dropout multipliers, and o = (P ∘ M) v:
+ *
+ *     dv = (P ∘ M)ᵀ do
+ *     d(P ∘ M) = do vᵀ =: G
+ *     dz_ts = P_ts (M_ts G_ts - sum_j P_tj M_tj G_tj) + P_ts dlse_t         (softmax's rule, and dlse/dz = P)
+ *           = P_ts (M_ts G_ts - delta_t),   delta_t = o_t · do_t - dlse_t   (as sum_j P_tj M_tj v_j = o_t)
+ *     dx = scale dz, with a soft cap times cap'(scale q kᵀ) = 1 - tanh²(scale q kᵀ / soft_cap)
+ *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - place| dz,
+ *     the last two summed along what they are broadcast over
+ *
+ * No running maximum is needed any more, so blocks of keys are smaller than in the forward: all that one needs stays in
+ * a cache. For each of them, and each block of queries that sees some of it, in order: recompute P and dz, add to
+ * the keys' dk and dv, and add their part of dq where that lies.
+ *
+ * A task is a head (a group of them, where they share k and v) with all its blocks of keys, or several of those. When
+ * there are few heads, a few blocks of keys of each are worked on at a time: the first of them adds to dq directly, the
+ * others write their parts to the workspace, and these are added in the order of the keys. Every sum has the same terms
+ * in the same order in both cases. */
+#include <string.h>
+
+#include "kernels/attention/attention_backward.h"
+#include "kernels/machine/parallel.h"
+
+enum {
+    MOST_TOGETHER = 16,  /* blocks of keys of a head worked on at a time */
+    TASKS_PER_THREAD = 2 /* that this aims at */
+};
+
+typedef struct backward_work {
+    attention_problem problem;
+    char *workspace;
+    size_t worker_bytes;
+    int64_t group;      /* heads that share k and v */
+    int64_t groups;     /* of a task */
+    int64_t key_blocks; /* of a head */
+    int64_t together;   /* worked on at a time */
+    int64_t first;      /* of those that are */
+    char *parts;        /* (heads / group, together - 1, group, T, D): parts of dq */
+    int64_t part_stride;
+} backward_work;
+
+/* Whether the delta can read rows of values where they are. */
+static bool in_place(const attention_problem *p, const th_attention_array *array)
+{
+    return array->data && array->column == 1 && p->a->value_width % LANES == 0;
+}
+
+size_t th_attention_take_backward(const attention_problem *p, void *workspace, backward_memory *m)
+{
+    attention_space space = {.base = workspace};
+    const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
+    m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT | AS_RIGHT);
+    m->o = th_attention_take_copy(p, &space, rows, p->a->value_width, AS_ROWS);
+    m->o_gradient = th_attention_take_copy(p, &space, rows, p->a->value_width,
+                                           AS_LEFT | AS_RIGHT | (in_place(p, &p->a->o_gradient) ? 0 : AS_ROWS));
+    m->k = th_attention_take_copy(p, &space, keys, p->a->width, AS_RIGHT);
+    m->k_lines = th_attention_take_keys(p, &space, keys, p->a->width);
+    m->v_lines = th_attention_take_keys(p, &space, keys, p->a->value_width);
+    m->k_gradient = th_attention_take_copy(p, &space, keys, p->a->width, 0);
+    m->v_gradient = th_attention_take_copy(p, &space, keys, p->a->value_width, 0);
+    m->q_gradient = th_attention_take_copy(p, &space, rows, p->a->width, 0);
+    m->weights = th_attention_take_buffer(p, &space, rows, keys, true);
+    m->gradient = m->weights; /* with the same room to pack it in */
+    m->gradient.data = th_attention_take(&space, rows, m->gradient.stride, p->size);
+    m->log_sum_exp = th_attention_take(&space, rows, 1, p->size);
+    m->delta = th_attention_take(&space, rows, 1, p->size);
+    return space.used;
+}
+
+static backward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    backward_work work = {.problem = th_attention_problem(machine, dtype, a), .group = 1, .together = 1};
+    if (a->grouped && a->dims > 0 && a->size[a->dims - 1] > 0)
+        work.group = a->size[a->dims - 1];
+    work.key_blocks = th_parts(a->keys, KEY_BLOCK);
+    work.part_stride = th_attention_stride(a->width);
+    const int64_t tasks = work.problem.heads / work.group, wanted = (int64_t)threads * TASKS_PER_THREAD;
+    if (threads > 1 && tasks > 0 && tasks < wanted)
+        work.together = th_smaller(th_smaller(th_parts(wanted, tasks), work.key_blocks), MOST_TOGETHER);
+    work.groups = th_attention_heads_of_task(
+        tasks, 2.5 * (double)work.group * (double)a->queries * (double)a->keys * (double)(a->width + a->value_width),
+        threads);
+    backward_memory m;
+    work.worker_bytes = th_attention_take_backward(&work.problem, NULL, &m);
+    return work;
+}
+
+static char *take_parts(const backward_work *work, attention_space *space)
+{
+    const th_attention *a = work->problem.a;
+    int64_t rows;
+    if (work->together < 2 || !a->wants_q)
+        return NULL;
+    if (__builtin_mul_overflow(work->problem.heads * (work->together - 1), a->queries, &rows))
+        rows = INT64_MAX;
+    return th_attention_take(space, rows, work->part_stride, work->problem.size);
+}
+
+size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    const backward_work work = make_work(machine, dtype, a, threads);
+    attention_space space = {0};
+    if (work.worker_bytes > (size_t)INT64_MAX)
+        return SIZE_MAX;
+    th_attention_take(&space, threads, (int64_t)work.worker_bytes, 1);
+    take_parts(&work, &space);
+    return space.used;
+}
+
+/* -- one tile -- */
+
+static void put_delta(const attention_problem *p, backward_memory *m, const attention_head *head,
+                      const attention_tile *tile)
+{
+    const th_attention *a = p->a;
+    const th_attention_array *lse_gradient = &a->log_sum_exp_gradient;
+    const bool o_in_place = in_place(p, &a->o), do_in_place = !m->o_gradient.has_rows;
+    if (!o_in_place)
+        th_attention_load(p, &m->o, 0, &a->o, head, tile->query, tile->rows);
+    p->kernels->attention_delta(
+        tile->rows, a->value_width, o_in_place ? th_attention_at(&a->o, head, tile->query, 0, p->size) : m->o.data,
+        o_in_place ? a->o.row : m->o.stride,
+        do_in_place ? th_attention_at(&a->o_gradient, head, tile->query, 0, p->size) : m->o_gradient.data,
+        do_in_place ? a->o_gradient.row : m->o_gradient.stride,
+        th_attention_at(lse_gradient, head, tile->query, 0, p->size), lse_gradient->row, m->delta);
+}
+
+void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
+                                const attention_tile *tile, bool of_scores, bool wants_logits)
+{
+    const th_attention *a = p->a;
+    const th_attention_array *lse = &a->log_sum_exp;
+    const int64_t query = tile->query, count = tile->rows;
+    th_attention_load(p, &m->q, 0, &a->q, head, query, count);
+    th_attention_load(p, &m->o_gradient, 0, &a->o_gradient, head, query, count);
+    th_attention_scores(p, tile, &m->q, &m->k_lines, &m->weights);
+    p->kernels->product_copy(count, 1, th_attention_at(lse, head, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
+                             0);
+    if (wants_logits) {
+        put_delta(p, m, head, tile);
+        th_attention_scores(p, tile, &m->o_gradient, &m->v_lines, &m->gradient);
+    }
+    const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->weights);
+    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, of_scores, wants_logits ? m->gradient.data : NULL);
+}
+
+void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
+                            int64_t count)
+{
+    th_attention_load(p, &m->k, 0, &p->a->k, head, start, count);
+    th_attention_pack(p, &m->k_lines, p->a->width, &p->a->k, head, start, 0, count);
+    th_attention_pack(p, &m->v_lines, p->a->value_width, &p->a->v, head, start, 0, count);
+}
+
+/* -- dq, dk, dv -- */
+
+/* Where the dq of a block of keys goes. */
+typedef struct q_destination {
+    char *data; /* (T, D) of the head; NULL: not wanted */
+    int64_t row, column;
+    bool add;
+} q_destination;
+
+static q_destination destination_of(const backward_work *work, const attention_head *head, int64_t key_block)
+{
+    const attention_problem *p = &work->problem;
+    const th_attention *a = p->a;
+    const int64_t number = key_block - work->first;
+    q_destination to = {.data = th_attention_at(&a->q_gradient, head, 0, 0, p->size),
+                        .row = a->q_gradient.row,
+                        .column = a->q_gradient.column,
+                        .add = a->add_q || key_block > 0};
+    if (!to.data || number % work->together == 0)
+        return to;
+    const int64_t outer = head->number / work->group, member = head->number % work->group;
+    const int64_t part = (outer * (work->together - 1) + number - 1) * work->group + member;
+    return (q_destination){
+        .data = work->parts + part * a->queries * work->part_stride * p->size, .row = work->part_stride, .column = 1};
+}
+
+static void backward_tile(const attention_problem *p, backward_memory *m, const attention_head *head,
+                          const attention_tile *tile, const q_destination *to)
+{
+    const th_attention *a = p->a;
+    th_attention_tile_gradient(p, m, head, tile, true, a->q_gradient.data || a->k_gradient.data);
+    if (to->data) {
+        th_attention_rows_product(p, tile, &m->gradient, &m->weights, &m->k, m->q_gradient.data, m->q_gradient.stride,
+                                  false);
+        p->kernels->attention_store(tile->rows, a->width, m->q_gradient.data, m->q_gradient.stride,
+                                    to->data + tile->query * to->row * p->size, to->row, to->column, to->add);
+    }
+    if (a->v_gradient.data)
+        th_attention_columns_product(p, tile, &m->weights, &m->weights, &m->o_gradient, &m->v_gradient);
+    if (a->k_gradient.data)
+        th_attention_columns_product(p, tile, &m->gradient, &m->weights, &m->q, &m->k_gradient);
+}
+
+/* Writes or adds the sums of a block of keys. */
+static void put_sums(const attention_problem *p, const attention_copy *sums, const th_attention_array *array,
+                     const attention_head *head, int64_t start, int64_t count, bool add)
+{
+    if (array->data)
+        p->kernels->attention_store(count, sums->width, sums->data, sums->stride,
+                                    th_attention_at(array, head, start, 0, p->size), array->row, array->column, add);
+}
+
+/* One block of keys of a group of heads, of which *owner is the first. */
+static void backward_keys(const backward_work *work, backward_memory *m, const attention_head *owner, int64_t key_block)
+{
+    const attention_problem *p = &work->problem;
+    const th_attention *a = p->a;
+    const int64_t start = key_block * KEY_BLOCK, count = th_smaller(a->keys - start, KEY_BLOCK);
+    memset(m->k_gradient.data, 0, (size_t)(count * m->k_gradient.stride * p->size));
+    memset(m->v_gradient.data, 0, (size_t)(count * m->v_gradient.stride * p->size));
+    bool loaded = false;
+    const int64_t end = owner->number + work->group;
+    for (attention_head head = *owner; head.number < end; th_attention_next_head(a, &head)) {
+        const q_destination to = destination_of(work, &head, key_block);
+        for (int64_t query = 0; query < a->queries; query += p->query_block) {
+            attention_tile tile;
+            const int64_t rows = th_smaller(a->queries - query, p->query_block);
+            if (th_attention_make_tile(p, &head, query, rows, start, count, &tile)) {
+                if (!loaded)
+                    th_attention_load_keys(p, m, owner, start, count);
+                loaded = true;
+                backward_tile(p, m, &head, &tile, &to);
+            } else if (to.data && !to.add) {
+                p->kernels->product_copy(rows, a->width, th_zero(p->size), 0, 0, to.data + query * to.row * p->size,
+                                         to.row, to.column);
+            }
+        }
+    }
+    put_sums(p, &m->k_gradient, &a->k_gradient, owner, start, count, a->add_k);
+    put_sums(p, &m->v_gradient, &a->v_gradient, owner, start, count, a->add_v);
+}
+
+/* All blocks of keys of some groups of heads. */
+static void whole_task(void *shared, int64_t index, int worker)
+{
+    const backward_work *work = shared;
+    const attention_problem *p = &work->problem;
+    const int64_t first = index * work->groups * work->group,
+                  end = th_smaller(first + work->groups * work->group, p->heads);
+    backward_memory m;
+    th_attention_take_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    for (attention_head owner = th_attention_head_at(p->a, first); owner.number < end;) {
+        for (int64_t key_block = 0; key_block < work->key_blocks; key_block++)
+            backward_keys(work, &m, &owner, key_block);
+        for (int64_t i = 0; i < work->group; i++)
+            th_attention_next_head(p->a, &owner);
+    }
+}
+
+/* One of those worked on together. */
+static void key_block_task(void *shared, int64_t index, int worker)
+{
+    const backward_work *work = shared;
+    const int64_t key_block = work->first + index % work->together;
+    const attention_head owner = th_attention_head_at(work->problem.a, index / work->together * work->group);
+    backward_memory m;
+    th_attention_take_backward(&work->problem, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    if (key_block < work->key_blocks)
+        backward_keys(work, &m, &owner, key_block);
+}
+
+/* Adds the other parts of a block of dq to the first. */
+static void combine_task(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const backward_work *work = shared;
+    const attention_problem *p = &work->problem;
+    const th_attention *a = p->a;
+    const int64_t query_blocks = th_parts(a->queries, p->query_block), query = index % query_blocks * p->query_block;
+    const attention_head head = th_attention_head_at(a, index / query_blocks);
+    const int64_t rows = th_smaller(a->queries - query, p->query_block);
+    for (int64_t i = 1; i < work->together && work->first + i < work->key_blocks; i++) {
+        attention_tile tile;
+        const int64_t start = (work->first + i) * KEY_BLOCK;
+        if (!th_attention_make_tile(p, &head, query, rows, start, th_smaller(a->keys - start, KEY_BLOCK), &tile))
+            continue;
+        const q_destination part = destination_of(work, &head, work->first + i);
+        p->kernels->attention_store(rows, a->width, part.data + query * part.row * p->size, part.row,
+                                    th_attention_at(&a->q_gradient, &head, query, 0, p->size), a->q_gradient.row,
+                                    a->q_gradient.column, true);
+    }
+}
+
+/* Without keys there is nothing to walk over. */
+static void zero_queries_task(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const attention_problem *p = &((const backward_work *)shared)->problem;
+    const th_attention_array *to = &p->a->q_gradient;
+    const attention_head head = th_attention_head_at(p->a, index);
+    p->kernels->product_copy(p->a->queries, p->a->width, th_zero(p->size), 0, 0,
+                             th_attention_at(to, &head, 0, 0, p->size), to->row, to->column);
+}
+
+static void run_gradients(backward_work *work, int threads)
+{
+    const th_attention *a = work->problem.a;
+    const int64_t outer = work->problem.heads / work->group;
+    if (work->key_blocks == 0 && a->q_gradient.data && !a->add_q)
+        th_parallel(threads, work->problem.heads, zero_queries_task, work);
+    if (work->together < 2) {
+        th_parallel(threads, th_parts(outer, work->groups), whole_task, work);
+        return;
+    }
+    for (work->first = 0; work->first < work->key_blocks; work->first += work->together) {
+        th_parallel(threads, outer * work->together, key_block_task, work);
+        if (a->q_gradient.data)
+            th_parallel(threads, work->problem.heads * th_parts(a->queries, work->problem.query_block), combine_task,
+                        work);
+    }
+}
+
+void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                           void *workspace)
+{
+    backward_work work = make_work(machine, dtype, a, threads);
+    attention_space space = {.base = workspace};
+    work.workspace = th_attention_take(&space, threads, (int64_t)work.worker_bytes, 1);
+    work.parts = take_parts(&work, &space);
+    if (a->q_gradient.data || a->k_gradient.data || a->v_gradient.data)
+        run_gradients(&work, threads);
+    if (a->additive_gradient.data || a->alibi_gradient.data)
+        th_attention_mask_gradient(&work.problem, threads, work.workspace, work.worker_bytes);
+}

@@ -1,0 +1,176 @@
+/* The forward of attention (attention.h). A task is a chunk of queries of one head, or several small heads. For each
+ * block of keys that some of them see, it packs the keys, copies the values, and takes its queries in blocks:
+ *
+ *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
+ *
+ * where maximum is the largest logit of the row so far, and factor, exp(maximum before - maximum now), brings what was
+ * summed up under an earlier one to the present one. At the end o = output / sum of weights, and log_sum_exp = maximum
+ * + log(sum). */
+#include <string.h>
+
+#include "kernels/attention/attention_tile.h"
+#include "kernels/machine/parallel.h"
+
+enum {
+    KEY_BLOCK = 1024, /* between two changes of the running maximum */
+    CHUNK = 10,       /* blocks of queries of a task at most where there are several blocks of keys */
+    LEAST_CHUNK = 2,  /* at least, even if that makes few tasks: packing keys has to pay */
+    TASKS_PER_THREAD = 4
+};
+
+typedef struct forward_memory {
+    attention_copy q;        /* (query_block, D) */
+    attention_operand k;     /* (KEY_BLOCK, D) */
+    attention_copy v;        /* (KEY_BLOCK, Dv) */
+    attention_buffer scores; /* (query_block, KEY_BLOCK) */
+    attention_copy output;   /* (kept, Dv) */
+    char *maximum, *sum;     /* (kept) */
+} forward_memory;
+
+typedef struct forward_work {
+    attention_problem problem;
+    char *workspace;
+    size_t worker_bytes;
+    int64_t chunk, chunks; /* queries that share packed keys; such parts of a head */
+    int64_t together;      /* heads of a task where they are not cut */
+    bool one_key_block;    /* a block of queries is finished before the next is begun */
+    int64_t kept;          /* queries whose output is kept: a chunk's until its last block of keys, or a block's */
+} forward_work;
+
+static size_t take_memory(const forward_work *work, void *workspace, forward_memory *m)
+{
+    const attention_problem *p = &work->problem;
+    attention_space space = {.base = workspace};
+    const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
+    m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT);
+    m->k = th_attention_take_keys(p, &space, keys, p->a->width);
+    m->v = th_attention_take_copy(p, &space, keys, p->a->value_width, AS_RIGHT);
+    m->scores = th_attention_take_buffer(p, &space, rows, keys, false);
+    m->output = th_attention_take_copy(p, &space, work->kept, p->a->value_width, 0);
+    m->maximum = th_attention_take(&space, work->kept, 1, p->size);
+    m->sum = th_attention_take(&space, work->kept, 1, p->size);
+    return space.used;
+}
+
+/* Queries of a chunk: all of a head's, unless that makes too few tasks or there is more than one block of keys. No bit
+ * depends on it. */
+static int64_t choose_chunk(const attention_problem *p, int threads, int64_t most)
+{
+    const int64_t query_blocks = th_parts(p->a->queries, p->query_block);
+    int64_t chunk = th_smaller(query_blocks, most);
+    if (threads > 1 && p->heads > 0 && p->heads < (int64_t)threads * TASKS_PER_THREAD) {
+        const int64_t tasks = th_parts((int64_t)threads * TASKS_PER_THREAD, p->heads);
+        chunk = th_smaller(chunk, th_larger(th_parts(query_blocks, tasks), LEAST_CHUNK));
+    }
+    return chunk * p->query_block;
+}
+
+static forward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    forward_work work = {.problem = th_attention_problem(machine, dtype, a), .one_key_block = a->keys <= KEY_BLOCK};
+    work.chunk = choose_chunk(&work.problem, threads, work.one_key_block ? INT64_MAX : CHUNK);
+    work.chunks = work.chunk > 0 ? th_parts(a->queries, work.chunk) : 0;
+    work.together = 1;
+    if (work.chunks == 1)
+        work.together = th_attention_heads_of_task(
+            work.problem.heads, (double)a->queries * (double)a->keys * (double)(a->width + a->value_width), threads);
+    work.kept = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk;
+    forward_memory m;
+    work.worker_bytes = take_memory(&work, NULL, &m);
+    return work;
+}
+
+size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(make_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes)
+               ? SIZE_MAX
+               : bytes;
+}
+
+/* One tile, whose keys and values are in place. row: of its first query among those kept. */
+static void forward_tile(const attention_problem *p, forward_memory *m, const attention_head *head,
+                         const attention_tile *tile, int64_t row, bool fresh)
+{
+    char *output = m->output.data + row * m->output.stride * p->size;
+    th_attention_load(p, &m->q, 0, &p->a->q, head, tile->query, tile->rows);
+    th_attention_scores(p, tile, &m->q, &m->k, &m->scores);
+    const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->scores);
+    p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width,
+                                  output, m->output.stride);
+    th_attention_rows_product(p, tile, &m->scores, &m->scores, &m->v, output, m->output.stride, !fresh);
+}
+
+/* started: it has seen some keys. */
+static void finish_queries(const attention_problem *p, const forward_memory *m, const attention_head *head,
+                           const attention_tile *tile, int64_t row, bool started)
+{
+    const th_attention *a = p->a;
+    char *sum = m->sum + row * p->size;
+    if (!started)
+        memset(sum, 0, (size_t)(tile->rows * p->size));
+    p->kernels->attention_finish(tile->rows, a->value_width, m->maximum + row * p->size, sum,
+                                 m->output.data + row * m->output.stride * p->size, m->output.stride,
+                                 th_attention_at(&a->o, head, tile->query, 0, p->size), a->o.row, a->o.column,
+                                 th_attention_at(&a->log_sum_exp, head, tile->query, 0, p->size), a->log_sum_exp.row);
+}
+
+/* Brings in those of the keys start .. start + count - 1 that some of the queries see. */
+static void load_keys(const attention_problem *p, forward_memory *m, const attention_head *head, int64_t query,
+                      int64_t past, int64_t start, int64_t count)
+{
+    int64_t least, most;
+    if (!th_attention_seen(p, head, query, past - query, start, count, &least, &most))
+        return;
+    least = least / p->key_step * p->key_step;
+    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, least, most);
+    th_attention_load(p, &m->v, least, &p->a->v, head, start + least, most - least);
+}
+
+/* The queries query .. past - 1 of a head. */
+static void forward_chunk(const forward_work *work, forward_memory *m, const attention_head *head, int64_t query,
+                          int64_t past)
+{
+    const attention_problem *p = &work->problem;
+    bool started[CHUNK] = {false};
+    int64_t start = 0;
+    do { /* once even if there are no keys: finish_queries writes what comes out then */
+        const int64_t count = th_smaller(p->a->keys - start, KEY_BLOCK);
+        load_keys(p, m, head, query, past, start, count);
+        for (int64_t t = query; t < past; t += p->query_block) {
+            const int64_t row = work->one_key_block ? 0 : t - query;
+            bool *has_started = &started[row / p->query_block];
+            attention_tile tile;
+            const bool seen =
+                th_attention_make_tile(p, head, t, th_smaller(past - t, p->query_block), start, count, &tile);
+            if (start == 0)
+                *has_started = false;
+            if (seen)
+                forward_tile(p, m, head, &tile, row, !*has_started);
+            *has_started |= seen;
+            if (start + count == p->a->keys)
+                finish_queries(p, m, head, &tile, row, *has_started);
+        }
+        start += count;
+    } while (start < p->a->keys);
+}
+
+static void forward_task(void *shared, int64_t index, int worker)
+{
+    const forward_work *work = shared;
+    const th_attention *a = work->problem.a;
+    const int64_t number = index / work->chunks * work->together, query = index % work->chunks * work->chunk;
+    const int64_t end = th_smaller(number + work->together, work->problem.heads);
+    forward_memory m;
+    take_memory(work, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    for (attention_head head = th_attention_head_at(a, number); head.number < end; th_attention_next_head(a, &head))
+        forward_chunk(work, &m, &head, query, th_smaller(query + work->chunk, a->queries));
+}
+
+void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                          void *workspace)
+{
+    forward_work work = make_work(machine, dtype, a, threads);
+    work.workspace = workspace;
+    th_parallel(threads, th_parts(work.problem.heads, work.together) * work.chunks, forward_task, &work);
+}

@@ -1,0 +1,194 @@
+/* Bringing the operands of attention's products to the workspace (attention_operands.h). Nothing here multiplies. */
+#include "kernels/attention/attention_operands.h"
+
+void *th_attention_take(attention_space *space, int64_t rows, int64_t row_elements, int64_t size)
+{
+    void *taken = space->base ? space->base + space->used : NULL;
+    size_t bytes;
+    if (__builtin_mul_overflow(rows, row_elements, &bytes) || __builtin_mul_overflow(bytes, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)TH_ALIGNMENT - 1, &bytes) ||
+        __builtin_add_overflow(space->used, bytes / TH_ALIGNMENT * TH_ALIGNMENT, &space->used))
+        space->used = SIZE_MAX;
+    return taken;
+}
+
+/* Not a multiple of many cache lines, so that a column of a buffer does not fall on few places of a cache. */
+int64_t th_attention_stride(int64_t columns)
+{
+    const int64_t lanes = th_parts(columns, LANES);
+    return (lanes + (lanes > 2 && lanes % 2 == 0)) * LANES;
+}
+
+/* -- operands -- */
+
+static void lie_in_place(attention_operand *x, char *data, int64_t lines, int64_t line, int64_t step)
+{
+    x->data = data;
+    x->packed = false;
+    x->lines = lines;
+    x->panel = lines * line;
+    x->line = line;
+    x->step = step;
+}
+
+static attention_operand packed(char *data, int64_t lines, int64_t panel)
+{
+    return (attention_operand){.data = data, .packed = true, .lines = lines, .panel = panel, .line = 1, .step = lines};
+}
+
+static int64_t left_panel(const attention_problem *p, int64_t steps)
+{
+    return p->multiply.rows * th_panel_elements(&p->multiply, steps);
+}
+
+/* A register more, for what packing writes too far. */
+static int64_t right_panel(const attention_problem *p, int64_t steps)
+{
+    return p->multiply.columns * th_panel_elements(&p->multiply, steps) + LANES;
+}
+
+static int64_t left_elements(const attention_problem *p, int64_t lines, int64_t steps)
+{
+    return th_parts(lines, p->multiply.rows) * left_panel(p, steps) + LANES;
+}
+
+/* -- rows -- */
+
+attention_copy th_attention_take_copy(const attention_problem *p, attention_space *space, int64_t rows, int64_t width,
+                                      int uses)
+{
+    const int64_t stride = th_attention_stride(width);
+    attention_copy copy = {.data = th_attention_take(space, rows, stride, p->size),
+                           .width = width,
+                           .stride = stride,
+                           .finite = true,
+                           .has_rows = !p->terms || (uses & AS_ROWS)};
+    if (!p->terms) {
+        lie_in_place(&copy.left, copy.data, p->multiply.rows, stride, 1);
+        lie_in_place(&copy.right, copy.data, p->multiply.columns, 1, stride);
+        return copy;
+    }
+    if (uses & AS_LEFT)
+        copy.left = packed(th_attention_take(space, 1, left_elements(p, rows, width), p->size), p->multiply.rows,
+                           left_panel(p, width));
+    if (uses & AS_RIGHT) {
+        const int64_t panel = right_panel(p, rows);
+        copy.right = packed(th_attention_take(space, th_parts(width, p->multiply.columns), panel, p->size),
+                            p->multiply.columns, panel);
+    }
+    return copy;
+}
+
+/* Rows of an array; all of them zero when it is not given. */
+typedef struct source {
+    const void *data;
+    int64_t row, column, rows;
+} source;
+
+static void copy_rows(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
+{
+    p->kernels->attention_load(from->rows, copy->width, from->data, from->row, from->column,
+                               copy->data + to * copy->stride * p->size, copy->stride, &copy->finite);
+}
+
+static void pack_right(const attention_problem *p, const attention_copy *copy, int64_t to, const source *from)
+{
+    p->multiply.pack_b(from->rows, copy->width, from->data, from->row, from->column,
+                       th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel);
+}
+
+/* Where something is not finite it is in the rows, for the pairs that see it; it has no place in a sum that hidden
+ * pairs are part of. */
+static void pack_finite_part(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
+{
+    bool found = false, *parameters = &found;
+    char *data = copy->data + to * copy->stride * p->size;
+    copy_rows(p, copy, to, from);
+    for (int64_t r = 0; r < from->rows; r++) {
+        void *row = data + r * copy->stride * p->size;
+        p->kernels->finite_part(copy->width, (void *[]){row, row}, &parameters);
+    }
+    pack_right(p, copy, to, &(source){data, copy->stride, 1, from->rows});
+    copy_rows(p, copy, to, from);
+}
+
+static void load_terms(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
+{
+    if (copy->has_rows)
+        copy_rows(p, copy, to, from);
+    if (copy->left.data)
+        p->multiply.pack_a(from->rows, copy->width, from->data, from->row, from->column,
+                           th_attention_operand_at(p, &copy->left, to, 0));
+    if (!copy->right.data)
+        return;
+    p->kernels->attention_is_finite(from->rows, copy->width, from->data, from->row, from->column, &copy->finite);
+    if (copy->finite)
+        pack_right(p, copy, to, from);
+    else
+        pack_finite_part(p, copy, to, from);
+}
+
+void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t to, const th_attention_array *array,
+                       const attention_head *head, int64_t row, int64_t rows)
+{
+    source from = {.data = th_attention_at(array, head, row, 0, p->size), .rows = rows};
+    if (from.data) {
+        from.row = array->row;
+        from.column = array->column;
+    } else {
+        from.data = th_zero(p->size);
+    }
+    if (!p->terms)
+        copy_rows(p, copy, to, &from);
+    else if (rows > 0 && copy->width > 0)
+        load_terms(p, copy, to, &from);
+}
+
+/* -- keys -- */
+
+attention_operand th_attention_take_keys(const attention_problem *p, attention_space *space, int64_t keys,
+                                         int64_t width)
+{
+    const int64_t panel = right_panel(p, width);
+    return packed(th_attention_take(space, th_parts(keys, p->multiply.columns), panel, p->size), p->multiply.columns,
+                  panel);
+}
+
+void th_attention_pack(const attention_problem *p, const attention_operand *keys, int64_t width,
+                       const th_attention_array *array, const attention_head *head, int64_t row, int64_t from,
+                       int64_t to)
+{
+    const int64_t first = from / keys->lines * keys->lines;
+    if (width > 0 && array->data)
+        p->multiply.pack_b(width, to - first, th_attention_at(array, head, row + first, 0, p->size), array->column,
+                           array->row, th_attention_operand_at(p, keys, first, 0), keys->panel);
+}
+
+/* -- buffers of scores -- */
+
+attention_buffer th_attention_take_buffer(const attention_problem *p, attention_space *space, int64_t rows,
+                                          int64_t keys, bool transposed)
+{
+    const int64_t stride = th_attention_stride(keys);
+    attention_buffer buffer = {.data = th_attention_take(space, rows, stride, p->size), .stride = stride};
+    if (p->terms) {
+        const int64_t as_rows = left_elements(p, rows, th_smaller(stride, p->sum_keys));
+        buffer.panels = th_attention_take(
+            space, 1, transposed ? th_larger(as_rows, left_elements(p, keys, rows)) : as_rows, p->size);
+    }
+    return buffer;
+}
+
+void th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
+                       int64_t step, th_product_block *product)
+{
+    product->a = buffer->data + from * p->size;
+    product->a_panel = p->multiply.rows * line;
+    product->a_row = line;
+    product->a_col = step;
+    if (!p->terms)
+        return;
+    p->multiply.pack_a(product->m, product->k, product->a, line, step, buffer->panels);
+    product->a = buffer->panels;
+    product->a_panel = left_panel(p, product->k);
+}

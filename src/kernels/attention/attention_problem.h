@@ -1,0 +1,44 @@
+/* An attention problem as its drivers see it: what follows from a th_attention and the machine, and its heads. */
+#ifndef TH_KERNELS_ATTENTION_ATTENTION_PROBLEM_H
+#define TH_KERNELS_ATTENTION_ATTENTION_PROBLEM_H
+
+#include "kernels/attention/attention.h"
+#include "kernels/kernels.h"
+#include "kernels/products/product_block.h"
+#include "kernels/sizes.h"
+
+enum {
+    MOST_QUERIES = 64, /* of a tile */
+    LANES = 16         /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
+};
+
+typedef struct attention_problem {
+    const th_attention *a;
+    const th_kernels *kernels;
+    th_product_kernels multiply;
+    bool terms;          /* the products are of bfloat16 terms */
+    int64_t size;        /* bytes of an element */
+    int64_t query_block; /* queries of a tile */
+    int64_t sum_keys;    /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache */
+    int64_t key_step;    /* the columns of a tile begin at a multiple of so many */
+    int64_t heads;       /* N */
+} attention_problem;
+
+/* One of the N problems: a head of an example. */
+typedef struct attention_head {
+    int dims;
+    int64_t number, index[TH_ATTENTION_DIMS];
+} attention_head;
+
+attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype, const th_attention *a);
+attention_head th_attention_head_at(const th_attention *a, int64_t number);
+void th_attention_next_head(const th_attention *a, attention_head *head);
+
+/* How many of `count` pieces of work, of so many multiply-adds each, make a task. No bit depends on it. */
+int64_t th_attention_heads_of_task(int64_t count, double multiply_adds, int threads);
+
+/* Element (row, column) of a head's array, whose elements have `size` bytes; NULL when it is not given. */
+char *th_attention_at(const th_attention_array *array, const attention_head *head, int64_t row, int64_t column,
+                      int64_t size);
+
+#endif

@@ -1,0 +1,201 @@
+/* The products of a tile (attention_tile.h). */
+#include <string.h>
+
+#include "kernels/attention/attention_tile.h"
+#include "kernels/products/product.h"
+
+/* Where a product reads its operands: from a line of each on, and from a step of each. */
+static void take_left(const attention_problem *p, th_product_block *product, const attention_operand *left,
+                      int64_t line, int64_t step)
+{
+    product->a = th_attention_operand_at(p, left, line, step);
+    product->a_panel = left->panel;
+    product->a_row = left->line;
+    product->a_col = left->step;
+}
+
+static void take_right(const attention_problem *p, th_product_block *product, const attention_operand *right,
+                       int64_t line, int64_t step)
+{
+    product->b = th_attention_operand_at(p, right, line, step);
+    product->b_panel = right->panel;
+    product->b_row = right->step;
+}
+
+/* -- scores -- */
+
+/* Scores of the columns from .. to - 1 for rows row .. row + rows - 1 of the tile, from the start of a panel on. */
+static void multiply_scores(const attention_problem *p, int64_t row, int64_t rows, int64_t from, int64_t to,
+                            const attention_copy *a, const attention_operand *keys, const attention_buffer *scores)
+{
+    const int64_t whole = th_smaller(keys->lines, LANES);
+    th_product_block product = {.m = rows,
+                                .n = p->terms ? to - from : th_parts(to - from, whole) * whole,
+                                .c = scores->data + (row * scores->stride + from) * p->size,
+                                .c_row = scores->stride,
+                                .init_row = scores->stride};
+    if (a->width == 0)
+        p->kernels->product_copy(product.m, product.n, th_zero(p->size), 0, 0, product.c, product.c_row, 1);
+    for (int64_t k = 0; k < a->width; k += TH_PRODUCT_BLOCK) {
+        product.k = th_smaller(a->width - k, TH_PRODUCT_BLOCK);
+        take_left(p, &product, &a->left, row, k);
+        take_right(p, &product, keys, from, k);
+        product.init = k > 0 ? product.c : NULL;
+        p->multiply.block(&product);
+    }
+}
+
+/* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond
+ * that. */
+void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
+                         const attention_operand *keys, const attention_buffer *scores)
+{
+    const int64_t begin = tile->begin / keys->lines * keys->lines;
+    int64_t shared = tile->end;
+    for (int g = 0; g < tile->groups; g++)
+        shared = th_smaller(shared, tile->group_end[g]);
+    shared = shared / keys->lines * keys->lines;
+    if (begin < shared)
+        multiply_scores(p, 0, tile->rows, begin, shared, a, keys, scores);
+    for (int g = 0; g < tile->groups; g++) {
+        const int64_t row = g * tile->group_rows, rows = th_smaller(tile->rows - row, tile->group_rows);
+        const int64_t from = th_larger(tile->group_begin[g] / keys->lines * keys->lines, shared);
+        if (from < tile->group_end[g])
+            multiply_scores(p, row, rows, from, tile->group_end[g], a, keys, scores);
+    }
+}
+
+/* -- the other two forms -- */
+
+/* to (lines, width) += left (lines, steps) right (steps, width) */
+typedef struct tile_product {
+    const attention_buffer *left, *weights; /* weights: what tells hidden pairs */
+    int64_t line, step;                     /* elements of both from one to the next */
+    const attention_copy *right;
+    char *to;
+    int64_t to_stride;
+} tile_product;
+
+/* For some of the lines, over some of the steps. */
+static void multiply(const attention_problem *p, const tile_product *t, int64_t line, int64_t lines, int64_t step,
+                     int64_t steps, bool add)
+{
+    const attention_copy *b = t->right;
+    const int64_t from = line * t->line + step * t->step;
+    th_product_block product = {.m = lines,
+                                .n = p->terms ? b->width : th_parts(b->width, LANES) * LANES,
+                                .k = steps,
+                                .c = t->to + line * t->to_stride * p->size,
+                                .c_row = t->to_stride,
+                                .init_row = t->to_stride};
+    product.init = add ? product.c : NULL;
+    if (b->finite || p->terms) {
+        th_attention_left(p, t->left, from, t->line, t->step, &product);
+        take_right(p, &product, &b->right, 0, step);
+        p->multiply.block(&product);
+    }
+    if (b->finite)
+        return;
+    product.a = t->left->data + from * p->size;
+    product.a_row = t->line;
+    product.a_col = t->step;
+    product.b = b->data + step * b->stride * p->size;
+    product.b_row = b->stride;
+    if (p->terms)
+        p->kernels->attention_add_non_finite(&product, t->weights->data + from * p->size);
+    else
+        p->kernels->attention_visible_product(&product, t->weights->data + from * p->size);
+}
+
+/* Whether every group sees something of the columns from .. to - 1, and all that follow its first one. */
+static bool all_groups_see(const attention_tile *tile, int64_t from, int64_t to)
+{
+    for (int g = 0; g < tile->groups; g++)
+        if (tile->group_begin[g] >= to || tile->group_end[g] < to || tile->group_end[g] <= from)
+            return false;
+    return true;
+}
+
+/* Whether every row of the tile is in one product, and none in two. */
+static bool is_cut_by_rows_only(const attention_problem *p, const attention_tile *tile)
+{
+    for (int g = 0; g < tile->groups; g++)
+        if (tile->group_begin[g] >= tile->group_end[g])
+            return false;
+    return tile->begin / p->sum_keys == (tile->end - 1) / p->sum_keys;
+}
+
+void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
+                               const attention_buffer *weights, const attention_copy *b, void *to, int64_t to_stride,
+                               bool add)
+{
+    if (!add && !is_cut_by_rows_only(p, tile)) {
+        memset(to, 0, (size_t)(tile->rows * to_stride * p->size));
+        add = true;
+    }
+    const tile_product t = {
+        .left = a, .weights = weights, .line = a->stride, .step = 1, .right = b, .to = to, .to_stride = to_stride};
+    for (int64_t from = tile->begin / p->sum_keys * p->sum_keys; from < tile->end; from += p->sum_keys) {
+        const int64_t past = from + p->sum_keys;
+        const bool together = all_groups_see(tile, from, past);
+        for (int g = 0; g < (together ? 1 : tile->groups); g++) {
+            const int64_t row = g * tile->group_rows;
+            const int64_t seen = th_larger(together ? tile->begin : tile->group_begin[g], from);
+            const int64_t key = p->terms ? seen / TH_TERM_GROUP * TH_TERM_GROUP : seen;
+            const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
+            if (key < key_end)
+                multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows), key,
+                         key_end - key, add);
+        }
+    }
+}
+
+/* Queries and keys that a product of columns is cut at: of terms the steps of a group, however rows are grouped. */
+static int64_t cut_of(const attention_problem *p, const attention_tile *tile)
+{
+    return p->terms ? TH_TERM_GROUP : tile->group_rows;
+}
+
+/* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, from cut to cut. */
+static bool rows_of(const attention_problem *p, const attention_tile *tile, int64_t from, int64_t to, int64_t *begin,
+                    int64_t *end)
+{
+    const int64_t cut = cut_of(p, tile);
+    *begin = tile->rows;
+    *end = 0;
+    for (int64_t row = 0; row < tile->rows; row++) {
+        const th_key_range keys = tile->keys[row];
+        if (keys.first >= to || keys.past <= from)
+            continue;
+        *begin = th_smaller(*begin, row / cut * cut);
+        *end = th_smaller(tile->rows, (row / cut + 1) * cut);
+    }
+    return *begin < *end;
+}
+
+void th_attention_columns_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
+                                  const attention_buffer *weights, const attention_copy *b, const attention_copy *to)
+{
+    const tile_product t = {.left = a,
+                            .weights = weights,
+                            .line = 1,
+                            .step = a->stride,
+                            .right = b,
+                            .to = to->data,
+                            .to_stride = to->stride};
+    const int64_t cut = cut_of(p, tile);
+    const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
+    for (int64_t column = tile->begin, stop; column < tile->most; column = stop) {
+        int64_t row = 0, row_end = tile->rows;
+        if (tile->groups == 1) {
+            stop = tile->most;
+        } else if (column >= all_first && column < all_past) {
+            stop = all_past;
+        } else {
+            stop = th_smaller((column / cut + 1) * cut, tile->most);
+            if (!rows_of(p, tile, column, stop, &row, &row_end))
+                continue;
+        }
+        multiply(p, &t, column, stop - column, row, row_end - row, true);
+    }
+}

@@ -1,0 +1,401 @@
+/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, recomputed weights. The matrix
+ * products around it are product_block's; where rows, masks and buffers come from is the drivers' matter
+ * (kernels/attention*.c).
+ *
+ * A logit is score * scale + additive, rounded once, whatever kind of mask there is: the same visible keys give the
+ * same bits however they were told. Calls with a soft cap or slopes have code of their own ("shaped"), so that those
+ * without do nothing for it. Lanes are counted from the first column of the buffer, so that sums do not depend
+ * on what is hidden. */
+#include "kernels/attention/attention_rows.h"
+#include "kernels/random/vector/philox.h"
+#include "kernels/vector/transpose.h"
+#include "kernels/rows/vector/visible.h"
+
+enum {
+    CHAINS = 4,        /* registers of a row worked on in turn, so that they do not wait for each other */
+    MULTIPLIERS = 1024 /* of dropout, made at a time; at least the columns of a buffer */
+};
+
+/* What a hidden pair has for a weight. */
+TH_INLINE vec hidden_weight(void)
+{
+    return vec_broadcast((real)-0.0);
+}
+
+TH_INLINE int64_t lanes_down(int64_t x)
+{
+    return x / TH_LANES * TH_LANES;
+}
+
+/* -- 16 rows at a time, so that they do not wait for each other -- */
+
+TH_INLINE vec add_or_max(vec a, vec b, bool add)
+{
+    if (add)
+        return a + b;
+    return vec_max(a, b);
+}
+
+/* Element i of the result is the sum of all lanes of row[i], in the order of lanes_sum, or the largest of them. */
+static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bool add)
+{
+    lanes reduced;
+    UNROLLED_FOR (int g = 0; g < TH_REGISTERS; g++) {
+        vec column[TH_REGISTER_LANES];
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
+            lanes x = row[g * TH_REGISTER_LANES + i];
+            for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
+                for (int r = 0; r < half; r++)
+                    x.part[r] = add_or_max(x.part[r], x.part[r + half], add);
+            column[i] = x.part[0];
+        }
+        transpose_registers(column);
+        UNROLLED_FOR (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
+            UNROLLED_FOR (int i = 0; i < half; i++)
+                column[i] = add_or_max(column[i], column[i + half], add);
+        reduced.part[g] = column[0];
+    }
+    return reduced;
+}
+
+/* -- logits -- */
+
+/* One row of scores, and what of it is visible. */
+typedef struct score_row {
+    const real *scores;
+    th_visible_row visible;
+    real scale;
+    real cap, over_cap; /* soft_cap and scale / soft_cap; 0: none */
+    real slope;         /* 0: none */
+    int64_t place;
+} score_row;
+
+TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
+{
+    return (score_row){.scores = (const real *)b->scores + r * b->stride,
+                       .visible = {.keys = b->keys[r],
+                                   .keep = b->keep ? b->keep + r * b->keep_row : NULL,
+                                   .keep_stride = b->keep_column,
+                                   .additive = b->additive ? (const real *)b->additive + r * b->additive_row : NULL,
+                                   .additive_stride = b->additive_column},
+                       .scale = (real)b->scale,
+                       .cap = (real)b->soft_cap,
+                       .over_cap = b->soft_cap > 0 ? (real)(b->scale / b->soft_cap) : 0,
+                       .slope = b->slope ? *(const real *)b->slope : 0,
+                       .place = b->slope ? b->place[r] : 0};
+}
+
+/* tanh(score scale / soft_cap) of columns x .. x + 15. */
+TH_INLINE lanes capped(const score_row *row, int64_t x)
+{
+    lanes t;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        t.part[r] = vec_tanh(vec_load(row->scores + x + r * TH_REGISTER_LANES) * vec_broadcast(row->over_cap));
+    return t;
+}
+
+/* z - slope |column - place| */
+TH_INLINE lanes less_slope(const score_row *row, int64_t x, lanes z)
+{
+    return lanes_mul_add(lanes_distance(x, row->place), lanes_broadcast(-row->slope), z);
+}
+
+/* The logits of columns x .. x + 15; hidden ones are -inf, even if the score is +inf or NaN. edge and masked as for
+ * visible_lanes; shaped: there may be a soft cap, whose tanh goes to *tanh, and a slope. (0 is added where there is no
+ * additive mask so that no compiler makes one rounding of this and what follows.) */
+TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked, bool shaped, lanes *tanh)
+{
+    lanes z;
+    const lane_mask visible = visible_lanes(&row->visible, x, edge, masked, &z);
+    const vec scale = vec_broadcast(row->scale);
+    *tanh = lanes_broadcast(0);
+    if (shaped && row->slope != 0)
+        z = less_slope(row, x, z);
+    if (shaped && row->cap > 0) {
+        *tanh = capped(row, x);
+        z = lanes_mul_add(*tanh, lanes_broadcast(row->cap), z);
+    } else {
+        for (int r = 0; r < TH_REGISTERS; r++)
+            z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + z.part[r];
+    }
+    return edge || masked ? where_visible(visible, z, (real)-INFINITY) : z;
+}
+
+TH_INLINE bool is_shaped(const th_attention_rows *b)
+{
+    return b->soft_cap > 0 || b->slope;
+}
+
+/* x with what is hidden, where z is -inf, replaced. */
+TH_INLINE lanes replace_hidden(lanes z, lanes x, vec replacement)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        x.part[r] = vec_select(z.part[r] == vec_broadcast((real)-INFINITY), replacement, x.part[r]);
+    return x;
+}
+
+/* -- forward -- */
+
+/* Whether the row sees any key: looked at one by one. */
+static bool any_visible(const score_row row)
+{
+    for (int64_t x = row.visible.keys.first; x < row.visible.keys.past; x++)
+        if (is_visible(&row.visible, x))
+            return true;
+    return false;
+}
+
+/* Replaces the scores of first .. past-1 by logits. The largest lane of the result is the largest that is not NaN; -inf
+ * when there is none. */
+TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked, bool shaped)
+{
+    lanes tanh;
+    lanes largest[CHAINS];
+    for (int c = 0; c < CHAINS; c++)
+        largest[c] = lanes_broadcast((real)-INFINITY);
+    for (int64_t x = lanes_down(row->visible.keys.first), step; x < row->visible.keys.past; x += step) {
+        step = TH_LANES;
+        if (at_edge(&row->visible, x)) {
+            const lanes z = logits(row, x, true, masked, shaped, &tanh);
+            lanes_store(to + x, z);
+            largest[0] = lanes_max(z, largest[0]);
+        } else if (x + CHAINS * TH_LANES > row->visible.keys.past) {
+            const lanes z = logits(row, x, false, masked, shaped, &tanh);
+            lanes_store(to + x, z);
+            largest[0] = lanes_max(z, largest[0]);
+        } else {
+            step = CHAINS * TH_LANES;
+            UNROLLED_FOR (int c = 0; c < CHAINS; c++) {
+                const lanes z = logits(row, x + c * TH_LANES, false, masked, shaped, &tanh);
+                lanes_store(to + x + c * TH_LANES, z);
+                largest[c] = lanes_max(z, largest[c]);
+            }
+        }
+    }
+    for (int c = 1; c < CHAINS; c++)
+        largest[0] = lanes_max(largest[c], largest[0]);
+    return largest[0];
+}
+
+/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that, by lanes.
+ * multiplier is that of column begin; NULL: all are 1. */
+TH_INLINE lanes put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift,
+                            const real *multiplier, bool masked)
+{
+    const lanes shifts = lanes_broadcast(shift);
+    const vec hidden = hidden_weight();
+    lanes sum = lanes_broadcast(0);
+    for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
+        lanes weight;
+        if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
+            for (int r = 0; r < TH_REGISTERS; r++)
+                weight.part[r] = hidden;
+        } else {
+            const lanes z = lanes_load(to + x);
+            weight = lanes_exp(lanes_sub(z, shifts));
+            if (masked || at_edge(&row->visible, x))
+                weight = replace_hidden(z, weight, hidden);
+            sum = lanes_add(sum, weight);
+            if (multiplier)
+                weight = lanes_mul(weight, lanes_load(multiplier + (x - b->begin)));
+        }
+        lanes_store(to + x, weight);
+    }
+    return sum;
+}
+
+/* What attention_softmax goes on with from one block of keys to the next. */
+typedef struct running {
+    real *maximum, *sum; /* (rows) */
+    real *output;        /* (rows, width) */
+    int64_t width, output_row;
+    bool fresh;
+} running;
+
+/* A larger maximum makes what has been summed up so far smaller by a factor. */
+TH_INLINE void rescale(const running *state, int64_t r, real most)
+{
+    const real was = state->maximum[r];
+    const real factor = was == (real)-INFINITY ? 0 : vec_exp(vec_broadcast(was - most))[0];
+    state->maximum[r] = most;
+    if (factor == 1)
+        return;
+    state->sum[r] *= factor;
+    const lanes factors = lanes_broadcast(factor);
+    real *output = state->output + r * state->output_row;
+    for (int64_t i = 0; i < state->width; i += TH_LANES)
+        lanes_store(output + i, lanes_mul(lanes_load(output + i), factors));
+}
+
+/* The dropout multipliers of columns begin .. end-1 of at most `most` rows from r on, into multiplier; returns of how
+ * many rows. */
+static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t most, real *multiplier)
+{
+    const int64_t columns = b->end - b->begin, together = columns < MULTIPLIERS ? MULTIPLIERS / columns : 1;
+    const int64_t rows = most < together ? most : together;
+    dropout_multipliers(b->dropout, b->dropout_row + r, rows, b->dropout_column + b->begin, columns, multiplier,
+                        columns);
+    return rows;
+}
+
+/* Brings maximum and output of some rows up to date with their largest logits. Where all that is visible is -inf or
+ * NaN, NaN is what becomes of the row. */
+TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, int64_t r, int64_t rows, lanes largest)
+{
+    real most[TH_LANES];
+    lanes_store(most, largest);
+    for (int64_t i = 0; i < rows; i++) {
+        if (most[i] == (real)-INFINITY && any_visible(row_of(b, r + i)))
+            most[i] = (real)NAN;
+        if (state->fresh) {
+            state->maximum[r + i] = most[i];
+            continue;
+        }
+        const real was = state->maximum[r + i];
+        rescale(state, r + i, was > most[i] || was != was ? was : most[i]);
+    }
+}
+
+/* shared: what *b is a copy of, so that the compiler may keep that in registers. masked: there are masks to read;
+ * drops: there is dropout; shaped as in logits. */
+TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows *shared, const running *state,
+                            bool masked, bool drops, bool shaped)
+{
+    real multiplier[MULTIPLIERS];
+    for (int64_t r = 0; r < b->rows; r += TH_LANES) {
+        const int64_t rows = b->rows - r < TH_LANES ? b->rows - r : TH_LANES;
+        lanes part[TH_LANES]; /* of each row, before its lanes are reduced */
+        for (int64_t i = 0; i < rows; i++) {
+            const score_row row = row_of(b, r + i);
+            part[i] = put_logits(&row, (real *)b->scores + (r + i) * b->stride, masked, shaped);
+        }
+        for (int64_t i = rows; i < TH_LANES; i++)
+            part[i] = lanes_broadcast(0);
+        raise_maximum(b, state, r, rows, reduce_rows(part, false));
+        int64_t made = 0, made_from = 0; /* rows that there are multipliers of */
+        for (int64_t i = 0; i < rows; i++) {
+            if (drops && i == made_from + made) {
+                made_from = i;
+                made = make_multipliers(shared, r + i, rows - i, multiplier);
+            }
+            const score_row row = row_of(b, r + i);
+            part[i] = put_weights(b, &row, (real *)b->scores + (r + i) * b->stride, state->maximum[r + i],
+                                  drops ? multiplier + (i - made_from) * (b->end - b->begin) : NULL, masked);
+        }
+        const lanes sum = reduce_rows(part, true);
+        row_put(state->sum, r, b->rows, sum, !state->fresh);
+    }
+}
+
+/* Scores become weights relative to a running maximum: exp(logit - maximum), with dropout. maximum and sum (rows) are
+ * brought up to date, and output (rows, width) is brought to the new maximum; fresh: they do not exist yet. */
+void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *maximum, void *sum, int64_t width,
+                                  void *output, int64_t output_row)
+{
+    const running state = {maximum, sum, output, width, output_row, fresh};
+    const th_attention_rows own = *b;
+    if (is_shaped(b))
+        softmax_rows(&own, b, &state, true, b->dropout != NULL, true);
+    else if (b->keep || b->additive)
+        softmax_rows(&own, b, &state, true, b->dropout != NULL, false);
+    else if (b->dropout)
+        softmax_rows(&own, b, &state, false, true, false);
+    else
+        softmax_rows(&own, b, &state, false, false, false);
+}
+
+/* -- backward -- */
+
+/* What one row of the gradient needs besides its scores. */
+typedef struct gradient_row {
+    real log_sum_exp, delta, factor;
+    bool of_scores;         /* the cap's derivative is wanted too */
+    real *gradient;         /* dL/d weight, which dL/d logit * factor replaces; NULL: only the weights are wanted */
+    const real *multiplier; /* of column begin; NULL: all are 1 */
+} gradient_row;
+
+TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier, int64_t x,
+                           bool edge, bool masked, bool shaped)
+{
+    lanes tanh;
+    const lanes z = logits(row, x, edge, masked, shaped, &tanh);
+    lanes weight = lanes_exp(lanes_sub(z, lanes_broadcast(g->log_sum_exp)));
+    lanes gradient = weight;
+    if (g->gradient) {
+        const lanes minus_delta = lanes_broadcast(-g->delta);
+        gradient = lanes_load(g->gradient + x);
+        if (multiplier)
+            gradient = lanes_mul_add(gradient, lanes_load(multiplier), minus_delta);
+        else
+            gradient = lanes_add(gradient, minus_delta);
+        gradient = lanes_mul(lanes_mul(weight, gradient), lanes_broadcast(g->factor));
+        if (shaped && row->cap > 0 && g->of_scores)
+            for (int r = 0; r < TH_REGISTERS; r++)
+                gradient.part[r] *= vec_mul_add(-tanh.part[r], tanh.part[r], vec_broadcast(1));
+        if (edge || masked)
+            gradient = replace_hidden(z, gradient, vec_broadcast(0));
+        lanes_store(g->gradient + x, gradient);
+    }
+    if (edge || masked)
+        weight = replace_hidden(z, weight, hidden_weight());
+    if (multiplier)
+        weight = lanes_mul(weight, lanes_load(multiplier));
+    lanes_store(to + x, weight);
+}
+
+TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g,
+                            bool masked, bool shaped)
+{
+    lanes hidden;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        hidden.part[r] = hidden_weight();
+    for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
+        const real *multiplier = g->multiplier ? g->multiplier + (x - b->begin) : NULL;
+        if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
+            lanes_store(to + x, hidden);
+            if (g->gradient)
+                lanes_store(g->gradient + x, lanes_broadcast(0));
+        } else if (at_edge(&row->visible, x)) {
+            gradient_at(row, to, g, multiplier, x, true, masked, shaped);
+        } else {
+            gradient_at(row, to, g, multiplier, x, false, masked, shaped);
+        }
+    }
+}
+
+TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows *shared, const real *log_sum_exp,
+                             const real *delta, bool of_scores, real *gradient, bool masked, bool drops, bool shaped)
+{
+    real multiplier[MULTIPLIERS];
+    for (int64_t r = 0, together; r < b->rows; r += together) {
+        together = drops ? make_multipliers(shared, r, b->rows - r, multiplier) : b->rows;
+        for (int64_t i = 0; i < together; i++) {
+            const score_row row = row_of(b, r + i);
+            const gradient_row g = {.log_sum_exp = log_sum_exp[r + i],
+                                    .delta = gradient ? delta[r + i] : 0,
+                                    .factor = of_scores ? (real)b->scale : 1,
+                                    .of_scores = of_scores,
+                                    .gradient = gradient ? gradient + (r + i) * b->stride : NULL,
+                                    .multiplier = drops ? multiplier + i * (b->end - b->begin) : NULL};
+            put_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, masked, shaped);
+        }
+    }
+}
+
+/* Scores become weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, holds what a product
+ * has made of the output's gradient, dP = dO vᵀ, and becomes that of the logits, weight (multiplier dP - delta), or
+ * of_scores, that of what they come from; 0 where hidden. */
+void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta,
+                                   bool of_scores, void *gradient)
+{
+    const th_attention_rows own = *b;
+    const bool drops = b->dropout != NULL;
+    if (is_shaped(b))
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, true, drops, true);
+    else if (b->keep || b->additive)
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, true, drops, false);
+    else if (drops || !gradient) /* (apart, so that what is most common takes the fewest steps) */
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, false, drops, false);
+    else
+        gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, false, false, false);
+}

@@ -1,0 +1,245 @@
+/* What surrounds the products of attention: rows brought in from strided memory and out to it, and the product that
+ * knows hidden pairs. Buffers have rows of whole lanes, filled up with zeros. */
+#include "kernels/products/vector/product.h"
+#include "kernels/rows/vector/visible.h"
+
+/* Whether rows are whole lanes of elements that follow each other. Short rows cost little if the compiler knows. */
+static bool is_whole(int64_t columns, int64_t stride)
+{
+    return stride == 1 && columns % TH_LANES == 0;
+}
+
+/* Elements i .. i + 15 of a row of n that lie `stride` apart; past the end 0. */
+TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n, bool whole)
+{
+    if (whole)
+        return lanes_load(x + i);
+    if (stride == 1)
+        return row_load(x, i, n, 0);
+    real part[TH_LANES];
+    for (int j = 0; j < TH_LANES; j++)
+        part[j] = i + j < n ? x[(i + j) * stride] : 0;
+    return lanes_load(part);
+}
+
+TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes value, bool whole)
+{
+    if (whole) {
+        lanes_store(x + i, value);
+        return;
+    }
+    if (stride == 1) {
+        row_store(x, i, n, value);
+        return;
+    }
+    real part[TH_LANES];
+    lanes_store(part, value);
+    for (int j = 0; j < TH_LANES && i + j < n; j++)
+        x[(i + j) * stride] = part[j];
+}
+
+TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column,
+                         real *to, int64_t to_row, bool whole)
+{
+    vec_int bad = {0}; /* x - x is 0, or NaN, which has bits set */
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes x = gather(from + r * from_row, from_column, i, columns, whole);
+            lanes_store(to + r * to_row + i, x);
+            for (int part = 0; part < TH_REGISTERS; part++)
+                bad |= (vec_int)(x.part[part] - x.part[part]);
+        }
+    return !vec_any(bad);
+}
+
+/* to (rows, columns), rows to_row apart, = from. *finite: no element of it is infinite or NaN. */
+void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column,
+                               void *to, int64_t to_row, bool *finite)
+{
+    if (is_whole(columns, from_column))
+        *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, true);
+    else
+        *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, false);
+}
+
+TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, int64_t from_column,
+                           bool whole)
+{
+    vec_int bad = {0}; /* as in load_rows */
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes x = gather(from + r * from_row, from_column, i, columns, whole);
+            for (int part = 0; part < TH_REGISTERS; part++)
+                bad |= (vec_int)(x.part[part] - x.part[part]);
+        }
+    return !vec_any(bad);
+}
+
+/* *finite: no element of from (rows, columns) is infinite or NaN. */
+void TH_KERNEL(attention_is_finite)(int64_t rows, int64_t columns, const void *from, int64_t from_row,
+                                    int64_t from_column, bool *finite)
+{
+    if (is_whole(columns, from_column))
+        *finite = finite_rows(rows, columns, from, from_row, from_column, true);
+    else
+        *finite = finite_rows(rows, columns, from, from_row, from_column, false);
+}
+
+TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64_t from_row, real *to, int64_t to_row,
+                          int64_t to_column, bool add, bool whole)
+{
+    const lanes zero = lanes_broadcast(0);
+    for (int64_t r = 0; r < rows; r++) {
+        real *x = to + r * to_row;
+        for (int64_t i = 0; i < columns; i += TH_LANES) {
+            const lanes value = lanes_add(lanes_load(from + r * from_row + i), zero);
+            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns, whole), value) : value,
+                    whole);
+        }
+    }
+}
+
+/* to (rows, columns) = from, or += from. -0 counts as 0: the sign of a sum of zeros depends on how many hidden ones
+ * there are. */
+void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
+                                int64_t to_row, int64_t to_column, bool add)
+{
+    if (!is_whole(columns, to_column))
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, add, false);
+    else if (add)
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, true, true);
+    else
+        store_rows(rows, columns, from, from_row, to, to_row, to_column, false, true);
+}
+
+TH_INLINE void divide_rows(int64_t rows, int64_t width, const real *from, int64_t from_row, const real *factor, real *o,
+                           int64_t o_row, int64_t o_column, bool whole)
+{
+    const lanes zero = lanes_broadcast(0);
+    for (int64_t r = 0; r < rows; r++) {
+        const lanes f = lanes_broadcast(factor[r]);
+        for (int64_t i = 0; i < width; i += TH_LANES) /* (0 is added as in attention_store) */
+            scatter(o + r * o_row, o_column, i, width,
+                    factor[r] == 0 ? zero : lanes_mul_add(lanes_load(from + r * from_row + i), f, zero), whole);
+    }
+}
+
+/* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without
+ * keys. */
+void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximum, const void *sum, const void *output,
+                                 int64_t output_row, void *o, int64_t o_row, int64_t o_column, void *log_sum_exp,
+                                 int64_t log_sum_exp_row)
+{
+    for (int64_t first = 0; first < rows; first += TH_LANES) {
+        const lanes sums = row_load(sum, first, rows, 1), largest = row_load(maximum, first, rows, 0);
+        lanes factors, logs;
+        for (int part = 0; part < TH_REGISTERS; part++) {
+            const vec_int without_keys = sums.part[part] == vec_broadcast(0);
+            const vec lse = largest.part[part] + vec_log(sums.part[part]);
+            logs.part[part] = vec_select(without_keys, vec_broadcast((real)-INFINITY), lse);
+            factors.part[part] = vec_select(without_keys, vec_broadcast(0), (real)1 / sums.part[part]);
+        }
+        if (log_sum_exp)
+            scatter(log_sum_exp, log_sum_exp_row, first, rows, logs, false);
+        real factor[TH_LANES];
+        lanes_store(factor, factors);
+        const int64_t count = rows - first < TH_LANES ? rows - first : TH_LANES;
+        const real *from = (const real *)output + first * output_row;
+        real *to = (real *)o + first * o_row;
+        if (is_whole(width, o_column))
+            divide_rows(count, width, from, output_row, factor, to, o_row, o_column, true);
+        else
+            divide_rows(count, width, from, output_row, factor, to, o_row, o_column, false);
+    }
+}
+
+/* delta (rows) = sum over width of o * o_gradient, less the gradient of the log-sum-exp, which may be NULL. */
+void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int64_t o_row, const void *o_gradient,
+                                int64_t o_gradient_row, const void *log_sum_exp_gradient,
+                                int64_t log_sum_exp_gradient_row, void *delta)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *x = (const real *)o + r * o_row, *y = (const real *)o_gradient + r * o_gradient_row;
+        lanes sum = lanes_broadcast(0);
+        for (int64_t i = 0; i < width; i += TH_LANES)
+            sum = lanes_mul_add(lanes_load(x + i), lanes_load(y + i), sum);
+        const real other =
+            log_sum_exp_gradient ? ((const real *)log_sum_exp_gradient)[r * log_sum_exp_gradient_row] : 0;
+        ((real *)delta)[r] = lanes_sum(sum) - other;
+    }
+}
+
+/* Whether a weight is one that hides (-0). */
+TH_INLINE bool is_hidden(const real *weight)
+{
+    const real hidden = (real)-0.0;
+    return memcmp(weight, &hidden, sizeof hidden) == 0;
+}
+
+/* product_block for the one case that B's rows are contiguous and whole lanes wide, without the terms whose weight is
+ * hidden, so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A.
+ * Where all is finite this has the same bits as the product, up to the sign of zeros. */
+void TH_KERNEL(attention_visible_product)(const th_product_block *block, const void *weights)
+{
+    for (int64_t i = 0; i < block->m; i++)
+        for (int64_t j = 0; j < block->n; j += TH_LANES) {
+            lanes sum = lanes_broadcast(0);
+            for (int64_t k = 0; k < block->k; k++) {
+                const int64_t at = i * block->a_row + k * block->a_col;
+                if (is_hidden((const real *)weights + at))
+                    continue;
+                const lanes a = lanes_broadcast(((const real *)block->a)[at]);
+                sum = lanes_mul_add(a, lanes_load((const real *)block->b + k * block->b_row + j), sum);
+            }
+            if (block->init)
+                sum = lanes_add(lanes_load((const real *)block->init + i * block->init_row + j), sum);
+            lanes_store((real *)block->c + i * block->c_row + j, sum);
+        }
+}
+
+/* Adds to C the terms of the product whose factor in B is not finite, but for those whose weight is hidden. */
+void TH_KERNEL(attention_add_non_finite)(const th_product_block *block, const void *weights)
+{
+    for (int64_t k = 0; k < block->k; k++)
+        for (int64_t j = 0; j < block->n; j++) {
+            const real factor = ((const real *)block->b)[k * block->b_row + j];
+            if (!non_finite(factor))
+                continue;
+            for (int64_t i = 0; i < block->m; i++) {
+                const int64_t at = i * block->a_row + k * block->a_col;
+                if (!is_hidden((const real *)weights + at))
+                    ((real *)block->c)[i * block->c_row + j] += ((const real *)block->a)[at] * factor;
+            }
+        }
+}
+
+/* to (rows, columns) += from for the columns keys[r] of each row r; steps of 0 in `to` sum up. */
+void TH_KERNEL(attention_accumulate)(int64_t rows, const th_key_range *keys, const void *from, int64_t from_row,
+                                     void *to, int64_t to_row, int64_t to_column)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const real *x = (const real *)from + r * from_row;
+        real *y = (real *)to + r * to_row;
+        for (int64_t i = keys[r].first; i < keys[r].past; i++)
+            y[i * to_column] += x[i];
+    }
+}
+
+/* *sum -= |column - place[r]| from over the columns begin .. end - 1, multiples of TH_LANES, of each row r. */
+void TH_KERNEL(attention_slope_gradient)(int64_t rows, int64_t begin, int64_t end, const int64_t *place,
+                                         const void *from, int64_t from_row, double *sum)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        lanes total = lanes_broadcast(0);
+        for (int64_t i = begin; i < end; i += TH_LANES)
+            total =
+                lanes_mul_add(lanes_distance(i, place[r]), lanes_load((const real *)from + r * from_row + i), total);
+        *sum -= (double)lanes_sum(total);
+    }
+}
+
+/* *to += number */
+void TH_KERNEL(attention_add_number)(double number, void *to)
+{
+    *(real *)to += (real)number;
+}

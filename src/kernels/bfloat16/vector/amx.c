@@ -1,0 +1,371 @@
+/* Products of bfloat16 terms by the processor's matrix units (Intel AMX): tdpbf16ps is the definition of their bits
+ * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and
+ * it is run only after th_tiles_detect (kernels/machine/amx.h) has said that this process may. tile_panels.h makes the
+ * panels.
+ *
+ * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns
+ * of B. 2 x 2 tiles of C stay in registers: the 4 products of a group of steps take 64 cycles and 4 tiles of 1 KB,
+ * which is what a level-2 cache can give at most. So of the two panels that meet one should lie in the level-1 cache
+ * (48 KB): with one term a block of k is done in two halves, so that a panel of B over a half (16 KB) stays there while
+ * the panels of A come by, from the level-2 cache. With two terms 12 products need 8 tiles (two of them loaded twice),
+ * two thirds of what that cache gives: there a block is done at once. */
+#include "kernels/bfloat16/vector/amx_panels.h"
+
+enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* that are asked for in advance */ };
+
+/* -- the tiles -- */
+
+/* Numbers of the registers, as the intrinsics need them: the place in C, the rows of A, the columns of B. */
+#define C00 0
+#define C01 1
+#define C10 2
+#define C11 3
+#define A0 4
+#define A1 5
+#define B0 6
+#define B1 7
+
+typedef struct tile_configuration {
+    uint8_t palette, start_row, zeros[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_configuration;
+
+/* In memory for good: gcc's intrinsic does not say that all of it is read. */
+static const tile_configuration whole_tiles = {
+    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+/* Compilers do not know that tiles are loaded from memory: what was written before is there after this. */
+TH_INLINE void finish_writing(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Up to 2 x 2 tiles of C, and their operands. */
+typedef struct tile_panels {
+    bool low, right;    /* there is a second row, a second column of tiles */
+    int64_t groups;     /* of steps */
+    const char *a, *b;  /* panels, from the first of these groups on */
+    const char *next_b; /* the panel of B that comes after this, to be brought nearer meanwhile; or NULL */
+} tile_panels;
+
+/* Rows of numbers; their stride may be 0. */
+typedef struct tile_rows {
+    float *at;
+    int64_t row;
+} tile_rows;
+
+TH_INLINE void load_sums(bool low, bool right, const tile_rows *from)
+{
+    const int64_t stride = from->row * (int64_t)sizeof(float);
+    _tile_loadd(C00, from->at, stride);
+    if (right)
+        _tile_loadd(C01, from->at + TILE_LINES, stride);
+    if (low)
+        _tile_loadd(C10, from->at + TILE_LINES * from->row, stride);
+    if (low && right)
+        _tile_loadd(C11, from->at + TILE_LINES * from->row + TILE_LINES, stride);
+}
+
+TH_INLINE void zero_sums(void)
+{
+    _tile_zero(C00);
+    _tile_zero(C01);
+    _tile_zero(C10);
+    _tile_zero(C11);
+}
+
+TH_INLINE void store_sums(bool low, bool right, const tile_rows *to)
+{
+    const int64_t stride = to->row * (int64_t)sizeof(float);
+    _tile_stored(C00, to->at, stride);
+    if (right)
+        _tile_stored(C01, to->at + TILE_LINES, stride);
+    if (low)
+        _tile_stored(C10, to->at + TILE_LINES * to->row, stride);
+    if (low && right)
+        _tile_stored(C11, to->at + TILE_LINES * to->row + TILE_LINES, stride);
+}
+
+/* What is brought nearer beside 4 products, a quarter beside each: operands of one term over a group, of the groups to
+ * come into the level-1 cache, of the panel to come into the level-2 cache. NULL: nothing. */
+typedef struct tile_prefetch {
+    const char *near[2], *far[2];
+} tile_prefetch;
+
+TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
+{
+    enum { BYTES = PANEL_TERM_BYTES / 4 };
+    UNROLLED_FOR (int i = 0; i < 2; i++) {
+        if (next->near[i])
+            UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
+                _mm_prefetch(next->near[i] + quarter * BYTES + byte, _MM_HINT_T0);
+        if (next->far[i])
+            UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
+                _mm_prefetch(next->far[i] + quarter * BYTES + byte, _MM_HINT_T1);
+    }
+}
+
+/* c += a b for one term of each, over one group of steps. Operands are loaded as late as can be, so that loads run
+ * beside products, and a sum comes up again when 4 products have passed, as long as one takes. */
+TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, const char *b, const tile_prefetch *next)
+{
+    _tile_loadd(B0, b, TILE_ROW_BYTES);
+    if (new_a)
+        _tile_loadd(A0, a, TILE_ROW_BYTES);
+    _tile_dpbf16ps(C00, A0, B0);
+    prefetch_quarter(next, 0);
+    if (low) {
+        if (new_a)
+            _tile_loadd(A1, a + TILE_BYTES, TILE_ROW_BYTES);
+        _tile_dpbf16ps(C10, A1, B0);
+        prefetch_quarter(next, 1);
+    }
+    if (right) {
+        _tile_loadd(B1, b + TILE_BYTES, TILE_ROW_BYTES);
+        _tile_dpbf16ps(C01, A0, B1);
+        prefetch_quarter(next, 2);
+        if (low) {
+            _tile_dpbf16ps(C11, A1, B1);
+            prefetch_quarter(next, 3);
+        }
+    }
+}
+
+/* c += the products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
+TH_INLINE void add_groups(int terms, bool both, bool low, bool right, const tile_panels *t)
+{
+    enum { NEXT = PANEL_TERM_BYTES }; /* from one term to the next */
+    const int64_t group_bytes = terms * PANEL_TERM_BYTES, ahead = AHEAD_GROUPS * group_bytes;
+    for (int64_t group = 0; group < t->groups; group++) {
+        const char *a = t->a + group * group_bytes, *b = t->b + group * group_bytes;
+        const char *next_b = t->next_b ? t->next_b + group * group_bytes : NULL;
+        if (!both) {
+            const tile_prefetch next = {{a + ahead}, {next_b}};
+            add_products(low, right, true, a, b, &next);
+            continue;
+        }
+        const tile_prefetch first = {{a + ahead, b + ahead}, {NULL}},
+                            second = {{a + ahead + NEXT, b + ahead + NEXT}, {NULL}};
+        const tile_prefetch panel = {{NULL}, {next_b, next_b ? next_b + NEXT : NULL}};
+        add_products(low, right, true, a, b, &first);
+        add_products(low, right, false, a, b + NEXT, &second);
+        add_products(low, right, true, a + NEXT, b, &panel);
+    }
+}
+
+TH_INLINE void run_tiles(int terms, bool both, bool low, bool right, const tile_panels *t, const tile_rows *init,
+                         const tile_rows *c)
+{
+    if (init->at)
+        load_sums(low, right, init);
+    else
+        zero_sums();
+    add_groups(terms, both, low, right, t);
+    store_sums(low, right, c);
+}
+
+/* c = init + a b in whole tiles of memory. */
+TH_INLINE void multiply_panels(int terms, bool both, const tile_panels *t, const tile_rows *init, const tile_rows *c)
+{
+    if (t->low && t->right)
+        run_tiles(terms, both, true, true, t, init, c);
+    else if (t->low)
+        run_tiles(terms, both, true, false, t, init, c);
+    else if (t->right)
+        run_tiles(terms, both, false, true, t, init, c);
+    else
+        run_tiles(terms, both, false, false, t, init, c);
+}
+
+/* -- what does not lie in whole tiles, or has to be looked at -- */
+
+typedef struct tile_buffer {
+    _Alignas(64) float at[PANEL_LINES][PANEL_LINES];
+} tile_buffer;
+
+/* The first `rows` rows and `columns` columns of it = from. */
+static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *from)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += TILE_LINES) {
+            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->at + i * from->row + j);
+            _mm512_store_ps(&buffer->at[i][j], numbers);
+        }
+    finish_writing();
+}
+
+static void empty_buffer(const tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += TILE_LINES)
+            _mm512_mask_storeu_ps(to->at + i * to->row + j, first_lanes(columns - j),
+                                  _mm512_load_ps(&buffer->at[i][j]));
+}
+
+static bool has_nan(const tile_buffer *buffer, int64_t rows, int64_t columns)
+{
+    __mmask16 found = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += TILE_LINES) {
+            const __m512 numbers = _mm512_load_ps(&buffer->at[i][j]);
+            found |= _mm512_mask_cmp_ps_mask(first_lanes(columns - j), numbers, numbers, _CMP_UNORD_Q);
+        }
+    return found != 0;
+}
+
+/* Elements that are NaN are those of the product of first terms. */
+static __attribute__((noinline)) void mend_buffer(const tile_panels *t, const tile_rows *init, tile_buffer *buffer)
+{
+    tile_buffer first;
+    multiply_panels(MOST_TERMS, false, t, init, &(tile_rows){&first.at[0][0], PANEL_LINES});
+    for (int64_t i = 0; i < (t->low ? PANEL_LINES : TILE_LINES); i++)
+        for (int64_t j = 0; j < (t->right ? PANEL_LINES : TILE_LINES); j += TILE_LINES) {
+            const __m512 numbers = _mm512_load_ps(&buffer->at[i][j]);
+            _mm512_mask_store_ps(&buffer->at[i][j], _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q),
+                                 _mm512_load_ps(&first.at[i][j]));
+        }
+}
+
+/* c = init + a b of so many rows and columns. */
+TH_INLINE void multiply_part(int terms, int64_t rows, int64_t columns, const tile_panels *t, const tile_rows *init,
+                             const tile_rows *c)
+{
+    const bool whole = rows % TILE_LINES == 0 && columns % TILE_LINES == 0;
+    if (terms == 1 && whole) {
+        multiply_panels(terms, false, t, init, c);
+        return;
+    }
+    tile_buffer begin, sums;
+    tile_rows from = *init;
+    const tile_rows to = {&sums.at[0][0], PANEL_LINES};
+    if (init->at && !whole) {
+        fill_buffer(&begin, rows, columns, init);
+        from = (tile_rows){&begin.at[0][0], PANEL_LINES};
+    }
+    multiply_panels(terms, terms > 1, t, &from, &to);
+    if (terms > 1 && has_nan(&sums, rows, columns))
+        mend_buffer(t, &from, &sums);
+    empty_buffer(&sums, rows, columns, c);
+}
+
+/* -- panels of B and of A -- */
+
+/* One panel of B, from a group of steps on, against all of A. */
+TH_INLINE void multiply_column(int terms, const th_product_block *block, int64_t column, int64_t group, int64_t groups)
+{
+    const int64_t skipped = group * terms * PANEL_TERM_BYTES, panel = block->b_panel * (int64_t)sizeof(float);
+    const int64_t columns = th_smaller(block->n - column, PANEL_LINES);
+    const bool adds = group > 0; /* to what the groups before have made */
+    const float *start = adds ? block->c : block->init;
+    const int64_t start_row = adds ? block->c_row : block->init_row;
+    tile_panels t = {.right = columns > TILE_LINES, .groups = groups};
+    t.b = (const char *)block->b + column / PANEL_LINES * panel + skipped;
+    t.next_b = column + PANEL_LINES < block->n ? t.b + panel : NULL;
+    for (int64_t row = 0; row < block->m; row += PANEL_LINES) {
+        const int64_t rows = th_smaller(block->m - row, PANEL_LINES);
+        const tile_rows c = {(float *)block->c + row * block->c_row + column, block->c_row};
+        const tile_rows init = {start ? (float *)start + row * start_row + column : NULL, start_row};
+        t.low = rows > TILE_LINES;
+        t.a = (const char *)block->a + row / PANEL_LINES * block->a_panel * (int64_t)sizeof(float) + skipped;
+        multiply_part(terms, rows, columns, &t, &init, &c);
+        t.next_b = NULL;
+    }
+}
+
+TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
+{
+    const int64_t groups = th_parts(block->k, TH_TERM_GROUP), most = terms == 1 ? GROUPS_AT_ONCE : groups;
+    _tile_loadconfig(&whole_tiles);
+    for (int64_t column = 0; column < block->n; column += PANEL_LINES) {
+        int64_t group = 0;
+        do { /* once without any steps */
+            multiply_column(terms, block, column, group, th_smaller(groups - group, most));
+            group += most;
+        } while (group < groups);
+    }
+    _tile_release();
+}
+
+/* -- few rows -- */
+
+_Static_assert((int)TH_FEW_TERM_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
+
+/* Prefetches the columns behind a panel of one group of steps into the level-2 cache. */
+TH_INLINE void ask_behind(const term_operand *group)
+{
+    for (int i = PANEL_LINES; i < 2 * PANEL_LINES; i++)
+        for (int byte = 0; byte < TH_TERM_GROUP * (int)sizeof(float); byte += TILE_ROW_BYTES)
+            _mm_prefetch((const char *)(group->at + i * group->line) + byte, _MM_HINT_T1);
+}
+
+/* The tiles of C += A B of a panel of columns from `column` on: B is packed a group of steps at a time. */
+TH_INLINE void add_few(bool right, const th_product_block *block, int64_t column)
+{
+    _Alignas(64) char panel[PANEL_TERM_BYTES];
+    const tile_prefetch nothing = {{NULL}, {NULL}};
+    term_operand group = {.lines = th_smaller(block->n - column, PANEL_LINES),
+                          .at = (const float *)block->b + column * block->b_panel,
+                          .line = block->b_panel,
+                          .step = 1,
+                          .panels = panel};
+    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, group.at += TH_TERM_GROUP) {
+        group.k = th_smaller(block->k - step, TH_TERM_GROUP);
+        ask_behind(&group);
+        pack_tile(1, false, STEPS_DENSE, &group, 0, 0);
+        if (right)
+            pack_tile(1, false, STEPS_DENSE, &group, TILE_LINES, 0);
+        finish_writing();
+        add_products(false, right, true, (const char *)block->a + step / TH_TERM_GROUP * PANEL_TERM_BYTES, panel,
+                     &nothing);
+    }
+}
+
+/* A panel of columns from `column` on; right: it has a second tile. */
+TH_INLINE void few_columns(bool right, const th_product_block *block, int64_t column)
+{
+    tile_buffer sums;
+    const int64_t columns = th_smaller(block->n - column, PANEL_LINES);
+    const tile_rows memory = {&sums.at[0][0], PANEL_LINES};
+    if (block->init) {
+        const tile_rows init = {(float *)block->init + column, block->init_row};
+        fill_buffer(&sums, block->m, columns, &init);
+        load_sums(false, right, &memory);
+    } else {
+        zero_sums();
+    }
+    add_few(right, block, column);
+    store_sums(false, right, &memory);
+    finish_writing();
+    empty_buffer(&sums, block->m, columns, &(tile_rows){(float *)block->c + column, block->c_row});
+}
+
+/* th_product_kernels.few_rows of one term. */
+static __attribute__((noinline)) void few_tiles(const th_product_block *block)
+{
+    _tile_loadconfig(&whole_tiles);
+    for (int64_t column = 0; column < block->n; column += PANEL_LINES)
+        if (block->n - column > TILE_LINES)
+            few_columns(true, block, column);
+        else
+            few_columns(false, block, column);
+    _tile_release();
+}
+
+static void few_rows(const th_product_block *block)
+{
+    multiply_in_state(few_tiles, block);
+}
+
+/* -- as a driver sees it -- */
+
+TERM_KERNELS(1, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
+TERM_KERNELS(2, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
+
+extern const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS];
+
+/* [terms - 1] */
+const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS] = {
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2, NULL},
+};

@@ -1,0 +1,134 @@
+/* Panels of operands in tiles of bfloat16 terms: made from matrices of float32 numbers with any strides.
+ *
+ * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines],
+ * and then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a
+ * pair of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are
+ * anything, and tiles with no other are not written. */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_AMX_PANELS_H
+#define TH_KERNELS_BFLOAT16_VECTOR_AMX_PANELS_H
+
+#include "kernels/bfloat16/vector/bfloat16_registers.h"
+#include "kernels/vector/transpose.h"
+
+enum {
+    TILE_LINES = 16,
+    TILE_ROW_BYTES = 64,
+    TILE_BYTES = TILE_LINES * TILE_ROW_BYTES,
+    PANEL_LINES = 2 * TILE_LINES,
+    PANEL_TERM_BYTES = 2 * TILE_BYTES, /* of one term over one group of steps */
+    AHEAD_BYTES = 256                  /* what is read next is asked for so far in advance */
+};
+
+/* The tiles of 16 lines and one group of steps, number by number: whatever the strides, and what the processor's
+ * conversion would make infinite or NaN. */
+static __attribute__((noinline)) void pack_any_tile(int terms, bool of_a, const term_operand *s, int64_t line,
+                                                    int64_t step, char *to)
+{
+    const int64_t last = s->lines - line - 1, steps = s->k - step;
+    for (int64_t i = 0; i < TILE_LINES; i++) {
+        const float *from = s->at + (line + (i < last ? i : last)) * s->line + step * s->step;
+        for (int64_t j = 0; j < TH_TERM_GROUP; j++) {
+            const uint32_t bits = j < steps ? bits_of_float(from[j * s->step]) : 0, first = round_to_bfloat16(bits);
+            const uint16_t term[MOST_TERMS] = {(uint16_t)(first >> 16), (uint16_t)(second_term(bits, first) >> 16)};
+            const int64_t place = of_a ? i * TH_TERM_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
+            for (int t = 0; t < terms; t++)
+                memcpy(to + t * PANEL_TERM_BYTES + place * (int64_t)sizeof *term, &term[t], sizeof *term);
+        }
+    }
+}
+
+TH_INLINE __m512 take(__mmask16 given, const float *from)
+{
+    _mm_prefetch((const char *)from + AHEAD_BYTES, _MM_HINT_T0);
+    return _mm512_maskz_loadu_ps(given, from);
+}
+
+/* row[t][i]: the terms of line i, its 32 steps in order; the last line again for those that are not there. Returns
+ * whether there is something that the conversion does not do as product.h says. */
+TH_INLINE bool take_lines(int terms, const term_operand *s, int64_t line, int64_t step,
+                          __m512i row[MOST_TERMS][TILE_LINES])
+{
+    const float *from = s->at + line * s->line + step;
+    const int64_t last = s->lines - line - 1;
+    const __mmask16 low_given = first_lanes(s->k - step), high_given = first_lanes(s->k - step - TILE_LINES);
+    __mmask32 unusual = 0;
+    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++) {
+        const float *numbers = from + (i < last ? i : last) * s->line;
+        const __m512 low = take(low_given, numbers), high = take(high_given, numbers + TILE_LINES);
+        row[0][i] = convert(low, high);
+        unusual |= unusual_of(row[0][i]);
+        if (terms == 2)
+            row[1][i] = convert_rest(low, high, row[0][i]);
+    }
+    return unusual != 0;
+}
+
+/* row[t][p]: the terms of pair p of steps, of 16 lines that are neighbours; `whole`: there are 32 steps. */
+TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t line, int64_t step,
+                          __m512i row[MOST_TERMS][TILE_LINES])
+{
+    const float *from = s->at + line + step * s->step;
+    const int64_t last = s->k - step - 1;
+    const __mmask16 given = first_lanes(s->lines - line);
+    __mmask32 unusual = 0;
+    UNROLLED_FOR (int p = 0; p < TILE_LINES; p++) {
+        const int64_t even = 2 * p, odd = 2 * p + 1;
+        const __m512 low = whole || even <= last ? take(given, from + even * s->step) : _mm512_setzero_ps();
+        const __m512 high = whole || odd <= last ? take(given, from + odd * s->step) : _mm512_setzero_ps();
+        row[0][p] = pair_up(convert(low, high));
+        unusual |= unusual_of(row[0][p]);
+        if (terms == 2)
+            row[1][p] = convert_rest_of_pairs(low, high, row[0][p]);
+    }
+    return unusual != 0;
+}
+
+typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_layout;
+
+/* The tiles of 16 lines and one group of steps. Those of B hold what those of A do, transposed in pairs. */
+TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const term_operand *s, int64_t line, int64_t step)
+{
+    char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel);
+    char *to = panel + step / TH_TERM_GROUP * terms * PANEL_TERM_BYTES + line % PANEL_LINES * TILE_ROW_BYTES;
+    __m512i row[MOST_TERMS][TILE_LINES];
+    const bool unusual = layout == NOTHING_DENSE        ? true
+                         : layout == STEPS_DENSE        ? take_lines(terms, s, line, step, row)
+                         : s->k - step >= TH_TERM_GROUP ? take_pairs(terms, true, s, line, step, row)
+                                                        : take_pairs(terms, false, s, line, step, row);
+    if (__builtin_expect(unusual, layout == NOTHING_DENSE)) {
+        pack_any_tile(terms, of_a, s, line, step, to);
+        return;
+    }
+    UNROLLED_FOR (int t = 0; t < terms; t++) {
+        if (of_a == (layout == LINES_DENSE))
+            transpose_registers((vec *)row[t]);
+        UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
+            _mm512_store_si512(to + t * PANEL_TERM_BYTES + i * TILE_ROW_BYTES, row[t][i]);
+    }
+}
+
+/* All of it, along what is dense in memory: at most 32 pages are read at a time. */
+TH_INLINE void pack_layout(int terms, bool of_a, source_layout layout, const term_operand *s)
+{
+    if (layout == LINES_DENSE) {
+        for (int64_t step = 0; step < s->k; step += TH_TERM_GROUP)
+            for (int64_t line = 0; line < s->lines; line += TILE_LINES)
+                pack_tile(terms, of_a, layout, s, line, step);
+    } else {
+        for (int64_t line = 0; line < s->lines; line += TILE_LINES)
+            for (int64_t step = 0; step < s->k; step += TH_TERM_GROUP)
+                pack_tile(terms, of_a, layout, s, line, step);
+    }
+}
+
+TH_INLINE void pack_tiles(int terms, bool of_a, const term_operand *s)
+{
+    if (s->step == 1)
+        pack_layout(terms, of_a, STEPS_DENSE, s);
+    else if (s->line == 1)
+        pack_layout(terms, of_a, LINES_DENSE, s);
+    else
+        pack_layout(terms, of_a, NOTHING_DENSE, s);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* Splitting float32 numbers into bfloat16 terms (product.h says how), as bits and without branches: a number at a time,
+ * or a register of them. A bfloat16 number is written as the float32 number that it is: the upper half of its bits. */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_H
+#define TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_H
+
+#include "kernels/vector/registers.h"
+
+/* The first term of a number: to the nearest, ties to even (the carry of a mantissa runs into the exponent); truncated
+ * where that would be infinite; below the smallest normal number 0. */
+TH_INLINE uint32_t round_to_bfloat16(uint32_t bits)
+{
+    const uint32_t magnitude = bits & 0x7fffffff;
+    const uint32_t nearest = bits + 0x7fff + (bits >> 16 & 1);
+    const uint32_t large = magnitude > 0x7f800000 ? bits | 0x00400000 : bits;
+    return (magnitude < 0x00800000 ? bits & 0x80000000 : magnitude < 0x7f7f8000 ? nearest : large) & 0xffff0000;
+}
+
+TH_INLINE float float_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+TH_INLINE uint32_t bits_of_float(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR
+ * (term_kernels.h). */
+TH_INLINE uint32_t second_term(uint32_t bits, uint32_t first)
+{
+    const uint32_t rest = round_to_bfloat16(bits_of_float(float_of_bits(bits) - float_of_bits(first)));
+    return (bits & 0x7fffffff) < 0x7f800000 ? rest : 0;
+}
+
+typedef uint32_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
+
+/* The same of a register. */
+TH_INLINE vec vec_first_term(vec x)
+{
+    const vec_bits bits = (vec_bits)x;
+    const vec_int magnitude = (vec_int)(bits & 0x7fffffff);
+    const vec_bits nearest = bits + 0x7fff + (bits >> 16 & 1);
+    const vec_bits large = bits | ((vec_bits)(magnitude > 0x7f800000) & 0x00400000);
+    const vec_bits kept = ((vec_bits)(magnitude > 0x007fffff) | 0x80000000) & 0xffff0000;
+    return (vec)((vec_bits)vec_select(magnitude < 0x7f7f8000, (vec)nearest, (vec)large) & kept);
+}
+
+TH_INLINE vec vec_second_term(vec x, vec first)
+{
+    const vec_int magnitude = (vec_int)x & 0x7fffffff;
+    return vec_keep(magnitude < 0x7f800000, vec_first_term(x - first));
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* Splitting registers of float32 numbers into bfloat16 terms (product.h says how) with the processor's own conversion
+ * (AVX-512 with BF16): what paths whose instructions multiply pairs of bfloat16 numbers pack their operands with.
+ * bfloat16.h has the same as integer arithmetic; here it is left to do what the conversion would make infinite. */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_REGISTERS_H
+#define TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_REGISTERS_H
+
+#include <immintrin.h>
+
+#include "kernels/bfloat16/vector/bfloat16.h"
+#include "kernels/bfloat16/vector/part_kernels.h"
+
+enum { TERM_LANES = 16 /* float32 numbers in a register */ };
+
+/* The first `count` lanes. */
+TH_INLINE __mmask16 first_lanes(int64_t count)
+{
+    return (__mmask16)(count >= TERM_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
+}
+
+/* The terms of 32 numbers, whatever they are: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
+static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m512i term[MOST_TERMS])
+{
+    uint32_t x[2 * TERM_LANES];
+    uint16_t split[MOST_TERMS][2 * TERM_LANES];
+    _mm512_storeu_ps(x, low);
+    _mm512_storeu_ps(x + TERM_LANES, high);
+    for (int i = 0; i < 2 * TERM_LANES; i++) {
+        const uint32_t first = round_to_bfloat16(x[i]);
+        split[0][i] = (uint16_t)(first >> 16);
+        split[1][i] = (uint16_t)(second_term(x[i], first) >> 16);
+    }
+    memcpy(term, split, sizeof split);
+}
+
+/* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be
+ * truncated. */
+TH_INLINE __m512i convert(__m512 low, __m512 high)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+
+/* Which of 32 bfloat16 numbers are infinite or NaN: where there is one, all 32 are split by split_unusual. */
+TH_INLINE __mmask32 unusual_of(__m512i numbers)
+{
+    const __m512i exponent = _mm512_set1_epi16(0x7f80);
+    return _mm512_cmpeq_epi16_mask(_mm512_and_si512(numbers, exponent), exponent);
+}
+
+/* 16 of 32 bfloat16 numbers as float32 numbers: those from `first` on. */
+TH_INLINE __m512 widen(__m512i numbers, int first)
+{
+    typedef int32_t places __attribute__((vector_size(64)));
+    const places lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (__m512)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, (__m512i)((lane + first) << 16), numbers);
+}
+
+/* The second terms of numbers whose first ones are usual. */
+TH_INLINE __m512i convert_rest(__m512 low, __m512 high, __m512i first)
+{
+    return convert(_mm512_sub_ps(low, widen(first, 0)), _mm512_sub_ps(high, widen(first, TERM_LANES)));
+}
+
+/* One term of 32 numbers, or two: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
+TH_INLINE void split_in_order(int terms, __m512 low, __m512 high, __m512i term[MOST_TERMS])
+{
+    term[0] = convert(low, high);
+    if (__builtin_expect(unusual_of(term[0]) != 0, 0))
+        split_unusual(low, high, term);
+    else if (terms == 2)
+        term[1] = convert_rest(low, high, term[0]);
+}
+
+/* Pairs: word i and word 16 + i become the lower and the upper half of lane i. */
+TH_INLINE __m512i pair_up(__m512i words)
+{
+    typedef uint16_t halves __attribute__((vector_size(64)));
+    const halves all = (halves)words;
+    return (__m512i)__builtin_shufflevector(all, all, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
+                                            25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+/* convert_rest, where the first terms are in pairs: so are the second ones. */
+TH_INLINE __m512i convert_rest_of_pairs(__m512 low, __m512 high, __m512i first)
+{
+    const __m512i upper_half = _mm512_set1_epi32((int)0xffff0000);
+    return pair_up(convert(_mm512_sub_ps(low, (__m512)_mm512_slli_epi32(first, 16)),
+                           _mm512_sub_ps(high, (__m512)_mm512_and_si512(first, upper_half))));
+}
+
+/* One term of 32 numbers, or two, in pairs: the lower half of lane i of term[t] is that of low[i], the upper half that
+ * of high[i]. */
+TH_INLINE void split_in_pairs(int terms, __m512 low, __m512 high, __m512i term[MOST_TERMS])
+{
+    const __m512i first = convert(low, high);
+    term[0] = pair_up(first);
+    if (__builtin_expect(unusual_of(first) != 0, 0)) {
+        split_unusual(low, high, term);
+        term[0] = pair_up(term[0]);
+        term[1] = pair_up(term[1]);
+    } else if (terms == 2) {
+        term[1] = convert_rest_of_pairs(low, high, term[0]);
+    }
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* Some rows times B where it is, in one bfloat16 term, by dot products (for dots.c): what counts is reading B once. So a
+ * square of it, a register of columns over a group of steps, becomes pairs in registers and is used up there. */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
+#define TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
+
+#include "kernels/bfloat16/vector/dpbf16_panels.h"
+
+typedef pair pairs __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
+
+/* sum += the upper products, then the lower ones. */
+TH_INLINE vec add_products(vec sum, pairs a, pairs b)
+{
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+
+/* Of the packed A: rows from `row` on, from a group of steps on. They are in one panel. */
+TH_INLINE const pair *a_of_rows(const th_product_block *block, int64_t row, int64_t group)
+{
+    return (const pair *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS * GROUP_PAIRS +
+           group * GROUP_OF_A;
+}
+
+/* c += the products of one row of A over a group of steps: add_dots in dots.c for one register. */
+TH_INLINE vec add_square(const pair *a, const vec pair_of[GROUP_PAIRS], vec c)
+{
+    vec chain[2] = {{0}, {0}};
+    UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++)
+        chain[i % 2] = add_products(chain[i % 2], a[i] - (pairs){0}, (pairs)pair_of[i]);
+    return c + (chain[0] + chain[1]);
+}
+
+/* Prefetches the columns behind a square into the second-level cache. */
+TH_INLINE void ask_behind(const float *at, int64_t column)
+{
+    UNROLLED_FOR (int i = TERM_LANES; i < 2 * TERM_LANES; i++) {
+        __builtin_prefetch(at + i * column, 0, 2);
+        __builtin_prefetch(at + i * column + TERM_LANES, 0, 2);
+    }
+}
+
+/* A register of columns from j on, or as many as there are. */
+TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t j)
+{
+    const int64_t columns = th_smaller(block->n - j, TERM_LANES), column = block->b_panel;
+    const float *at = (const float *)block->b + j * column;
+    vec c[TH_FEW_TERM_ROWS];
+    for (int64_t i = 0; i < rows; i++)
+        c[i] = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, columns, 0) : (vec){0};
+    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, at += TH_TERM_GROUP) {
+        square pair_of;
+        ask_behind(at, column);
+        if (columns == TERM_LANES && block->k - step >= TH_TERM_GROUP)
+            take_lines(1, TERM_LANES, at, column, TERM_LANES, TH_TERM_GROUP, pair_of);
+        else
+            take_lines(1, TERM_LANES, at, column, columns, block->k - step, pair_of);
+        transpose_registers(pair_of[0]);
+        for (int64_t i = 0; i < rows; i++)
+            c[i] = add_square(a_of_rows(block, i, step / TH_TERM_GROUP), pair_of[0], c[i]);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        vec_store_part((float *)block->c + i * block->c_row + j, columns, c[i]);
+}
+
+/* th_product_kernels.few_rows of one term. */
+static __attribute__((noinline)) void few_dots(const th_product_block *block)
+{
+    for (int64_t j = 0; j < block->n; j += TERM_LANES)
+        if (block->m == 1)
+            few_columns(1, block, j);
+        else
+            few_columns(block->m, block, j);
+}
+
+#endif

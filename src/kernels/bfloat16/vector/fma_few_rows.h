@@ -1,0 +1,125 @@
+/* Some rows times B where it is, in one bfloat16 term, by fused multiply-adds (for chains.c): what counts is reading B
+ * once. So a square of it, as many steps as a register has lanes, is rounded and transposed in registers and used up
+ * there. The sums are those of chains.c: an even and an odd chain for each group of steps. */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
+#define TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
+
+#include "kernels/bfloat16/vector/fma_panels.h"
+
+/* A square of B: some columns over TH_REGISTER_LANES steps, which are neighbours in memory. */
+typedef struct few_square {
+    const float *at;
+    int64_t column;         /* stride */
+    int64_t columns, steps; /* those that there are: columns from 1 on */
+} few_square;
+
+/* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 digits of x,
+ * and denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign. No product
+ * shows this, because every chain begins with +0.) */
+TH_INLINE vec round_usual(vec x)
+{
+    const vec_bits exponent = (vec_bits)x & 0xff800000;
+    const vec large = (vec)(exponent + (16 << 23));
+    return (x + large) - large;
+}
+
+/* Steps of column i, or of the last one there is. whole: no column and no step is missing. */
+TH_INLINE vec load_column(bool whole, const few_square *s, int64_t i)
+{
+    const float *from = s->at + (whole || i < s->columns ? i : s->columns - 1) * s->column;
+    if (whole || s->steps >= TH_REGISTER_LANES)
+        return vec_load(from);
+    return s->steps > 0 ? vec_load_part(from, s->steps, 0) : (vec){0};
+}
+
+/* The terms of a square with a number that round_usual does not round. */
+static __attribute__((noinline)) void take_unusual(const few_square *s, vec square[TH_REGISTER_LANES])
+{
+    for (int i = 0; i < TH_REGISTER_LANES; i++)
+        square[i] = vec_first_term(load_column(false, s, i));
+}
+
+/* square[i] = the terms of step i, of all columns. Prefetches the columns behind them into the second-level cache. */
+TH_INLINE void take_terms(bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
+{
+    vec size[2] = {{0}, {0}};
+    UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
+        const vec x = load_column(whole, s, i);
+        __builtin_prefetch(s->at + (TH_REGISTER_LANES + i) * s->column, 0, 2);
+        size[i % 2] = vec_mul_add(x, x, size[i % 2]);
+        square[i] = round_usual(x);
+    }
+    if (__builtin_expect(vec_any(~(size[0] + size[1] < vec_broadcast(INFINITY))), 0))
+        take_unusual(s, square);
+    transpose_registers(square);
+}
+
+/* The sums of a row, and its chains over one group of steps. */
+typedef struct few_sums {
+    vec c, even, odd;
+} few_sums;
+
+/* A row of packed A, from a group of steps on. */
+TH_INLINE const float *row_of_a(const th_product_block *block, int64_t row, int64_t step)
+{
+    return (const float *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS + step * TILE_ROWS;
+}
+
+/* The products of the square from step `first` of a group on. a: of the row's group. */
+TH_INLINE void add_square(int first, const float *a, const vec square[TH_REGISTER_LANES], vec *even, vec *odd)
+{
+    UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
+        vec *chain = i % 2 ? odd : even;
+        *chain += vec_broadcast(a[(i % 2 * CHAIN_STEPS + (first + i) / 2) * TILE_ROWS]) * square[i];
+    }
+}
+
+/* One group of steps from `step` on, of a register of columns. */
+TH_INLINE void add_few(int64_t rows, bool whole, const th_product_block *block, int64_t step, const few_square *group,
+                       few_sums *sums)
+{
+    for (int64_t i = 0; i < rows; i++)
+        sums[i].even = sums[i].odd = (vec){0};
+    UNROLLED_FOR (int first = 0; first < TH_TERM_GROUP; first += TH_REGISTER_LANES) {
+        const few_square s = {group->at + first, group->column, group->columns, group->steps - first};
+        vec square[TH_REGISTER_LANES];
+        take_terms(whole, &s, square);
+        for (int64_t i = 0; i < rows; i++)
+            add_square(first, row_of_a(block, i, step), square, &sums[i].even, &sums[i].odd);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        sums[i].c = sums[i].c + (sums[i].even + sums[i].odd);
+}
+
+/* A register of columns from j on, or as many as there are. */
+TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t j)
+{
+    few_square group = {.at = (const float *)block->b + j * block->b_panel,
+                        .column = block->b_panel,
+                        .columns = th_smaller(block->n - j, TH_REGISTER_LANES)};
+    few_sums sums[TH_FEW_TERM_ROWS];
+    for (int64_t i = 0; i < rows; i++)
+        sums[i].c = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, group.columns, 0)
+                                : (vec){0};
+    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, group.at += TH_TERM_GROUP) {
+        group.steps = block->k - step;
+        if (group.columns == TH_REGISTER_LANES && group.steps >= TH_TERM_GROUP)
+            add_few(rows, true, block, step, &group, sums);
+        else
+            add_few(rows, false, block, step, &group, sums);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        vec_store_part((float *)block->c + i * block->c_row + j, group.columns, sums[i].c);
+}
+
+/* th_product_kernels.few_rows of one term. */
+static __attribute__((noinline)) void few_chains(const th_product_block *block)
+{
+    for (int64_t j = 0; j < block->n; j += TH_REGISTER_LANES)
+        if (block->m == 1)
+            few_columns(1, block, j);
+        else
+            few_columns(block->m, block, j);
+}
+
+#endif

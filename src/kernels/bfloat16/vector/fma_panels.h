@@ -1,0 +1,118 @@
+/* Packing operands into panels of bfloat16 terms for chains.c: as float32 numbers, one group of steps of k after the
+ * other, [group][term][even steps, then odd ones][row of A, or column of B]. Steps that are not there are 0; so are, or
+ * repeat another, lines that are not there: no product of theirs is ever stored. */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_PANELS_H
+#define TH_KERNELS_BFLOAT16_VECTOR_FMA_PANELS_H
+
+#include "kernels/bfloat16/vector/bfloat16.h"
+#include "kernels/bfloat16/vector/part_kernels.h"
+#include "kernels/vector/transpose.h"
+
+enum {
+    CHAIN_STEPS = TH_TERM_GROUP / 2, /* of an even or an odd chain of one group */
+    CHAIN_PACK_AHEAD = 8             /* steps that lines are asked for in advance: each step may be on another page */
+};
+
+/* Writes the terms of x, one step of `count` lines, to where the first one lies. */
+TH_INLINE void put_terms(int terms, int width, int count, vec x, float *to)
+{
+    const vec first = vec_first_term(x);
+    memcpy(to, &first, (size_t)count * sizeof *to);
+    if (terms == 2) {
+        const vec second = vec_second_term(x, first);
+        memcpy(to + TH_TERM_GROUP * width, &second, (size_t)count * sizeof *to);
+    }
+}
+
+/* Where a step lies in a panel of `width` lines. */
+TH_INLINE int64_t place_of_step(int terms, int width, int64_t step)
+{
+    const int64_t group = step / TH_TERM_GROUP * terms * TH_TERM_GROUP;
+    return (group + step % 2 * CHAIN_STEPS + step % TH_TERM_GROUP / 2) * width;
+}
+
+/* Lanes that a panel has from line i on, at most a register. */
+#define PANEL_LANES(width, i) ((width) - (i) < TH_REGISTER_LANES ? (width) - (i) : TH_REGISTER_LANES)
+
+/* One step of up to `filled` lines from `first` on. */
+TH_INLINE vec load_lines(const term_operand *s, bool neighbours, int64_t first, int filled, int64_t step)
+{
+    const int64_t given = s->lines - first < filled ? s->lines - first : filled;
+    vec x = {0};
+    if (step >= s->k || given <= 0)
+        return x;
+    const float *from = s->at + first * s->line + step * s->step;
+    if (neighbours)
+        return given == TH_REGISTER_LANES ? vec_load(from) : vec_load_part(from, given, 0);
+    for (int i = 0; i < TH_REGISTER_LANES; i++)
+        if (i < given)
+            x[i] = from[i * s->line];
+    return x;
+}
+
+/* Step by step, in the order of memory where lines are neighbours there: a page per step, not one per step and panel.
+ */
+TH_INLINE void pack_steps(int terms, int width, bool neighbours, const term_operand *s)
+{
+    const int64_t steps = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * TH_TERM_GROUP;
+    for (int64_t step = 0; step < steps; step++) {
+        float *to = (float *)s->panels + place_of_step(terms, width, step);
+        for (int64_t first = 0; first < s->lines; first += width, to += s->panel)
+            UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
+                if (neighbours)
+                    __builtin_prefetch(s->at + (step + CHAIN_PACK_AHEAD) * s->step + first + i);
+                const int filled = PANEL_LANES(width, i);
+                put_terms(terms, width, filled, load_lines(s, neighbours, first + i, filled, step), to + i);
+            }
+    }
+}
+
+/* A square of steps from `step` on, `left` of which there are, of `count` lines whose steps are neighbours in memory:
+ * transposed. */
+TH_INLINE void pack_square(int terms, int width, int filled, const term_operand *s, int64_t first, int64_t step,
+                           int64_t left, float *panel)
+{
+    const float *from = s->at + first * s->line + step;
+    const int64_t last = s->lines - first - 1;
+    vec square[TH_REGISTER_LANES];
+    UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
+        const float *line = from + (i < last ? i : last) * s->line;
+        square[i] = left == TH_REGISTER_LANES ? vec_load(line) : vec_load_part(line, left, 0);
+    }
+    transpose_registers(square);
+    UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
+        put_terms(terms, width, filled, square[i], panel + place_of_step(terms, width, step + i));
+}
+
+/* Lines from `first` on, as many as a register and the panel hold. */
+TH_INLINE void pack_register(int terms, int width, int filled, const term_operand *s, int64_t first, float *panel)
+{
+    int64_t step = 0;
+    for (; s->k - step >= TH_REGISTER_LANES; step += TH_REGISTER_LANES)
+        pack_square(terms, width, filled, s, first, step, TH_REGISTER_LANES, panel);
+    if (step < s->k) {
+        pack_square(terms, width, filled, s, first, step, s->k - step, panel);
+        step += TH_REGISTER_LANES;
+    }
+    for (; step % TH_TERM_GROUP != 0; step++)
+        put_terms(terms, width, filled, (vec){0}, panel + place_of_step(terms, width, step));
+}
+
+TH_INLINE void pack_lines(int terms, int width, const term_operand *s)
+{
+    float *panel = s->panels;
+    for (int64_t first = 0; first < s->lines; first += width, panel += s->panel)
+        UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES)
+            if (first + i < s->lines)
+                pack_register(terms, width, PANEL_LANES(width, i), s, first + i, panel + i);
+}
+
+TH_INLINE void pack_terms(int terms, int width, const term_operand *s)
+{
+    if (s->step == 1)
+        pack_lines(terms, width, s);
+    else
+        pack_steps(terms, width, s->line == 1, s);
+}
+
+#endif

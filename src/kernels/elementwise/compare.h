@@ -1,0 +1,15 @@
+/* Maps with a truth value as their result, by the element type of their operands: bool y, a, b (logical not: bool y,
+ * a). Comparisons with NaN are false, but for not_equal; the logical ones are there for bool only. */
+#ifndef TH_KERNELS_ELEMENTWISE_COMPARE_H
+#define TH_KERNELS_ELEMENTWISE_COMPARE_H
+
+#include "kernels/kernels.h"
+#include "tapehead/base.h"
+
+typedef th_map_kernel *const th_typed_maps[TH_DTYPE_COUNT];
+
+extern th_typed_maps th_compare_equal, th_compare_not_equal, th_compare_less, th_compare_less_equal, th_compare_greater,
+    th_compare_greater_equal;
+extern th_typed_maps th_logical_and_maps, th_logical_or_maps, th_logical_not_maps;
+
+#endif

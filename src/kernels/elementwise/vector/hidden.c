@@ -1,0 +1,70 @@
+/* What keeps hidden numbers, NaN and infinity among them, from reaching a matrix product: 0 * NaN is NaN, so that a
+ * factor of 0 is not enough. */
+#include "kernels/elementwise/vector/elementwise.h"
+
+/* y = keep ? x : 0 */
+MAP_LOOP(hide, 2, 0)
+{
+    (void)parameters;
+    real *y = operands[0];
+    const real *x = operands[1];
+    const bool *keep = operands[2];
+    for (int64_t i = 0; i < n; i++)
+        y[i] = keep[i] ? x[i] : 0;
+}
+
+/* y = x where x is finite, else 0. *parameters is a bool *, set when there was one that is not. */
+void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parameters)
+{
+    bool *found = *(bool *const *)parameters;
+    real *y = operands[0];
+    const real *x = operands[1];
+    real_int any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool bad = non_finite(x[i]);
+        any |= bad;
+        y[i] = bad ? 0 : x[i];
+    }
+    if (any)
+        __atomic_store_n(found, true, __ATOMIC_RELAXED); /* other threads may find one too */
+}
+
+/* c (m, n) += a (m, k) b (k, n) for the elements of b that finite_part left out, where keep (m, k) lets them count: NaN
+ * or infinity arises exactly in the elements of c that they reach. */
+void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, int64_t a_row, int64_t a_column,
+                               const bool *keep, int64_t keep_row, int64_t keep_column, const void *b, int64_t b_row,
+                               int64_t b_column, void *c, int64_t c_row, int64_t c_column)
+{
+    for (int64_t step = 0; step < k; step++) {
+        for (int64_t j = 0; j < n; j++) {
+            const real factor = ((const real *)b)[step * b_row + j * b_column];
+            if (!non_finite(factor))
+                continue;
+            for (int64_t i = 0; i < m; i++)
+                if (keep[i * keep_row + step * keep_column])
+                    ((real *)c)[i * c_row + j * c_column] += ((const real *)a)[i * a_row + step * a_column] * factor;
+        }
+    }
+}
+
+/* idle[i] = row i of a (rows, a_columns) is 0 throughout, and row i of b (rows, b_columns) has a NaN or an infinity.
+ * *found is set when there is such a row. Rows of a are rarely 0, and those that are not end with their first
+ * element. */
+void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_t a_row, int64_t a_column,
+                          int64_t b_columns, const void *b, int64_t b_row, int64_t b_column, bool *idle, bool *found)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const real *x = (const real *)a + i * a_row, *y = (const real *)b + i * b_row;
+        int64_t j = 0;
+        while (j < a_columns && x[j * a_column] == 0)
+            j++;
+        idle[i] = false;
+        if (j < a_columns)
+            continue;
+        real sum = 0; /* of zeros, and of a NaN for every element that is not finite */
+        for (j = 0; j < b_columns; j++)
+            sum += y[j * b_column] - y[j * b_column];
+        idle[i] = sum != 0;
+        *found |= idle[i];
+    }
+}

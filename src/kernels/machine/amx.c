@@ -1,0 +1,87 @@
+/* Whether this process may use tiles: the compiler took the kernels, the processor has the instructions, the operating
+ * system keeps the registers and has given permission. It is asked for because a thread that uses tiles needs 8 KB more
+ * wherever its registers are saved (Linux, Documentation/arch/x86/xstate.rst). */
+#include "kernels/machine/amx.h"
+
+#include <cpuid.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "kernels/products/product_block.h"
+
+#ifdef TAPEHEAD_TILES /* given by the build */
+
+extern const th_product_kernels th_product_tiles_f32_amx[2];
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const char *missing; /* written once, before anybody reads it */
+
+enum {
+    LEAF_1_ECX_OSXSAVE = 1 << 27,
+    LEAF_7_EDX_AMX_BF16 = 1 << 22,
+    LEAF_7_EDX_AMX_TILE = 1 << 24,
+    LEAF_7_1_EAX_AVX512_BF16 = 1 << 5,
+    XCR0_TILES = 1 << 17 | 1 << 18 /* their configuration and their data */
+};
+
+static bool processor_has_tiles(void)
+{
+    unsigned int a, b, c, d;
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & LEAF_7_1_EAX_AVX512_BF16) &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & LEAF_7_EDX_AMX_BF16) && (d & LEAF_7_EDX_AMX_TILE);
+}
+
+/* What the operating system saves of a thread, as the processor knows it. */
+static bool system_keeps_tiles(void)
+{
+    unsigned int a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & LEAF_1_ECX_OSXSAVE))
+        return false;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a & XCR0_TILES) == XCR0_TILES;
+}
+
+static bool system_permits_tiles(void)
+{
+#ifdef __linux__
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+
+static void detect(void)
+{
+    if (!processor_has_tiles())
+        missing = "TAPEHEAD_ISA is amx, but this processor has no AMX tiles of bfloat16 numbers";
+    else if (!system_keeps_tiles() || !system_permits_tiles())
+        missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
+}
+
+const char *th_tiles_detect(const th_product_kernels **products)
+{
+    pthread_once(&once, detect);
+    if (!missing)
+        *products = th_product_tiles_f32_amx;
+    return missing;
+}
+
+#else
+
+const char *th_tiles_detect(const th_product_kernels **products)
+{
+    (void)products;
+    return "TAPEHEAD_ISA is amx, but the compiler that built Tapehead has no AMX";
+}
+
+#endif

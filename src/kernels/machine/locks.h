@@ -1,0 +1,31 @@
+/* The locks that threads of a process share. While a thread holds one, the thread cannot be cancelled, no signal handler
+ * runs on it (except for faults), and no other thread forks. So a lock is always released, and in a forked process
+ * every lock is free and the data below it are complete. No function calls the user's code while it holds a lock. */
+#ifndef TH_KERNELS_MACHINE_LOCKS_H
+#define TH_KERNELS_MACHINE_LOCKS_H
+
+#include <signal.h>
+
+typedef enum th_lock {
+    TH_LOCK_OPENBLAS, /* loading OpenBLAS (openblas.c) */
+    TH_LOCK_TEAMS,    /* creating and ending teams (team.c) */
+    TH_LOCK_CONTEXTS, /* the list of live contexts (tensor/contexts.c) */
+    TH_LOCKS
+} th_lock;
+
+/* A lock that this thread holds, and the thread's state from before. */
+typedef struct th_held_lock {
+    th_lock lock;
+    int cancellation;
+    sigset_t signals;
+} th_held_lock;
+
+/* Takes a lock. A thread may hold one lock only. Threads created meanwhile inherit the blocked signals. */
+th_held_lock th_lock_take(th_lock lock);
+void th_lock_release(const th_held_lock *held);
+
+/* Keeps this thread from being cancelled; returns the state that th_cancellation_restore puts back. */
+int th_cancellation_disable(void);
+void th_cancellation_restore(int state);
+
+#endif

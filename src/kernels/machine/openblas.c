@@ -1,0 +1,112 @@
+/* Finding OpenBLAS and its functions at run time, and keeping its calls to one thread.
+ *
+ * The pthread build has one number of threads for the process, which is set to 1 once. The OpenMP build takes OpenMP's
+ * number, which each thread has for itself: it is set to 1 around the calls, and then restored. */
+#include "kernels/machine/openblas.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/machine/locks.h"
+
+/* OpenMP's number of threads for the calling thread, in one OpenMP library. */
+typedef struct openmp {
+    int (*get)(void);
+    void (*set)(int);
+} openmp;
+
+static _Atomic enum { NOT_LOADED, MISSING, LOADED } state;
+static th_openblas_functions functions; /* written once, before `state` is LOADED */
+
+/* The OpenMP libraries that OpenBLAS may call: ours, and the one that it was linked with. One library may be both; a
+ * program may hold two (gcc's and clang's). None for a build without OpenMP. */
+static openmp openmps[TH_OPENMPS];
+static int openmp_count;
+
+/* A function of the library, or NULL; target is a pointer to a function pointer. */
+static bool find(void *library, const char *name, void *target)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(target, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." has the version as its second word. */
+static void read_version(const char *config)
+{
+    if (sscanf(config, "OpenBLAS %15s", functions.version) != 1)
+        strcpy(functions.version, "?");
+}
+
+/* Whether this is the OpenMP build. */
+static bool uses_openmp(void *library)
+{
+    int (*parallel)(void);
+    return find(library, "openblas_get_parallel", &parallel) && parallel() == 2;
+}
+
+static void find_openmp(void *library)
+{
+    openmp linked;
+    openmps[openmp_count++] = (openmp){omp_get_max_threads, omp_set_num_threads};
+    if (find(library, "omp_get_max_threads", &linked.get) && find(library, "omp_set_num_threads", &linked.set) &&
+        linked.set != openmps[0].set)
+        openmps[openmp_count++] = linked;
+}
+
+/* Returns whether OpenBLAS was found. Under the lock: threads that OpenBLAS creates handle none of the program's
+ * signals. */
+static bool load(void)
+{
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        library = dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return false;
+    if (!find(library, "cblas_sgemm", &functions.sgemm) || !find(library, "cblas_dgemm", &functions.dgemm)) {
+        dlclose(library);
+        return false;
+    }
+    void (*set_threads)(int);
+    char *(*text)(void);
+    if (uses_openmp(library))
+        find_openmp(library);
+    else if (find(library, "openblas_set_num_threads", &set_threads))
+        set_threads(1);
+    read_version(find(library, "openblas_get_config", &text) ? text() : "");
+    snprintf(functions.core, sizeof functions.core, "%s", find(library, "openblas_get_corename", &text) ? text() : "?");
+    return true;
+}
+
+const th_openblas_functions *th_openblas(void)
+{
+    if (atomic_load_explicit(&state, memory_order_acquire) == NOT_LOADED) {
+        const th_held_lock held = th_lock_take(TH_LOCK_OPENBLAS);
+        if (atomic_load_explicit(&state, memory_order_relaxed) == NOT_LOADED)
+            atomic_store_explicit(&state, load() ? LOADED : MISSING, memory_order_release);
+        th_lock_release(&held);
+    }
+    return atomic_load_explicit(&state, memory_order_acquire) == LOADED ? &functions : NULL;
+}
+
+th_openblas_threads th_openblas_begin(void)
+{
+    th_openblas_threads before = {{0}};
+    for (int i = 0; i < openmp_count; i++) {
+        before.count[i] = openmps[i].get();
+        if (before.count[i] != 1)
+            openmps[i].set(1);
+    }
+    return before;
+}
+
+void th_openblas_end(const th_openblas_threads *before)
+{
+    for (int i = 0; i < openmp_count; i++)
+        if (before->count[i] != 1)
+            openmps[i].set(before->count[i]);
+}

@@ -1,0 +1,249 @@
+/* Processors that this thread may use. The control group's files are those of cgroups(7), cpu.max of version 2 and
+ * cpu.cfs_quota_us of version 1; a container may show them under any mount point. */
+#include "kernels/machine/processors.h"
+
+#include <limits.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/machine/locks.h"
+
+/* -- the quota -- */
+
+static FILE *open_below(const char *directory, const char *name)
+{
+    char path[3 * PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s%s", directory, name);
+    return length < (int)sizeof path ? fopen(path, "re") : NULL;
+}
+
+/* One mounted hierarchy of control groups that can limit processors. */
+typedef struct hierarchy {
+    bool version2;
+    char top[PATH_MAX];   /* the group that is mounted; "/" is all of the hierarchy */
+    char mount[PATH_MAX]; /* where */
+} hierarchy;
+
+/* Whether the word is in the comma-separated list. */
+static bool lists(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, word, length) == 0 && (at[length] == 0 || at[length] == ',' || at[length] == '\n'))
+            return true;
+    return false;
+}
+
+/* "36 35 98:0 /top /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu,cpuacct", of /proc/self/mountinfo. */
+static bool parse_mount(const char *line, hierarchy *h)
+{
+    char type[16], options[256];
+    const char *end = strstr(line, " - ");
+    if (!end || sscanf(line, "%*s %*s %*s %4095s %4095s", h->top, h->mount) != 2 ||
+        sscanf(end, " - %15s %*s %255s", type, options) != 2)
+        return false;
+    h->version2 = strcmp(type, "cgroup2") == 0;
+    return h->version2 || (strcmp(type, "cgroup") == 0 && lists(options, "cpu"));
+}
+
+/* "4:cpu,cpuacct:/a/group" or, version 2, "0::/a/group", of /proc/self/cgroup: the group's path in its hierarchy. */
+static const char *parse_group(const char *line, bool version2)
+{
+    const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+    if (!path)
+        return NULL;
+    if (version2)
+        return strncmp(line, "0::", 3) == 0 ? path + 1 : NULL;
+    for (const char *at = list; at < path; at += 1 + strcspn(at + 1, ",:"))
+        if (strncmp(at + 1, "cpu", 3) == 0 && (at[4] == ',' || at[4] == ':'))
+            return path + 1;
+    return NULL;
+}
+
+/* The path of this process's group below the hierarchy's mount point: "", or it begins with a slash. */
+static bool find_group(const char *root, const hierarchy *h, char path[PATH_MAX])
+{
+    FILE *file = open_below(root, "/proc/self/cgroup");
+    if (!file)
+        return false;
+    char *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    while (!found && getline(&line, &size, file) > 0) {
+        const char *group = parse_group(line, h->version2);
+        if (!group)
+            continue;
+        found = true;
+        line[strcspn(line, "\n")] = 0;
+        const size_t top = strcmp(h->top, "/") == 0 ? 0 : strlen(h->top);
+        const bool below = strncmp(group, h->top, top) == 0 && (group[top] == '/' || group[top] == 0);
+        snprintf(path, PATH_MAX, "%s", below && strcmp(group + top, "/") != 0 ? group + top : "");
+    }
+    free(line);
+    fclose(file);
+    return found;
+}
+
+/* A file's first numbers, at most two; returns how many there are. */
+static int read_numbers(const char *directory, const char *name, long long number[2])
+{
+    FILE *file = open_below(directory, name);
+    if (!file)
+        return 0;
+    const int count = fscanf(file, "%lld %lld", &number[0], &number[1]); /* none of "max 100000" */
+    fclose(file);
+    return count;
+}
+
+/* The quota of one group alone, in processors. */
+static int quota_of(const char *directory, bool version2)
+{
+    long long quota[2], period[2]; /* microseconds of processor time, in so many */
+    if (version2 ? read_numbers(directory, "/cpu.max", quota) < 2
+                 : read_numbers(directory, "/cpu.cfs_quota_us", quota) < 1 ||
+                       read_numbers(directory, "/cpu.cfs_period_us", period) < 1)
+        return INT_MAX;
+    const long long time = quota[0], every = version2 ? quota[1] : period[0];
+    if (time <= 0 || every <= 0)
+        return INT_MAX;
+    const long long processors = time / every + (time % every != 0);
+    return processors < INT_MAX ? (int)processors : INT_MAX;
+}
+
+/* The least quota from the process's group up to the one that is mounted. */
+static int quota_in(const char *root, const hierarchy *h)
+{
+    char group[PATH_MAX], directory[2 * PATH_MAX];
+    if (!find_group(root, h, group))
+        return INT_MAX;
+    int least = INT_MAX;
+    for (;;) {
+        snprintf(directory, sizeof directory, "%s%s%s", root, h->mount, group);
+        const int quota = quota_of(directory, h->version2);
+        least = quota < least ? quota : least;
+        char *last = strrchr(group, '/');
+        if (!last)
+            return least;
+        *last = 0;
+    }
+}
+
+int th_processors_quota(const char *root)
+{
+    FILE *file = open_below(root, "/proc/self/mountinfo");
+    if (!file)
+        return INT_MAX;
+    char *line = NULL;
+    size_t size = 0;
+    hierarchy h;
+    int least = INT_MAX;
+    while (getline(&line, &size, file) > 0) {
+        const int quota = parse_mount(line, &h) ? quota_in(root, &h) : INT_MAX;
+        least = quota < least ? quota : least;
+    }
+    free(line);
+    fclose(file);
+    return least;
+}
+
+/* -- the affinity mask -- */
+
+/* The processors in the affinity mask of a thread (0: the calling one). */
+static int count_mask(pid_t thread)
+{
+    for (int room = 1024; room <= 1 << 20; room *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        if (!set)
+            return 1;
+        const size_t size = CPU_ALLOC_SIZE((size_t)room);
+        const bool known = sched_getaffinity(thread, size, set) == 0;
+        const int count = known ? CPU_COUNT_S(size, set) : 0;
+        CPU_FREE(set);
+        if (known)
+            return count;
+    }
+    return 1;
+}
+
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* OpenMP binds a thread to one of its places; then the places together are what there is. The thread is not cancelled
+ * while a file is open, or OpenMP's library prepares itself. */
+static int available(pid_t thread)
+{
+    const int cancellation = th_cancellation_disable();
+    const int processors = omp_get_proc_bind() == omp_proc_bind_false ? count_mask(thread) : omp_get_num_procs();
+    const int count = lesser(processors, th_processors_quota(""));
+    th_cancellation_restore(cancellation);
+    return count;
+}
+
+int th_processors(void)
+{
+    return available(0);
+}
+
+int th_processors_of_process(void)
+{
+    return available(getpid()); /* the number of its first thread */
+}
+
+int th_processors_default_team(void)
+{
+    const int processors = th_processors(); /* first: it prepares OpenMP's library */
+    return lesser(processors, lesser(omp_get_max_threads(), omp_get_thread_limit()));
+}
+
+/* -- OpenMP's places -- */
+
+/* The place of a worker. The first workers, which take part in every run, have different places. */
+static int place_of(omp_proc_bind_t bind, int worker, int threads)
+{
+    const int places = omp_get_num_places();
+    if (places < 1 || bind == omp_proc_bind_master)
+        return places < 1 ? -1 : 0;
+    return bind == omp_proc_bind_spread && threads < places ? (int)((int64_t)worker * places / threads)
+                                                            : worker % places;
+}
+
+/* The processors of a place; *size: the bytes of the set. NULL when memory is out. */
+static cpu_set_t *set_of_place(int place, size_t *size)
+{
+    const int count = omp_get_place_num_procs(place);
+    int *const processor = count > 0 ? malloc((size_t)count * sizeof *processor) : NULL;
+    if (!processor)
+        return NULL;
+    omp_get_place_proc_ids(place, processor);
+    size_t room = 0;
+    for (int i = 0; i < count; i++)
+        room = (size_t)processor[i] >= room ? (size_t)processor[i] + 1 : room;
+    cpu_set_t *set = CPU_ALLOC(room);
+    *size = CPU_ALLOC_SIZE(room);
+    if (set)
+        CPU_ZERO_S(*size, set);
+    for (int i = 0; set && i < count; i++)
+        CPU_SET_S((size_t)processor[i], *size, set);
+    free(processor);
+    return set;
+}
+
+void th_processors_bind(pthread_t thread, int worker, int threads)
+{
+    const omp_proc_bind_t bind = omp_get_proc_bind();
+    const int place = bind == omp_proc_bind_false ? -1 : place_of(bind, worker, threads);
+    size_t size;
+    cpu_set_t *set = place < 0 ? NULL : set_of_place(place, &size);
+    if (!set)
+        return;
+    pthread_setaffinity_np(thread, size, set);
+    CPU_FREE(set);
+}

@@ -1,0 +1,240 @@
+/* Matrix products: from any strided batch to single products in a form that the backends take, and who runs which of
+ * them. The backends are product_native.c and product_openblas.c. */
+#include "kernels/products/product.h"
+
+#include "kernels/kernels.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/products/product_backends.h"
+
+/* Lets the innermost batch dimension disappear in the rows of A and C when B is the same for all, or in the columns of
+ * B and C when A is. Returns false when neither is possible. */
+static bool fold_dimension(th_product *p)
+{
+    const bool biased = p->bias || p->biased;
+    const int d = p->batch_dims - 1;
+    const int64_t size = p->batch[d], a = p->a_batch[d], b = p->b_batch[d], c = p->c_batch[d];
+    if (size == 1) {
+        /* nothing to walk */
+    } else if (b == 0 && p->m == 1) {
+        p->m = size;
+        p->a_row = a;
+        p->c_row = c;
+    } else if (b == 0 && a == p->m * p->a_row && c == p->m * p->c_row) {
+        p->m *= size;
+    } else if (a == 0 && !biased && p->n == 1) {
+        p->n = size;
+        p->b_col = b;
+        p->c_col = c;
+    } else if (a == 0 && !biased && b == p->n * p->b_col && c == p->n * p->c_col) {
+        p->n *= size;
+    } else {
+        return false;
+    }
+    p->batch_dims = d;
+    return true;
+}
+
+static void drop_dimension(th_product *p, int dropped)
+{
+    p->batch_dims--;
+    for (int d = dropped; d < p->batch_dims; d++) {
+        p->batch[d] = p->batch[d + 1];
+        p->a_batch[d] = p->a_batch[d + 1];
+        p->b_batch[d] = p->b_batch[d + 1];
+        p->c_batch[d] = p->c_batch[d + 1];
+    }
+}
+
+/* The transposed product: fma(a, b, c) = fma(b, a, c), so its bits are the same; but those of bfloat16x3, where a1 b2
+ * comes before a2 b1. The bias is not carried over. */
+static void transpose(th_product *p)
+{
+    const th_product was = *p;
+    p->m = was.n, p->n = was.m;
+    p->a = was.b, p->a_row = was.b_col, p->a_col = was.b_row;
+    p->b = was.a, p->b_row = was.a_col, p->b_col = was.a_row;
+    p->c_row = was.c_col, p->c_col = was.c_row;
+    for (int d = 0; d < p->batch_dims; d++) {
+        p->a_batch[d] = was.b_batch[d];
+        p->b_batch[d] = was.a_batch[d];
+    }
+}
+
+/* One vector of results lies along the columns, and so does what is contiguous in C. */
+static bool wants_transposing(const th_product *p, th_precision precision)
+{
+    return precision != TH_PRECISION_BFLOAT16X3 && p->m > 1 && p->residual_row == 0 &&
+           (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
+}
+
+/* What is run instead of `given`: fewer batch dimensions, C's columns contiguous if possible. *fill: a bias has to be
+ * written to C first, because it now goes along the rows. */
+static th_product simplify(const th_machine *machine, th_dtype dtype, const th_product *given, bool *fill)
+{
+    th_product p = *given;
+    for (int d = p.batch_dims - 1; d >= 0; d--)
+        if (p.batch[d] == 1)
+            drop_dimension(&p, d);
+    while (p.batch_dims > 0 && fold_dimension(&p))
+        continue;
+    *fill = false;
+    if (wants_transposing(&p, th_product_precision(machine, dtype, given))) {
+        *fill = p.bias != NULL;
+        transpose(&p);
+        p.add = p.add || p.bias;
+        p.bias = NULL;
+    }
+    if (p.n == 1)
+        p.c_col = p.b_col = 1;
+    return p;
+}
+
+static int64_t batch_count(const th_product *p)
+{
+    int64_t count = p->m > 0 && p->n > 0;
+    for (int d = 0; d < p->batch_dims; d++)
+        count *= p->batch[d];
+    return count;
+}
+
+/* The product of a batch with this number. */
+static th_product product_at(const th_product *batch, int64_t size, int64_t number)
+{
+    int64_t index[TH_PRODUCT_BATCH_DIMS];
+    th_index_at(batch->batch_dims, batch->batch, number, index);
+    th_product one = *batch;
+    one.a = (const char *)batch->a + th_offset_of(batch->batch_dims, index, batch->a_batch) * size;
+    one.b = (const char *)batch->b + th_offset_of(batch->batch_dims, index, batch->b_batch) * size;
+    one.c = (char *)batch->c + th_offset_of(batch->batch_dims, index, batch->c_batch) * size;
+    one.batch_dims = 0;
+    return one;
+}
+
+/* Whether whole products are the tasks of a team; otherwise each of them is cut up, one after the other. */
+static bool team_over_batch(const th_product *product, int64_t count, int threads)
+{
+    const double work = th_product_work(product);
+    return threads > 1 && count > 1 && work * (double)count >= (double)TH_PRODUCT_SERIAL &&
+           (work < 8 * (double)TH_PRODUCT_SERIAL || count >= 4 * (int64_t)threads);
+}
+
+static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
+{
+    return machine->gemm == TH_GEMM_OPENBLAS && th_product_precision(machine, dtype, product) == TH_PRECISION_FLOAT32;
+}
+
+static size_t workspace_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    return is_for_openblas(machine, dtype, product) ? th_product_openblas_workspace(machine, dtype, product, threads)
+                                                    : th_product_native_workspace(machine, dtype, product, threads);
+}
+
+static void run_product(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
+                        void *workspace)
+{
+    if (is_for_openblas(machine, dtype, product))
+        th_product_openblas_run(machine, dtype, product, threads, workspace);
+    else
+        th_product_native_run(machine, dtype, product, threads, workspace);
+}
+
+size_t th_product_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    bool fill;
+    const th_product p = simplify(machine, dtype, product, &fill);
+    const int64_t count = batch_count(&p);
+    if (count == 0 || p.k == 0)
+        return 0;
+    threads = threads < 1 ? 1 : threads;
+    if (team_over_batch(&p, count, threads))
+        return (size_t)threads * workspace_of(machine, dtype, &p, 1);
+    return workspace_of(machine, dtype, &p, threads);
+}
+
+typedef struct batch_team {
+    const th_machine *machine;
+    th_dtype dtype;
+    const th_product *batch;
+    int64_t count, group; /* of products; a task is a group of them */
+    char *workspace;      /* (threads, worker) bytes */
+    size_t worker;
+} batch_team;
+
+static void run_task(void *shared, int64_t index, int worker)
+{
+    const batch_team *team = shared;
+    const int64_t end = th_smaller((index + 1) * team->group, team->count);
+    for (int64_t i = index * team->group; i < end; i++) {
+        const th_product one = product_at(team->batch, th_element_size(team->dtype), i);
+        run_product(team->machine, team->dtype, &one, 1, team->workspace + (size_t)worker * team->worker);
+    }
+}
+
+void th_product_residual(const th_kernels *kernels, int64_t size, const th_product *p, int64_t row, int64_t rows,
+                         int64_t column, int64_t columns)
+{
+    const char *bias = p->bias ? (const char *)p->bias + column * size : NULL;
+    for (int64_t i = row; i < row + rows; i++) {
+        void *c = (char *)p->c + (i * p->c_row + column) * size;
+        void *residual = (char *)p->residual + (i * p->residual_row + column) * size;
+        if (bias)
+            kernels->add(columns, (void *[]){c, residual, (void *)bias}, NULL);
+        else
+            kernels->copy(columns, (void *[]){c, residual}, NULL);
+    }
+}
+
+/* C of every product = its bias, or 0. */
+static void fill_batch(const th_machine *machine, th_dtype dtype, const th_product *p)
+{
+    const void *from = p->bias ? p->bias : th_zero(th_element_size(dtype));
+    const int64_t count = batch_count(p);
+    for (int64_t i = 0; i < count; i++) {
+        const th_product one = product_at(p, th_element_size(dtype), i);
+        th_kernels_for(machine, dtype)->product_copy(p->m, p->n, from, 0, p->bias ? 1 : 0, one.c, p->c_row, p->c_col);
+    }
+}
+
+/* C = residual + bias, to which the product is then added. */
+static th_product begin_with_residual(const th_machine *machine, th_dtype dtype, const th_product *given)
+{
+    th_product_residual(th_kernels_for(machine, dtype), th_element_size(dtype), given, 0, given->m, 0, given->n);
+    th_product rest = *given;
+    rest.add = true;
+    rest.bias = rest.residual = NULL;
+    return rest;
+}
+
+void th_product_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads, void *workspace)
+{
+    bool fill;
+    th_product p = simplify(machine, dtype, product, &fill);
+    const int64_t count = batch_count(&p);
+    if (count == 0)
+        return;
+    if (p.residual && (p.k == 0 || is_for_openblas(machine, dtype, &p))) {
+        p = begin_with_residual(machine, dtype, &p);
+        if (p.k == 0)
+            return;
+    }
+    if (fill || (p.k == 0 && !product->add))
+        fill_batch(machine, dtype, product);
+    if (p.k == 0)
+        return;
+    threads = threads < 1 ? 1 : threads;
+    if (team_over_batch(&p, count, threads)) {
+        batch_team team = {.machine = machine,
+                           .dtype = dtype,
+                           .batch = &p,
+                           .count = count,
+                           .group = 1 + (int64_t)((double)TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
+                           .workspace = workspace,
+                           .worker = workspace_of(machine, dtype, &p, 1)};
+        th_parallel(threads, th_parts(count, team.group), run_task, &team);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const th_product one = product_at(&p, th_element_size(dtype), i);
+        run_product(machine, dtype, &one, threads, workspace);
+    }
+}

@@ -1,0 +1,262 @@
+/* Products by our own micro-kernel, as they are planned (product_plan.c): passes over blocks of B, in each of which the
+ * team packs what tasks share, and then multiplies, a block of C a task. */
+#include "kernels/machine/parallel.h"
+#include "kernels/products/product_plan.h"
+
+size_t th_product_native_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    const th_product_plan p = th_product_plan_of(machine, dtype, product, threads);
+    return th_aligned(p.b_shared_bytes) + p.a_shared_bytes + (size_t)threads * p.worker_bytes;
+}
+
+/* -- packing -- */
+
+/* One pass: all of C's rows against a block of B, some of its columns and of k. */
+typedef struct product_pass {
+    const th_product_plan *plan;
+    int64_t column, columns; /* of C */
+    int64_t step, steps;     /* of k */
+    int64_t column_blocks;
+    char *packed_b; /* [TH_PRODUCT_BLOCK steps][panel] */
+    char *packed_a; /* [TH_PRODUCT_BLOCK steps][block of rows] */
+    char *workers;  /* (threads, worker_bytes) */
+} product_pass;
+
+/* What a task keeps while it works on its block of C. */
+typedef struct task {
+    int64_t row, rows, column, columns; /* of C */
+    void *a, *b;                        /* scratch for packed operands */
+    char *c;                            /* (rows, columns): C itself or its buffer */
+    int64_t c_row;
+} task;
+
+static const char *element(const th_product_plan *p, const void *base, int64_t offset)
+{
+    return (const char *)base + offset * p->size;
+}
+
+static char *c_element(const th_product_plan *p, int64_t row, int64_t column)
+{
+    return (char *)p->product.c + (row * p->product.c_row + column * p->product.c_col) * p->size;
+}
+
+/* Where the packed A has one block of rows over one block of k. */
+static char *packed_a_at(const product_pass *pass, int64_t row_block, int64_t block)
+{
+    return pass->packed_a + (block * th_product_row_blocks(pass->plan) + row_block) * (int64_t)pass->plan->a_bytes;
+}
+
+static void pack_a_task(const product_pass *pass, int64_t index)
+{
+    const th_product_plan *p = pass->plan;
+    const th_product *product = &p->product;
+    const int64_t blocks = th_product_row_blocks(p), block = index / blocks;
+    const int64_t row = index % blocks * p->row_block, step = block * TH_PRODUCT_BLOCK;
+    p->multiply.pack_a(th_smaller(product->m - row, p->row_block), th_smaller(pass->steps - step, TH_PRODUCT_BLOCK),
+                       element(p, product->a, row * product->a_row + (pass->step + step) * product->a_col),
+                       product->a_row, product->a_col, packed_a_at(pass, index % blocks, block));
+}
+
+/* A few panels of one block of k. */
+static void pack_b_task(const product_pass *pass, int64_t index)
+{
+    const th_product_plan *p = pass->plan;
+    const int64_t group = p->own_columns, groups = th_parts(pass->columns, group);
+    const int64_t block = index / groups, column = index % groups * group;
+    const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_parts(pass->columns, p->multiply.columns);
+    const int64_t panel = block * panels + column / p->multiply.columns;
+    p->multiply.pack_b(
+        th_smaller(pass->steps - step, TH_PRODUCT_BLOCK), th_smaller(pass->columns - column, group),
+        element(p, p->product.b, (pass->step + step) * p->product.b_row + (pass->column + column) * p->product.b_col),
+        p->product.b_row, p->product.b_col, pass->packed_b + panel * (int64_t)p->panel_bytes,
+        (int64_t)p->panel_bytes / p->size);
+}
+
+static int64_t b_tasks(const product_pass *pass)
+{
+    const int64_t blocks = th_parts(pass->steps, TH_PRODUCT_BLOCK);
+    return pass->plan->b_shared ? th_parts(pass->columns, pass->plan->own_columns) * blocks : 0;
+}
+
+static int64_t a_tasks(const product_pass *pass)
+{
+    return pass->plan->a_shared ? th_product_row_blocks(pass->plan) * th_parts(pass->steps, TH_PRODUCT_BLOCK) : 0;
+}
+
+static void pack_task(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const product_pass *pass = shared;
+    const int64_t a = a_tasks(pass);
+    if (index < a)
+        pack_a_task(pass, index);
+    else
+        pack_b_task(pass, index - a);
+}
+
+/* -- multiplying -- */
+
+/* A of one block: packed, or where it is. */
+static void take_a(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
+{
+    const th_product_plan *p = pass->plan;
+    const th_product *product = &p->product;
+    const int64_t tile_rows = p->multiply.rows;
+    block->a = element(p, product->a, t->row * product->a_row + step * product->a_col);
+    block->a_row = product->a_row;
+    block->a_col = product->a_col;
+    block->a_panel = tile_rows * product->a_row;
+    if (!p->pack_a)
+        return;
+    if (p->a_shared) {
+        block->a = packed_a_at(pass, t->row / p->row_block, (step - pass->step) / TH_PRODUCT_BLOCK);
+    } else {
+        p->multiply.pack_a(block->m, block->k, block->a, product->a_row, product->a_col, t->a);
+        block->a = t->a;
+    }
+    block->a_row = 1;
+    block->a_col = tile_rows;
+    block->a_panel = tile_rows * th_panel_elements(&p->multiply, block->k);
+}
+
+/* What the first pass adds to: C, the bias, or nothing; later ones always add to C. */
+static void take_init(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+{
+    if (step > 0 || p->product.add || p->product.residual) {
+        block->init = t->c;
+        block->init_row = t->c_row;
+    } else if (p->product.bias) {
+        block->init = element(p, p->product.bias, t->column);
+        block->init_row = 0;
+    }
+}
+
+/* From panels that the team has packed. */
+static void multiply_shared(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
+{
+    const th_product_plan *p = pass->plan;
+    const int64_t panels = th_parts(pass->columns, p->multiply.columns);
+    const int64_t panel =
+        (step - pass->step) / TH_PRODUCT_BLOCK * panels + (t->column - pass->column) / p->multiply.columns;
+    block->b = pass->packed_b + panel * (int64_t)p->panel_bytes;
+    block->b_panel = (int64_t)p->panel_bytes / p->size;
+    block->b_row = p->multiply.columns;
+    p->multiply.block(block);
+}
+
+/* From B where it is. Columns that do not fill registers are packed, because beyond them there may be no memory. */
+static void multiply_in_place(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+{
+    const th_product *product = &p->product;
+    const int64_t rest = block->n % p->multiply.columns, full = block->n - rest;
+    block->b = element(p, product->b, step * product->b_row + t->column);
+    block->b_panel = p->multiply.columns;
+    block->b_row = product->b_row;
+    if (rest != 0 && rest != p->multiply.columns / 2) {
+        p->multiply.pack_b(block->k, rest, element(p, block->b, full), product->b_row, 1, t->b, 0);
+        block->b_rest = t->b;
+    }
+    p->multiply.block(block);
+}
+
+/* A few rows, from B where it is, its columns contiguous. */
+static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+{
+    const th_product *product = &p->product;
+    block->b = element(p, product->b, step + t->column * product->b_col);
+    block->b_panel = product->b_col;
+    p->multiply.few_rows(block);
+}
+
+/* From panels that this task packs, a few at a time. */
+static void multiply_own(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+{
+    const th_product *product = &p->product;
+    const int64_t group = p->own_columns, columns = block->n;
+    const char *init = block->init;
+    block->b = t->b;
+    block->b_panel = (int64_t)p->panel_bytes / p->size;
+    block->b_row = p->multiply.columns;
+    for (int64_t column = 0; column < columns; column += group) {
+        block->n = th_smaller(columns - column, group);
+        block->c = t->c + column * p->size;
+        block->init = init ? init + column * p->size : NULL;
+        p->multiply.pack_b(block->k, block->n,
+                           element(p, product->b, step * product->b_row + (t->column + column) * product->b_col),
+                           product->b_row, product->b_col, t->b, block->b_panel);
+        p->multiply.block(block);
+    }
+}
+
+static void multiply_block(const product_pass *pass, const task *t)
+{
+    const th_product_plan *p = pass->plan;
+    for (int64_t step = pass->step; step < pass->step + pass->steps; step += TH_PRODUCT_BLOCK) {
+        th_product_block block = {.m = t->rows,
+                                  .n = t->columns,
+                                  .k = th_smaller(pass->step + pass->steps - step, TH_PRODUCT_BLOCK),
+                                  .c = t->c,
+                                  .c_row = t->c_row};
+        take_a(pass, t, step, &block);
+        take_init(p, t, step, &block);
+        if (p->b_shared)
+            multiply_shared(pass, t, step, &block);
+        else if (p->b_few_rows)
+            multiply_few_rows(p, t, step, &block);
+        else if (p->b_in_place)
+            multiply_in_place(p, t, step, &block);
+        else
+            multiply_own(p, t, step, &block);
+    }
+}
+
+static void block_task(void *shared, int64_t index, int worker)
+{
+    const product_pass *pass = shared;
+    const th_product_plan *p = pass->plan;
+    const th_product *product = &p->product;
+    char *scratch = pass->workers + (size_t)worker * p->worker_bytes;
+    const int64_t row = index / pass->column_blocks * p->row_block,
+                  column = index % pass->column_blocks * p->column_block;
+    task t = {.row = row,
+              .rows = th_smaller(product->m - row, p->row_block),
+              .column = pass->column + column,
+              .columns = th_smaller(pass->columns - column, p->column_block),
+              .c = scratch,
+              .a = scratch + th_aligned(p->c_bytes) + th_aligned(p->b_bytes),
+              .b = scratch + th_aligned(p->c_bytes)};
+    char *c = c_element(p, t.row, t.column);
+    if (product->residual && pass->step == 0)
+        th_product_residual(p->kernels, p->size, product, t.row, t.rows, t.column, t.columns);
+    if (!p->c_buffer) {
+        t.c = c;
+        t.c_row = product->c_row;
+        multiply_block(pass, &t);
+        return;
+    }
+    t.c_row = t.columns;
+    if (pass->step > 0 || product->add)
+        p->kernels->product_copy(t.rows, t.columns, c, product->c_row, product->c_col, t.c, t.c_row, 1);
+    multiply_block(pass, &t);
+    p->kernels->product_copy(t.rows, t.columns, t.c, t.c_row, 1, c, product->c_row, product->c_col);
+}
+
+void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
+                           void *workspace)
+{
+    const th_product_plan p = th_product_plan_of(machine, dtype, product, threads);
+    const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
+    product_pass pass = {.plan = &p, .packed_b = workspace};
+    pass.packed_a = pass.packed_b + th_aligned(p.b_shared_bytes);
+    pass.workers = pass.packed_a + p.a_shared_bytes;
+    for (pass.column = 0; pass.column < product->n; pass.column += p.pass_columns) {
+        pass.columns = th_smaller(product->n - pass.column, p.pass_columns);
+        pass.column_blocks = th_parts(pass.columns, p.column_block);
+        for (pass.step = 0; pass.step < product->k; pass.step += p.pass_steps) {
+            pass.steps = th_smaller(product->k - pass.step, p.pass_steps);
+            if (p.a_shared || p.b_shared)
+                th_parallel(team, a_tasks(&pass) + b_tasks(&pass), pack_task, &pass);
+            th_parallel(team, th_product_row_blocks(&p) * pass.column_blocks, block_task, &pass);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+/* Matrix products through OpenBLAS: C cut into blocks of fixed size, one call with one thread for each. What its calls
+ * cannot reach (no unit stride, negative or huge strides) is copied to workspace first.
+ *
+ * The bits are OpenBLAS's own: the same for any number of threads on one machine, nothing more. */
+#include "kernels/kernels.h"
+#include "kernels/machine/openblas.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/products/product_backends.h"
+
+enum { BLOCK_ROWS = 384, BLOCK_COLUMNS = 768, MOST_STRIDE = 1 << 30 };
+
+/* How a matrix is handed over. */
+typedef enum access { AS_IT_LIES, TRANSPOSED, COPIED } access;
+
+typedef struct plan {
+    const th_openblas_functions *openblas;
+    const th_kernels *kernels;
+    th_product product;
+    th_dtype dtype;
+    int64_t size;                 /* bytes of an element */
+    int64_t rows, columns, steps; /* of a block */
+    access a, b, c;
+    size_t a_bytes, b_bytes, c_bytes, worker_bytes;
+    int64_t column_blocks;
+    char *workers; /* (threads, worker_bytes) */
+} plan;
+
+/* Whether a (rows, columns) block with columns contiguous and these strides is one that BLAS takes. */
+static bool fits(int64_t row, int64_t column, int64_t columns)
+{
+    return column == 1 && row >= columns && row <= MOST_STRIDE;
+}
+
+static access choose_access(int64_t rows, int64_t columns, int64_t row, int64_t column)
+{
+    if (fits(row, column, columns))
+        return AS_IT_LIES;
+    return fits(column, row, rows) ? TRANSPOSED : COPIED;
+}
+
+static plan make_plan(th_dtype dtype, const th_machine *machine, const th_product *product)
+{
+    plan p = {.openblas = th_openblas(),
+              .kernels = th_kernels_for(machine, dtype),
+              .product = *product,
+              .dtype = dtype,
+              .size = th_element_size(dtype)};
+    p.rows = th_smaller(product->m, BLOCK_ROWS);
+    p.columns = th_smaller(product->n, BLOCK_COLUMNS);
+    p.column_blocks = th_parts(product->n, p.columns);
+    p.a = choose_access(product->m, product->k, product->a_row, product->a_col);
+    p.b = choose_access(product->k, product->n, product->b_row, product->b_col);
+    p.c = fits(product->c_row, product->c_col, product->n) ? AS_IT_LIES : COPIED;
+    p.steps =
+        th_smaller(product->k, TH_PRODUCT_BLOCK); /* a product cut there has the same bits, as with our own tiles */
+    p.a_bytes = p.a == COPIED ? (size_t)(p.rows * p.steps * p.size) : 0;
+    p.b_bytes = p.b == COPIED ? (size_t)(p.steps * p.columns * p.size) : 0;
+    p.c_bytes = p.c == COPIED ? (size_t)(p.rows * p.columns * p.size) : 0;
+    p.worker_bytes = th_aligned(p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes);
+    return p;
+}
+
+size_t th_product_openblas_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    return (size_t)threads * make_plan(dtype, machine, product).worker_bytes;
+}
+
+/* One matrix of a call. */
+typedef struct operand {
+    const char *data;
+    int64_t row, column; /* strides, one of them 1 */
+} operand;
+
+static operand take(const plan *p, access how, const void *base, int64_t rows, int64_t columns, int64_t row,
+                    int64_t column, void *copy)
+{
+    if (how != COPIED)
+        return (operand){base, row, column};
+    p->kernels->product_copy(rows, columns, base, row, column, copy, columns, 1);
+    return (operand){copy, columns, 1};
+}
+
+/* C (m, n), rows c_row apart, = A B or C + A B. */
+static void call(const plan *p, int64_t m, int64_t n, int64_t k, operand a, operand b, bool add, char *c, int64_t c_row)
+{
+    const int a_how = p->a == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;
+    const int b_how = p->b == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;
+    const int a_stride = (int)(p->a == TRANSPOSED ? a.column : a.row);
+    const int b_stride = (int)(p->b == TRANSPOSED ? b.column : b.row);
+    if (p->dtype == TH_FLOAT64)
+        p->openblas->dgemm(TH_BLAS_ROW_MAJOR, a_how, b_how, (int)m, (int)n, (int)k, 1,
+                           (const double *)(const void *)a.data, a_stride, (const double *)(const void *)b.data,
+                           b_stride, add, (double *)(void *)c, (int)c_row);
+    else
+        p->openblas->sgemm(TH_BLAS_ROW_MAJOR, a_how, b_how, (int)m, (int)n, (int)k, 1,
+                           (const float *)(const void *)a.data, a_stride, (const float *)(const void *)b.data, b_stride,
+                           add, (float *)(void *)c, (int)c_row);
+}
+
+static void multiply_block(void *shared, int64_t index, int worker)
+{
+    const plan *p = shared;
+    const th_product *product = &p->product;
+    char *a_copy = p->workers + (size_t)worker * p->worker_bytes;
+    char *b_copy = a_copy + th_aligned(p->a_bytes), *c_copy = b_copy + th_aligned(p->b_bytes);
+    const int64_t row = index / p->column_blocks * p->rows, column = index % p->column_blocks * p->columns;
+    const int64_t m = th_smaller(product->m - row, p->rows), n = th_smaller(product->n - column, p->columns);
+    char *c = (char *)product->c + (row * product->c_row + column * product->c_col) * p->size;
+    char *to = p->c == COPIED ? c_copy : c;
+    const int64_t to_row = p->c == COPIED ? n : product->c_row;
+    if (product->bias)
+        p->kernels->product_copy(m, n, (const char *)product->bias + column * p->size, 0, 1, to, to_row, 1);
+    else if (product->add && p->c == COPIED)
+        p->kernels->product_copy(m, n, c, product->c_row, product->c_col, to, to_row, 1);
+    const th_openblas_threads before = th_openblas_begin();
+    for (int64_t step = 0; step < product->k; step += p->steps) {
+        const int64_t k = th_smaller(product->k - step, p->steps);
+        const operand a =
+            take(p, p->a, (const char *)product->a + (row * product->a_row + step * product->a_col) * p->size, m, k,
+                 product->a_row, product->a_col, a_copy);
+        const operand b =
+            take(p, p->b, (const char *)product->b + (step * product->b_row + column * product->b_col) * p->size, k, n,
+                 product->b_row, product->b_col, b_copy);
+        call(p, m, n, k, a, b, step > 0 || product->add || product->bias, to, to_row);
+    }
+    th_openblas_end(&before);
+    if (p->c == COPIED)
+        p->kernels->product_copy(m, n, to, to_row, 1, c, product->c_row, product->c_col);
+}
+
+void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
+                             void *workspace)
+{
+    plan p = make_plan(dtype, machine, product);
+    p.workers = workspace;
+    const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
+    th_parallel(team, th_parts(product->m, p.rows) * p.column_blocks, multiply_block, &p);
+}

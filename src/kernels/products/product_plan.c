@@ -1,0 +1,154 @@
+/* How one product by our own micro-kernel is cut into blocks of C, and which operands are packed, by whom. No choice
+ * here can change a bit of the result: every element is the same sequence of operations in all of them.
+ *
+ * As in GotoBLAS (Goto & van de Geijn 2008) packed operands lie in panels as wide as a tile of the micro-kernel. A task
+ * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them
+ * packed by the team where several tasks share them. B is taken
+ *  - in place, where its rows are contiguous and it is small enough to stay in a cache;
+ *  - in place, where C has few rows: transposed in registers, or turned into bfloat16 terms a group of steps at a time;
+ *  - by the task, a few panels at a time, where only one block of rows needs them;
+ *  - otherwise from a block that the team has packed together before, one for each pass over C. */
+#include "kernels/products/product_plan.h"
+
+enum {
+    ROW_BLOCK = 96, /* most rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
+    ROW_PANELS = 8, /* or so many panels: what has larger ones multiplies faster, and comes with a 2 MB L2 cache */
+    SHORT_ROW_BLOCK = 24,
+    ROW_UNIT = 12,              /* whole tiles in every instruction set */
+    SHARED_BYTES = 6 << 20,     /* of what the team packs for a pass: stays in an L3 cache */
+    IN_PLACE_BYTES = 512 << 10, /* of B: stays in an L2 cache */
+    IN_PLACE_ROWS = 12,         /* of C, up to which B is read once anyway */
+    OWN_PANELS = 4,             /* of B, packed by a task at a time */
+    PACK_ROWS_PANELS = 6,       /* panels of B up to which contiguous rows of A are better left where they are, */
+    PACK_COLUMNS_PANELS = 2,    /* and contiguous columns */
+    LITTLE_A = 4096,            /* elements of A that a task packs sooner than the team waits for itself */
+    PANEL_PAD_BYTES = 64, /* keeps panels from lying a power of two apart, and takes what packing writes too far */
+    BUFFER_COLUMNS = 512, /* most columns of a task that writes C through a buffer */
+    TASKS_PER_THREAD = 4  /* each packs its rows of A, so that cutting columns costs */
+};
+
+static int64_t round_up(int64_t value, int64_t multiple)
+{
+    return th_parts(value, multiple) * multiple;
+}
+
+/* How many tasks the work is for the team; none of them too small. */
+static int64_t tasks_wanted(const th_product *product, int threads)
+{
+    const int64_t most = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
+    const double work = th_product_work(product);
+    return work < (double)TH_PRODUCT_TASK * (double)most ? (int64_t)(work / (double)TH_PRODUCT_TASK) + 1 : most;
+}
+
+/* A block of B that stays in an L2 cache. */
+static bool b_is_small(const th_product_plan *p)
+{
+    return th_smaller(p->product.k, TH_PRODUCT_BLOCK) * p->product.n * p->size <= IN_PLACE_BYTES;
+}
+
+/* Blocks of rows of about the same size; short ones where there would be too few for the team, and B is near. */
+static void plan_rows(th_product_plan *p, int64_t tasks)
+{
+    const int64_t long_blocks = th_parts(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
+    const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_parts(p->product.m, SHORT_ROW_BLOCK)) : 1;
+    p->row_block =
+        round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->terms ? p->multiply.rows : ROW_UNIT);
+}
+
+/* B: in place, packed by each task, or by the team. */
+static void plan_b(th_product_plan *p)
+{
+    const th_product *product = &p->product;
+    const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
+    p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
+    p->b_in_place = !p->terms && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
+    p->b_few_rows = !p->b_in_place && p->multiply.few_rows && product->b_row == 1 &&
+                    product->m <= (p->terms ? TH_FEW_TERM_ROWS : TH_FEW_ROWS);
+    p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
+    p->pass_columns = product->n;
+    p->pass_steps = product->k;
+    p->b_shared_bytes = 0;
+    p->b_bytes = p->b_few_rows ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
+    if (p->b_shared) {
+        const int64_t panels =
+            th_smaller(th_parts(product->n, p->multiply.columns), SHARED_BYTES / (int64_t)p->panel_bytes);
+        const int64_t blocks = SHARED_BYTES / (int64_t)p->panel_bytes / panels;
+        p->pass_columns = th_smaller(product->n, panels * p->multiply.columns);
+        p->pass_steps = th_smaller(product->k, blocks * TH_PRODUCT_BLOCK);
+        p->b_shared_bytes = (size_t)(panels * th_parts(p->pass_steps, TH_PRODUCT_BLOCK)) * p->panel_bytes;
+        p->b_bytes = 0;
+    }
+}
+
+/* Blocks of columns, where those of rows are too few for the team: each packs A again. */
+static void plan_columns(th_product_plan *p, int64_t tasks)
+{
+    const int64_t columns = th_parts(tasks, th_parts(p->product.m, p->row_block));
+    p->column_block =
+        columns == 1 ? p->pass_columns : round_up(th_parts(p->pass_columns, columns), 2 * p->multiply.columns);
+    if (p->c_buffer)
+        p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
+}
+
+th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dtype, th_precision precision)
+{
+    if (precision != TH_PRECISION_FLOAT32)
+        return machine->products[precision == TH_PRECISION_BFLOAT16X3];
+    const th_kernels *kernels = th_kernels_for(machine, dtype);
+    const int bytes = th_vector_bytes(machine), size = (int)th_element_size(dtype);
+    return (th_product_kernels){.rows = TH_TILE_ROWS(bytes),
+                                .columns = TH_TILE_COLUMNS(bytes, size),
+                                .group = 1,
+                                .group_elements = 1,
+                                .pack_a = kernels->product_pack_a,
+                                .pack_b = kernels->product_pack_b,
+                                .block = kernels->product_block,
+                                .few_rows = kernels->product_few_rows};
+}
+
+static bool packing_a_pays(const th_product_plan *p)
+{
+    const int64_t panels = th_parts(p->column_block, p->multiply.columns);
+    return p->product.a_col == 1   ? panels > PACK_ROWS_PANELS
+           : p->product.a_row == 1 ? panels > PACK_COLUMNS_PANELS
+                                   : true;
+}
+
+/* A packed by the team, together with what it packs of B, where more tasks than one would pack the same of it. Where it
+ * packs nothing of B that takes a wait of the team for all of A, which only many terms, slower to pack, are worth. */
+static void plan_a(th_product_plan *p)
+{
+    const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
+    p->pack_a = p->terms || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
+    p->a_bytes =
+        p->pack_a
+            ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
+            : 0;
+    const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
+    const bool pays = p->b_shared || (p->terms && p->product.m * steps > LITTLE_A);
+    p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
+    p->a_shared_bytes = 0;
+    if (p->a_shared) {
+        p->pass_steps = th_smaller(p->pass_steps, SHARED_BYTES / a_block * TH_PRODUCT_BLOCK);
+        p->a_shared_bytes = (size_t)(th_parts(p->pass_steps, TH_PRODUCT_BLOCK) * a_block);
+    }
+}
+
+th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    th_product_plan p = {
+        .kernels = th_kernels_for(machine, dtype), .product = *product, .size = th_element_size(dtype)};
+    const th_precision precision = th_product_precision(machine, dtype, product);
+    p.terms = precision != TH_PRECISION_FLOAT32;
+    p.multiply = th_product_kernels_of(machine, dtype, precision);
+    p.own_columns = OWN_PANELS * p.multiply.columns;
+    p.c_buffer = product->c_col != 1;
+    const int64_t tasks = tasks_wanted(product, threads);
+    plan_rows(&p, tasks);
+    plan_b(&p);
+    plan_columns(&p, tasks);
+    plan_a(&p);
+    p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
+    p.worker_bytes = (p.a_shared ? 0 : p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes);
+    return p;
+}

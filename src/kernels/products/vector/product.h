@@ -1,0 +1,55 @@
+/* What the vector kernels of matrix products share: the sizes of this instance's tile, what a tile is given, and how it
+ * leaves its registers. */
+#ifndef TH_KERNELS_PRODUCTS_VECTOR_PRODUCT_H
+#define TH_KERNELS_PRODUCTS_VECTOR_PRODUCT_H
+
+#include "kernels/products/product_block.h"
+#include "kernels/vector/vector.h"
+
+enum { TILE_ROWS = TH_TILE_ROWS(TH_VECTOR_BYTES), TILE_COLUMNS = TH_TILE_COLUMNS(TH_VECTOR_BYTES, (int)sizeof(real)) };
+
+enum { WIDE_COLUMNS = 2 * TILE_COLUMNS }; /* of the widest tile: 4 registers */
+
+/* C = init + A B for one tile; the pointers are to its first element. columns says how many are stored. */
+typedef struct tile_operands {
+    int64_t k;
+    const void *a; /* (rows, k) */
+    int64_t a_row, a_col;
+    const void *b; /* (k, registers of columns) */
+    int64_t b_row;
+    real *c; /* (rows, columns) */
+    int64_t c_row;
+    const real *init; /* (rows, columns), or NULL */
+    int64_t init_row;
+    int64_t columns;
+} tile_operands;
+
+/* c = init + sum where the tile's columns do not fill its registers. */
+static __attribute__((noinline, unused)) void store_part(int rows, real sum[TILE_ROWS][WIDE_COLUMNS],
+                                                         const tile_operands *t)
+{
+    for (int i = 0; i < rows; i++)
+        for (int64_t j = 0; j < t->columns; j++)
+            t->c[i * t->c_row + j] = t->init ? t->init[i * t->init_row + j] + sum[i][j] : sum[i][j];
+}
+
+TH_INLINE void store(int rows, int registers, vec sum[TILE_ROWS][4], const tile_operands *t)
+{
+    if (t->columns < registers * TH_REGISTER_LANES) {
+        real part[TILE_ROWS][WIDE_COLUMNS];
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                *(vec *)&part[i][j * TH_REGISTER_LANES] = sum[i][j];
+        store_part(rows, part, t);
+        return;
+    }
+    if (t->init)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                sum[i][j] = *(const vec *)(t->init + i * t->init_row + j * TH_REGISTER_LANES) + sum[i][j];
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            *(vec *)(t->c + i * t->c_row + j * TH_REGISTER_LANES) = sum[i][j];
+}
+
+#endif

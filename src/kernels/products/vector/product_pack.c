@@ -1,0 +1,99 @@
+/* Packing the operands of a matrix product into panels that the micro-kernel walks with constant strides, and copying
+ * blocks of C that it cannot write directly. Nothing here computes. */
+#include "kernels/products/vector/product.h"
+#include "kernels/vector/transpose.h"
+
+enum { PACK_AHEAD = 8 }; /* steps that the next lines are asked for in advance: each step may be on another page */
+
+/* panel[step * width + i] = source[i * stride + step] for `count` rows i, at most a register of them, of k contiguous
+ * elements. Always writes whole registers: what goes too far is written again by the next step, and past the end there
+ * is room for it. */
+static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stride, real *panel, int64_t width)
+{
+    if (k < TH_REGISTER_LANES) {
+        for (int64_t step = 0; step < k; step++)
+            for (int64_t i = 0; i < TH_REGISTER_LANES; i++)
+                panel[step * width + i] = source[(i < count ? i : count - 1) * stride + step];
+        return;
+    }
+    for (int64_t step = 0; step < k; step += TH_REGISTER_LANES) {
+        const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step; /* the last ones overlap */
+        vec row[TH_REGISTER_LANES];
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
+            row[i] = *(const vec *)(source + (i < count ? i : count - 1) * stride + first);
+        transpose_registers(row);
+        UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
+            *(vec *)(panel + (first + i) * width) = row[i];
+    }
+}
+
+/* A whole panel of `width` rows of k contiguous elements. The last rows go first: what they write too far is then put
+ * right. */
+static void pack_rows_panel(int64_t k, int64_t count, const real *source, int64_t stride, real *panel, int64_t width)
+{
+    for (int64_t i = (count - 1) / TH_REGISTER_LANES * TH_REGISTER_LANES; i >= 0; i -= TH_REGISTER_LANES)
+        pack_rows(k, count - i < TH_REGISTER_LANES ? count - i : TH_REGISTER_LANES, source + i * stride, stride,
+                  panel + i, width);
+}
+
+/* Panels of TILE_ROWS rows of A, m x k: element (i, step) of panel p goes to panels[(p * k + step) * TILE_ROWS + i].
+ * `row` and `column` are strides. Behind the last panel there is room for a register. */
+void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t row, int64_t column, void *packed)
+{
+    const real *a = matrix;
+    real *panels = packed;
+    if (column == 1) {
+        for (int64_t i = 0; i < m; i += TILE_ROWS)
+            pack_rows_panel(k, m - i < TILE_ROWS ? m - i : TILE_ROWS, a + i * row, row, panels + i * k, TILE_ROWS);
+        return;
+    }
+    const int64_t full = row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
+    for (int64_t step = 0; step < k; step++) { /* in the order of memory: a page per step, not one per step and panel */
+        for (int64_t i = 0; i < full; i += TILE_ROWS) {
+            __builtin_prefetch(a + i + (step + PACK_AHEAD) * column);
+            memcpy(panels + i * k + step * TILE_ROWS, a + i + step * column, TILE_ROWS * sizeof(real));
+        }
+        for (int64_t i = full; i < m; i++)
+            panels[i / TILE_ROWS * TILE_ROWS * k + step * TILE_ROWS + i % TILE_ROWS] = a[i * row + step * column];
+    }
+}
+
+/* Panels of TILE_COLUMNS columns of B, k x n: element (step, j) of panel p goes to panels[p * stride + step *
+ * TILE_COLUMNS + j]; room behind them as above. The last panel is filled up with zeros or with numbers of its own last
+ * column; no product of those is ever stored. */
+void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t row, int64_t column, void *packed,
+                               int64_t stride)
+{
+    const real *b = matrix;
+    real *panels = packed;
+    if (row == 1 && column != 1) {
+        for (int64_t j = 0; j < n; j += TILE_COLUMNS)
+            pack_rows_panel(k, n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS, b + j * column, column,
+                            panels + j / TILE_COLUMNS * stride, TILE_COLUMNS);
+        return;
+    }
+    const int64_t full = column == 1 ? n / TILE_COLUMNS * TILE_COLUMNS : 0;
+    for (int64_t step = 0; step < k; step++) {
+        for (int64_t j = 0; j < full; j += TILE_COLUMNS) {
+            __builtin_prefetch(b + (step + PACK_AHEAD) * row + j);
+            __builtin_prefetch(b + (step + PACK_AHEAD) * row + j + TH_REGISTER_LANES);
+            memcpy(panels + j / TILE_COLUMNS * stride + step * TILE_COLUMNS, b + step * row + j,
+                   TILE_COLUMNS * sizeof(real));
+        }
+        for (int64_t j = full; j < n; j++)
+            panels[j / TILE_COLUMNS * stride + step * TILE_COLUMNS + j % TILE_COLUMNS] = b[step * row + j * column];
+        for (int64_t j = n; j % TILE_COLUMNS != 0; j++)
+            panels[j / TILE_COLUMNS * stride + step * TILE_COLUMNS + j % TILE_COLUMNS] = 0;
+    }
+}
+
+/* to = from, both (m, n) with any strides; 0 in from repeats it. */
+void TH_KERNEL(product_copy)(int64_t m, int64_t n, const void *from, int64_t from_row, int64_t from_column, void *to,
+                             int64_t to_row, int64_t to_column)
+{
+    const real *x = from;
+    real *y = to;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            y[i * to_row + j * to_column] = x[i * from_row + j * from_column];
+}

@@ -1,0 +1,150 @@
+/* The micro-kernel of matrix products: a tile of C in registers, one fused multiply-add per element and step of k, from
+ * 0, in order. Everything that multiplies matrices comes down to this loop; edges run it with fewer rows or registers,
+ * never another one. */
+#include "kernels/products/vector/product.h"
+
+/* Up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other. */
+enum { WIDE_ROWS = 3 };
+
+enum {
+    TILE_AHEAD = 16, /* steps that B is asked for in advance: a panel does not stay in the L1 cache */
+    LINE = 64 / sizeof(real)
+};
+
+typedef void tile_function(const tile_operands *operands);
+
+/* sum = A B. A row is reached from the first of its group of three, so that addresses take few registers. */
+TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, int64_t a_row, int64_t a_col,
+                             const real *b, int64_t b_row, vec sum[TILE_ROWS][4])
+{
+    const real *group[4] = {a, a + 3 * a_row, a + 6 * a_row, a + 9 * a_row};
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            sum[i][j] = (vec){0};
+    for (int64_t step = 0; step < k; step++) {
+        vec columns[4];
+        UNROLLED_FOR (int j = 0; j < registers; j++)
+            columns[j] = *(const vec *)(b + j * TH_REGISTER_LANES);
+        UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
+            __builtin_prefetch(b + TILE_AHEAD * b_row + j);
+        UNROLLED_FOR (int i = 0; i < rows; i++) {
+            const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would stay an addition) */
+            UNROLLED_FOR (int j = 0; j < registers; j++)
+                sum[i][j] += broadcast * columns[j];
+        }
+        b += b_row;
+        UNROLLED_FOR (int g = 0; g < (rows + 2) / 3; g++)
+            group[g] += a_col;
+    }
+}
+
+/* Any strides of A. */
+TH_INLINE void tile(int rows, int registers, const tile_operands *t)
+{
+    vec sum[TILE_ROWS][4];
+    multiply_tile(rows, registers, t->k, t->a, t->a_row, t->a_col, t->b, t->b_row, sum);
+    store(rows, registers, sum, t);
+}
+
+/* The full tile of packed panels, with every stride a constant; C arrives in the cache while the loop runs. A test
+ * disassembles it (tests/fused_multiply_add.sh). */
+static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands *t)
+{
+    for (int i = 0; i < TILE_ROWS; i++) {
+        __builtin_prefetch(t->c + i * t->c_row, 1);
+        __builtin_prefetch(t->c + i * t->c_row + TH_REGISTER_LANES, 1);
+    }
+    vec sum[TILE_ROWS][4];
+    multiply_tile(TILE_ROWS, 2, t->k, t->a, 1, TILE_ROWS, t->b, TILE_COLUMNS, sum);
+    store(TILE_ROWS, 2, sum, t);
+}
+
+/* Defines tile_<rows>_<registers>: the numbers must be constants for the loops to disappear. */
+#define TILE(rows, registers)                                                                                          \
+    static void tile_##rows##_##registers(const tile_operands *t)                                                      \
+    {                                                                                                                  \
+        tile(rows, registers, t);                                                                                      \
+    }                                                                                                                  \
+    static tile_function tile_##rows##_##registers
+#define TILES(rows)                                                                                                    \
+    TILE(rows, 1);                                                                                                     \
+    TILE(rows, 2)
+
+TILES(1);
+TILES(2);
+TILES(3);
+TILES(4);
+TILES(5);
+TILES(6);
+TILE(1, 4);
+TILE(2, 4);
+TILE(3, 4);
+#if TH_VECTOR_BYTES == 64
+TILES(7);
+TILES(8);
+TILES(9);
+TILES(10);
+TILES(11);
+TILES(12);
+#endif
+
+/* [rows - 1][one or two registers] */
+static tile_function *const tiles[TILE_ROWS][2] = {
+    {tile_1_1, tile_1_2},   {tile_2_1, tile_2_2},   {tile_3_1, tile_3_2},
+    {tile_4_1, tile_4_2},   {tile_5_1, tile_5_2},   {tile_6_1, tile_6_2},
+#if TH_VECTOR_BYTES == 64
+    {tile_7_1, tile_7_2},   {tile_8_1, tile_8_2},   {tile_9_1, tile_9_2},
+    {tile_10_1, tile_10_2}, {tile_11_1, tile_11_2}, {tile_12_1, tile_12_2},
+#endif
+};
+static tile_function *const wide_tiles[WIDE_ROWS] = {tile_1_4, tile_2_4, tile_3_4};
+
+/* One panel of B, or two of them in place, against all rows of A. The last rows are cut into two tiles of about the
+ * same size where A's layout lets us: a tile of one row takes as long as one of four. */
+static void multiply_panel(const th_product_block *block, tile_operands *t, const real *b, int64_t j, int64_t columns)
+{
+    const bool in_place = block->a_panel == TILE_ROWS * block->a_row;
+    const bool packed =
+        block->a_row == 1 && block->a_col == TILE_ROWS && t->b_row == TILE_COLUMNS && columns == TILE_COLUMNS;
+    t->b = b;
+    t->columns = columns;
+    for (int64_t i = 0, rows; i < block->m; i += rows) {
+        const int64_t left = block->m - i;
+        rows = left < TILE_ROWS                                       ? left
+               : in_place && left > TILE_ROWS && left < 2 * TILE_ROWS ? (left + 1) / 2
+                                                                      : TILE_ROWS;
+        rows = rows < TILE_ROWS ? rows : TILE_ROWS;
+        t->a = (const real *)block->a + i / TILE_ROWS * block->a_panel + i % TILE_ROWS * block->a_row;
+        t->c = (real *)block->c + i * block->c_row + j;
+        t->init = block->init ? (const real *)block->init + i * block->init_row + j : NULL;
+        if (packed && rows == TILE_ROWS)
+            TH_KERNEL(tile_packed)(t);
+        else if (columns > TILE_COLUMNS)
+            wide_tiles[rows - 1](t);
+        else
+            tiles[rows - 1][columns > TH_REGISTER_LANES](t);
+    }
+}
+
+/* A block of C, as product_block.h describes it. */
+void TH_KERNEL(product_block)(const th_product_block *block)
+{
+    const real *b = block->b;
+    tile_operands t = {.k = block->k,
+                       .a_row = block->a_row,
+                       .a_col = block->a_col,
+                       .b_row = block->b_row,
+                       .c_row = block->c_row,
+                       .init_row = block->init_row};
+    const int64_t full = block->n - (block->b_rest ? block->n % TILE_COLUMNS : 0);
+    int64_t j = 0;
+    if (block->m <= WIDE_ROWS && block->b_panel == TILE_COLUMNS)
+        for (; full - j >= WIDE_COLUMNS; j += WIDE_COLUMNS)
+            multiply_panel(block, &t, b + j, j, WIDE_COLUMNS);
+    for (; j < full; j += TILE_COLUMNS)
+        multiply_panel(block, &t, b + j / TILE_COLUMNS * block->b_panel, j,
+                       full - j < TILE_COLUMNS ? full - j : TILE_COLUMNS);
+    t.b_row = TILE_COLUMNS;
+    if (j < block->n)
+        multiply_panel(block, &t, block->b_rest, j, block->n - j);
+}

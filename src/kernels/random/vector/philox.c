@@ -1,0 +1,130 @@
+/* Random fills and dropout. */
+#include "kernels/random/vector/philox.h"
+
+enum {
+    VALUES_PER_COUNTER = TH_REAL_BITS == 32 ? 4 : 2, /* 24 bits from one word, or 53 from two */
+    VALUES = VALUES_PER_COUNTER * TH_PHILOX_COUNTERS
+};
+
+/* Uniform on [0, 1), element by element of 32 counters (block % 2^32, block / 2^32), ... */
+TH_INLINE void uniform_values(const th_philox *random, uint64_t block, real values[VALUES])
+{
+    uint64_t low[TH_PHILOX_COUNTERS], high[TH_PHILOX_COUNTERS];
+    for (uint64_t i = 0; i < TH_PHILOX_COUNTERS; i++) {
+        low[i] = (block + i) & 0xffffffff;
+        high[i] = (block + i) >> 32;
+    }
+    uint32_t words[TH_PHILOX_WORDS];
+    philox_words(random, low, high, words);
+    for (int i = 0; i < VALUES; i++) {
+#if TH_REAL_BITS == 32
+        values[i] = (float)(int32_t)(words[i] >> 8) * 0x1p-24f;
+#else
+        values[i] = (double)((int64_t)(words[2 * i] >> 5) << 26 | words[2 * i + 1] >> 6) * 0x1p-53;
+#endif
+    }
+}
+
+/* Independent standard normal values out of pairs of uniform ones, in place (Box & Muller 1958). */
+TH_INLINE void normal_values(real values[VALUES])
+{
+    real radius[VALUES / 2], angle[VALUES / 2];
+    for (int i = 0; i < VALUES / 2; i++) {
+        radius[i] = 1 - values[2 * i]; /* (0, 1] */
+        angle[i] = (real)6.283185307179586 * values[2 * i + 1];
+    }
+    real first[VALUES / 2], second[VALUES / 2];
+    for (int i = 0; i < VALUES / 2; i += TH_REGISTER_LANES) {
+        const vec r = vec_sqrt((real)-2 * vec_log(vec_load(radius + i))), a = vec_load(angle + i);
+        vec_store(first + i, r * vec_cos(a));
+        vec_store(second + i, r * vec_sin(a));
+    }
+    for (int i = 0; i < VALUES / 2; i++) {
+        values[2 * i] = first[i];
+        values[2 * i + 1] = second[i];
+    }
+}
+
+/* y[i] = offset + factor * value(first + i) for uniform or normal values. */
+TH_INLINE void fill(int64_t n, real *y, int64_t first, const th_philox *random, bool normal, double offset,
+                    double factor)
+{
+    const real shift = (real)offset, scale = (real)factor;
+    int64_t block = first / VALUES_PER_COUNTER, skip = first % VALUES_PER_COUNTER;
+    for (int64_t i = 0; i < n; block += TH_PHILOX_COUNTERS, skip = 0) {
+        real values[VALUES];
+        uniform_values(random, (uint64_t)block, values);
+        if (normal)
+            normal_values(values);
+        for (int k = 0; k < VALUES; k++)
+            values[k] = values[k] * scale + shift;
+        const int64_t count = n - i < VALUES - skip ? n - i : VALUES - skip;
+        memcpy(y + i, values + skip, (size_t)count * sizeof(real));
+        i += count;
+    }
+}
+
+/* y[i] = value first + i of the call, on [low, high): its counter is ((first + i) / 4 % 2^32, above), in float64
+ * (first + i) / 2. */
+void TH_KERNEL(random_uniform)(int64_t n, void *y, int64_t first, const struct th_philox *random, double low,
+                               double high)
+{
+    fill(n, y, first, random, false, low, high - low);
+}
+
+/* Likewise, of the normal distribution. */
+void TH_KERNEL(random_normal)(int64_t n, void *y, int64_t first, const struct th_philox *random, double mean,
+                              double deviation)
+{
+    fill(n, y, first, random, true, mean, deviation);
+}
+
+/* multiplier ? x * multiplier : 0, so that what is dropped does not matter, NaN included. */
+TH_INLINE vec dropped(vec x, vec multiplier)
+{
+    return vec_keep(multiplier != (real)0, x * multiplier);
+}
+
+/* y = dropped(x), or onto + dropped(x) */
+TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const real *onto, real *y)
+{
+    int64_t i = 0;
+    for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
+        vec value = dropped(vec_load(x + i), vec_load(multiplier + i));
+        if (onto)
+            value = vec_load(onto + i) + value;
+        vec_store(y + i, value);
+    }
+    if (i < n) {
+        const int64_t rest = n - i;
+        vec value = dropped(vec_load_part(x + i, rest, 0), vec_load_part(multiplier + i, rest, 0));
+        if (onto)
+            value = vec_load_part(onto + i, rest, 0) + value;
+        vec_store_part(y + i, rest, value);
+    }
+}
+
+/* x, y (rows, columns) contiguous, row 0 being row first_row of the logical matrix (kernels/random/philox.h). onto, what the
+ * result is added to, likewise, or NULL. */
+void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void *onto, void *y, int64_t first_row,
+                        const struct th_dropout_mask *dropout)
+{
+    enum { PIECE = 1024 };
+    const real *from = x, *sum = onto;
+    real *to = y, multiplier[PIECE];
+    if (columns <= 0)
+        return;
+    const int64_t together = columns < PIECE ? PIECE / columns : 1; /* rows */
+    for (int64_t row = 0; row < rows; row += together) {
+        const int64_t count = rows - row < together ? rows - row : together;
+        for (int64_t column = 0; column < columns; column += PIECE) {
+            const int64_t width = columns - column < PIECE ? columns - column : PIECE;
+            dropout_multipliers(dropout, first_row + row, count, column, width, multiplier, width);
+            const int64_t at = row * columns + column; /* several rows are whole ones, contiguous */
+            if (sum)
+                apply(count * width, from + at, multiplier, sum + at, to + at);
+            else
+                apply(count * width, from + at, multiplier, NULL, to + at);
+        }
+    }
+}

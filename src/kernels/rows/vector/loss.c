@@ -1,0 +1,94 @@
+/* Losses: cross entropy on rows of logits, and the maps of the mean squared error. */
+#include "kernels/elementwise/vector/elementwise.h"
+#include "kernels/rows/vector/row.h"
+
+/* a * b + c, fused where there is an instruction for it. */
+TH_INLINE double double_mul_add(double a, double b, double c)
+{
+#ifdef __FMA__
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log
+ * sum exp(x) = m + log(sum). A row's loss is a double: m - x[target] of finite logits can be twice the largest float.
+ * target < 0: the row does not count. kept (rows, 2), or NULL: m, 1 / sum. */
+void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x,
+                              int64_t x_row, double *loss, void *kept)
+{
+    const lanes half = lanes_broadcast((real)0.5), share = lanes_broadcast((real)(2 * smoothing / (double)n));
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        if (target[r] < 0) {
+            loss[r] = 0;
+            if (kept)
+                ((real *)kept)[2 * r] = ((real *)kept)[2 * r + 1] = 0;
+            continue;
+        }
+        const real largest = row_largest(from, n);
+        const real sum = row_exp_sum(from, n, largest);
+        double result = (double)real_log(sum);
+        if (smoothing < 1)
+            result = double_mul_add(1 - smoothing, (double)largest - (double)from[target[r]], result);
+        if (smoothing > 0) {
+            /* smoothing / n sum (m - x), halved inside so that no difference overflows */
+            const lanes top = lanes_mul(lanes_broadcast(largest), half);
+            lanes spread = lanes_broadcast(0);
+            for (int64_t i = 0; i < n; i += TH_LANES) {
+                const lanes below = lanes_sub(top, lanes_mul(row_load(from, i, n, largest), half));
+                spread = lanes_mul_add(below, share, spread);
+            }
+            result += (double)lanes_sum(spread);
+        }
+        loss[r] = result;
+        if (kept) {
+            ((real *)kept)[2 * r] = largest;
+            ((real *)kept)[2 * r + 1] = 1 / sum;
+        }
+    }
+}
+
+/* dx, or += with add, = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
+void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
+                                       const int64_t *target, const void *x, int64_t x_row, const void *kept, void *dx,
+                                       int64_t dx_row, bool add)
+{
+    const lanes factors = lanes_broadcast((real)factor), minus_share = lanes_broadcast(-(real)share);
+    for (int64_t r = 0; r < rows; r++) {
+        const real *from = (const real *)x + r * x_row;
+        real *to = (real *)dx + r * dx_row;
+        if (target[r] < 0) {
+            if (!add)
+                row_fill(to, n, 0);
+            continue;
+        }
+        const lanes largest = lanes_broadcast(((const real *)kept)[2 * r]),
+                    scale = lanes_broadcast(((const real *)kept)[2 * r + 1]);
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            const lanes e = lanes_exp(lanes_sub(row_load(from, i, n, 0), largest));
+            row_put_product(to, i, n, lanes_mul_add(e, scale, minus_share), factors, add);
+        }
+        to[target[r]] -= (real)at_target;
+    }
+}
+
+/* y = x / number */
+MAP_KERNEL(divide_by, 1, 1)
+{
+    return v[0] / v[1];
+}
+
+/* y = (a - b)² */
+MAP_KERNEL(squared_difference, 2, 0)
+{
+    const vec difference = v[0] - v[1];
+    return difference * difference;
+}
+
+/* y = (a - b) number */
+MAP_KERNEL(scaled_difference, 2, 1)
+{
+    return (v[0] - v[1]) * v[2];
+}

@@ -1,0 +1,194 @@
+/* Layer norm and RMS norm on rows, with their gradients (th_norm_parameters). What is kept of a row: mean and 1 / std,
+ * for RMS norm 1 / root mean square alone.
+ * Row sums are formed in float32's own range: safe for |x| up to 1e17 (row_square_sum). */
+#include "kernels/rows/vector/row.h"
+
+TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
+{
+    return weight ? row_load(weight, i, n, 0) : lanes_broadcast(1);
+}
+
+/* Rows summed in turn, so that they do not wait for their own sums: as many as leave registers for all else. */
+enum { TOGETHER = TH_REGISTERS == 1 ? 3 : TH_REGISTERS == 2 ? 2 : 1 };
+
+/* result[r] = sum x[r] of each row; several rows at once are the sums of each alone. */
+TH_INLINE void sum_of_each(int count, const real *const x[TOGETHER], int64_t n, real result[TOGETHER])
+{
+    lanes sum[TOGETHER];
+    for (int r = 0; r < count; r++)
+        sum[r] = lanes_broadcast(0);
+    for (int64_t i = 0; i < n; i += TH_LANES)
+        for (int r = 0; r < count; r++)
+            sum[r] = lanes_add(sum[r], row_load(x[r], i, n, 0));
+    for (int r = 0; r < count; r++)
+        result[r] = lanes_sum(sum[r]);
+}
+
+/* Likewise of row_square_sum. */
+TH_INLINE void square_sum_of_each(int count, const real *const x[TOGETHER], int64_t n, const real mean[TOGETHER],
+                                  real factor, real result[TOGETHER])
+{
+    const lanes factors = lanes_broadcast(factor);
+    lanes sum[TOGETHER];
+    for (int r = 0; r < count; r++)
+        sum[r] = lanes_broadcast(0);
+    for (int64_t i = 0; i < n; i += TH_LANES)
+        for (int r = 0; r < count; r++) {
+            const lanes d = lanes_sub(row_load(x[r], i, n, mean[r]), lanes_broadcast(mean[r]));
+            sum[r] = lanes_mul_add(d, lanes_mul(d, factors), sum[r]);
+        }
+    for (int r = 0; r < count; r++)
+        result[r] = lanes_sum(sum[r]);
+}
+
+TH_INLINE void put_norm(bool centred, const real *x, int64_t n, real mean, real scale, const real *weight,
+                        const real *bias, real *y)
+{
+    const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        lanes value = row_load(x, i, n, 0);
+        if (centred)
+            value = lanes_sub(value, means);
+        value = lanes_mul(value, scales);
+        if (bias)
+            value = lanes_mul_add(value, weight_or_1(weight, i, n), row_load(bias, i, n, 0));
+        else if (weight)
+            value = lanes_mul(value, row_load(weight, i, n, 0));
+        row_store(y, i, n, value);
+    }
+}
+
+/* `count` rows from row `first` on. */
+TH_INLINE void norm_some(int count, bool centred, const th_rows_block *rows, const th_norm_parameters *parameters,
+                         int64_t first)
+{
+    const int64_t n = rows->length;
+    const real *x[TOGETHER];
+    real mean[TOGETHER] = {0}, variance[TOGETHER];
+    for (int r = 0; r < count; r++)
+        x[r] = row_at(rows, TH_ROW_X, first + r);
+    if (centred)
+        sum_of_each(count, x, n, mean);
+    for (int r = 0; r < count; r++)
+        mean[r] /= (real)n;
+    square_sum_of_each(count, x, n, mean, 1 / (real)n, variance);
+    for (int r = 0; r < count; r++) {
+        const real scale = 1 / vec_sqrt(vec_broadcast(variance[r] + (real)parameters->eps))[0];
+        if (rows->operand[TH_ROW_KEPT]) {
+            real *kept = row_at(rows, TH_ROW_KEPT, first + r);
+            kept[0] = centred ? mean[r] : scale;
+            if (centred)
+                kept[1] = scale;
+        }
+        if (rows->operand[TH_ROW_Y])
+            put_norm(centred, x[r], n, mean[r], scale, parameters->weight, parameters->bias,
+                     row_at(rows, TH_ROW_Y, first + r));
+    }
+}
+
+/* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
+TH_INLINE void norm_rows(bool centred, th_rows_block rows)
+{
+    const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
+    int64_t r = 0;
+    for (; r + TOGETHER <= rows.count; r += TOGETHER)
+        norm_some(TOGETHER, centred, &rows, &parameters, r);
+    for (; r < rows.count; r++)
+        norm_some(1, centred, &rows, &parameters, r);
+}
+
+void TH_KERNEL(layer_norm)(const th_rows_block *rows)
+{
+    norm_rows(true, *rows);
+}
+
+void TH_KERNEL(rms_norm)(const th_rows_block *rows)
+{
+    norm_rows(false, *rows);
+}
+
+static bool all_zero(const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += TH_LANES) {
+        const lanes value = row_load(x, i, n, 0);
+        for (int r = 0; r < TH_REGISTERS; r++)
+            if (vec_any(value.part[r] != (real)0))
+                return false;
+    }
+    return true;
+}
+
+/* A sum over the rows of each group: the row of it that the block's rows are added to, 0 before the first. */
+TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
+{
+    if (!sums)
+        return NULL;
+    real *sum = (real *)sums + rows->first / group * rows->length;
+    if (rows->first % group == 0)
+        row_fill(sum, rows->length, 0);
+    return sum;
+}
+
+/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
+ * centred; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 take no part. dx may be
+ * NULL. */
+TH_INLINE void norm_gradient(bool centred, th_rows_block rows)
+{
+    const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
+    const real *weight = parameters.weight;
+    real *dweight = group_sum(&rows, parameters.dweight, parameters.group),
+         *dbias = group_sum(&rows, parameters.dbias, parameters.group);
+    const int64_t n = rows.length;
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r), *dy = row_at(&rows, TH_ROW_DY, r),
+                   *kept = row_at(&rows, TH_ROW_KEPT, r);
+        real *dx = rows.operand[TH_ROW_DX] ? row_at(&rows, TH_ROW_DX, r) : NULL;
+        if (all_zero(dy, n)) {
+            if (dx && !rows.add)
+                row_fill(dx, n, 0);
+            continue;
+        }
+        const real mean = centred ? kept[0] : 0, scale = kept[centred ? 1 : 0];
+        const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
+        lanes sum_g = lanes_broadcast(0), sum_gh = lanes_broadcast(0);
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            const lanes d = row_load(dy, i, n, 0);
+            lanes h = row_load(x, i, n, mean);
+            if (centred)
+                h = lanes_sub(h, means);
+            h = lanes_mul(h, scales);
+            const lanes w = weight_or_1(weight, i, n);
+            if (centred)
+                sum_g = lanes_mul_add(d, w, sum_g);
+            sum_gh = lanes_mul_add(lanes_mul(d, w), h, sum_gh);
+            if (dweight)
+                row_store(dweight, i, n, lanes_mul_add(d, h, row_load(dweight, i, n, 0)));
+            if (dbias)
+                row_put(dbias, i, n, d, true);
+        }
+        if (!dx)
+            continue;
+        const lanes minus_mean_g = lanes_broadcast(-lanes_sum(sum_g) / (real)n),
+                    minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
+        for (int64_t i = 0; i < n; i += TH_LANES) {
+            lanes h = row_load(x, i, n, mean);
+            if (centred)
+                h = lanes_sub(h, means);
+            h = lanes_mul(h, scales);
+            const lanes along =
+                lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
+            const lanes rest = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
+            row_put_product(dx, i, n, rest, scales, rows.add);
+        }
+    }
+}
+
+void TH_KERNEL(layer_norm_backward)(const th_rows_block *rows)
+{
+    norm_gradient(true, *rows);
+}
+
+void TH_KERNEL(rms_norm_backward)(const th_rows_block *rows)
+{
+    norm_gradient(false, *rows);
+}

@@ -1,0 +1,72 @@
+/* Rotary positions on rows (th_rotary_parameters). Operand X is the row that is turned, DX where it goes, which may be
+ * the same memory, KEPT the cosines and sines of its position. */
+#include "kernels/rows/vector/row.h"
+
+/* a b - c d, the last product rounded first. */
+TH_INLINE lanes product_less_product(lanes a, lanes b, lanes c, lanes d)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        a.part[r] = vec_mul_add(a.part[r], b.part[r], -(c.part[r] * d.part[r]));
+    return a;
+}
+
+/* Elements i and i + half, cosines (half), then sines (half). */
+TH_INLINE void turn_halves(const real *x, real *y, const real *turn, int64_t half, bool add)
+{
+    for (int64_t i = 0; i < half; i += TH_LANES) {
+        const lanes a = row_load(x, i, half, 0), b = row_load(x + half, i, half, 0);
+        const lanes cosine = row_load(turn, i, half, 0), sine = row_load(turn + half, i, half, 0);
+        row_put(y, i, half, product_less_product(a, cosine, b, sine), add);
+        row_put(y + half, i, half, lanes_mul_add(b, cosine, lanes_mul(a, sine)), add);
+    }
+}
+
+/* Indices for __builtin_shufflevector that exchange elements 2 i and 2 i + 1 of a register. */
+#define SWAPPED_2 1, 0
+#define SWAPPED_4 SWAPPED_2, 3, 2
+#define SWAPPED_8 SWAPPED_4, 5, 4, 7, 6
+#define SWAPPED_16 SWAPPED_8, 9, 8, 11, 10, 13, 12, 15, 14
+#if TH_VECTOR_BYTES * 8 / TH_REAL_BITS == 16
+#define SWAPPED SWAPPED_16
+#elif TH_VECTOR_BYTES * 8 / TH_REAL_BITS == 8
+#define SWAPPED SWAPPED_8
+#elif TH_VECTOR_BYTES * 8 / TH_REAL_BITS == 4
+#define SWAPPED SWAPPED_4
+#else
+#define SWAPPED SWAPPED_2
+#endif
+
+/* Exchanges elements 2 i and 2 i + 1. */
+TH_INLINE lanes swap_neighbours(lanes x)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        x.part[r] = __builtin_shufflevector(x.part[r], x.part[r], SWAPPED);
+    return x;
+}
+
+/* Elements 2 i and 2 i + 1; cosines (width), each twice, then sines (width), each twice, the first of them negated. */
+TH_INLINE void turn_neighbours(const real *x, real *y, const real *turn, int64_t width, bool add)
+{
+    for (int64_t i = 0; i < width; i += TH_LANES) {
+        const lanes a = row_load(x, i, width, 0);
+        const lanes cosine = row_load(turn, i, width, 0), sine = row_load(turn + width, i, width, 0);
+        row_put(y, i, width, lanes_mul_add(a, cosine, lanes_mul(swap_neighbours(a), sine)), add);
+    }
+}
+
+void TH_KERNEL(rotary)(const th_rows_block *rows)
+{
+    const th_rows_block own = *rows;
+    const th_rotary_parameters parameters = *(const th_rotary_parameters *)own.parameters;
+    const int64_t width = parameters.width;
+    for (int64_t r = 0; r < own.count; r++) {
+        const real *x = row_at(&own, TH_ROW_X, r), *turn = row_at(&own, TH_ROW_KEPT, r);
+        real *y = row_at(&own, TH_ROW_DX, r);
+        if (parameters.neighbours)
+            turn_neighbours(x, y, turn, width, own.add);
+        else
+            turn_halves(x, y, turn, width / 2, own.add);
+        for (int64_t i = width; i < own.length; i += TH_LANES)
+            row_put(y, i, own.length, row_load(x, i, own.length, 0), own.add);
+    }
+}

@@ -1,0 +1,128 @@
+/* The rule of kernels/rows/visible.h on one key, and on 16 at a time. */
+#ifndef TH_KERNELS_ROWS_VECTOR_VISIBLE_H
+#define TH_KERNELS_ROWS_VECTOR_VISIBLE_H
+
+#include "kernels/rows/vector/row.h"
+#include "kernels/rows/visible.h"
+
+TH_INLINE bool is_visible(const th_visible_row *row, int64_t key)
+{
+    const real *additive = row->additive;
+    return key >= row->keys.first && key < row->keys.past && (!row->keep || row->keep[key * row->keep_stride]) &&
+           (!additive || additive[key * row->additive_stride] != (real)-INFINITY);
+}
+
+/* All bits set in the lanes that are meant. */
+typedef struct lane_mask {
+    vec_int part[TH_REGISTERS];
+} lane_mask;
+
+TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
+{
+    lane_mask mask;
+    for (int r = 0; r < TH_REGISTERS; r++) {
+        vec_int lane;
+        for (int i = 0; i < TH_REGISTER_LANES; i++)
+            lane[i] = r * TH_REGISTER_LANES + i;
+        mask.part[r] = (lane >= vec_int_broadcast((real_int)(keys.first - x))) &
+                       (lane < vec_int_broadcast((real_int)(keys.past - x)));
+    }
+    return mask;
+}
+
+/* 16 numbers of a row of a mask one by one, 0 from `past` on. (Functions of their own: inlined they would be most of
+ * the code around them.) */
+static __attribute__((noinline, unused)) lanes additive_gathered(const real *row, int64_t stride, int64_t x,
+                                                                 int64_t past)
+{
+    real part[TH_LANES];
+    for (int i = 0; i < TH_LANES; i++)
+        part[i] = x + i < past ? row[(x + i) * stride] : 0;
+    return lanes_load(part);
+}
+
+static __attribute__((noinline, unused)) void keep_gathered(const bool *row, int64_t stride, int64_t x, int64_t past,
+                                                            bool part[TH_LANES])
+{
+    for (int i = 0; i < TH_LANES; i++)
+        part[i] = x + i < past && row[(x + i) * stride];
+}
+
+/* 16 numbers of a row of the additive mask from x on. edge: from `past` on nothing is read. */
+TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t past, bool edge)
+{
+    if (stride == 0)
+        return lanes_broadcast(*row);
+    if (stride == 1 && !edge)
+        return lanes_load(row + x);
+    return additive_gathered(row, stride, x, past);
+}
+
+/* The same for the boolean mask. */
+TH_INLINE lane_mask keep_at(const bool *row, int64_t stride, int64_t x, int64_t past, bool edge)
+{
+    typedef int8_t bytes __attribute__((vector_size(TH_REGISTER_LANES), aligned(1), may_alias));
+    bool part[TH_LANES];
+    const bool *from = part;
+    if (stride == 1 && !edge)
+        from = row + x;
+    else
+        keep_gathered(row, stride, x, past, part);
+    lane_mask mask;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        mask.part[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;
+    return mask;
+}
+
+/* Whether the keys x .. x + 15 have an end of the row's range among them. */
+TH_INLINE bool at_edge(const th_visible_row *row, int64_t x)
+{
+    return x < row->keys.first || x + TH_LANES > row->keys.past;
+}
+
+/* Which of the keys x .. x + 15 are visible, and their additive terms, 0 where there are none. edge: as at_edge says,
+ * or true; masked: keep or additive may be given. */
+TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edge, bool masked, lanes *additive)
+{
+    lane_mask visible;
+    for (int r = 0; r < TH_REGISTERS; r++)
+        visible.part[r] = vec_int_broadcast(-1);
+    if (edge)
+        visible = in_range(row->keys, x);
+    *additive = lanes_broadcast(0);
+    if (masked && row->keep) {
+        const lane_mask keep = keep_at(row->keep, row->keep_stride, x, row->keys.past, edge);
+        for (int r = 0; r < TH_REGISTERS; r++)
+            visible.part[r] &= keep.part[r];
+    }
+    if (masked && row->additive) {
+        *additive = additive_at(row->additive, row->additive_stride, x, row->keys.past, edge);
+        for (int r = 0; r < TH_REGISTERS; r++)
+            visible.part[r] &= additive->part[r] != (real)-INFINITY;
+    }
+    return visible;
+}
+
+/* |x + i - place| in lane i. */
+TH_INLINE lanes lanes_distance(int64_t x, int64_t place)
+{
+    lanes distance;
+    for (int r = 0; r < TH_REGISTERS; r++) {
+        vec lane;
+        for (int i = 0; i < TH_REGISTER_LANES; i++)
+            lane[i] = (real)(r * TH_REGISTER_LANES + i);
+        const vec from_place = lane + vec_broadcast((real)(x - place));
+        distance.part[r] = vec_max(from_place, -from_place);
+    }
+    return distance;
+}
+
+/* visible ? x : otherwise */
+TH_INLINE lanes where_visible(lane_mask visible, lanes x, real otherwise)
+{
+    for (int r = 0; r < TH_REGISTERS; r++)
+        x.part[r] = vec_select(visible.part[r], x.part[r], vec_broadcast(otherwise));
+    return x;
+}
+
+#endif

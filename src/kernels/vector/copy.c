@@ -1,9 +1,0 @@
-/* Moving elements: y = x. */
-#include "kernels/vector/map.h"
-
-MAP_LOOP(copy, 1, 0)
-{
-    (void)parameters;
-    if (n > 0 && operands[0] != operands[1])
-        memcpy(operands[0], operands[1], (size_t)n * sizeof(real));
-}

@@ -1,0 +1,60 @@
+/* The header of a token file: tapehead/token_file.h has its layout. */
+#include <string.h>
+
+#include "models/data/token_file.h"
+#include "models/files/crc32c.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
+
+enum { AT_VERSION = 8, AT_WIDTH = 12, AT_COUNT = 16, AT_VOCABULARY = 24, AT_ZEROS = 32, AT_CHECKSUM = 60, VERSION = 1 };
+static const char magic[] = "TAPETOKS";
+
+int64_t th_token_width(int64_t vocabulary)
+{
+    return vocabulary <= 1 << 16 ? 2 : 4;
+}
+
+void th_token_header_write(const th_token_header *header, unsigned char bytes[TH_TOKEN_HEADER])
+{
+    const uint32_t version = VERSION, width = (uint32_t)header->width;
+    memset(bytes, 0, TH_TOKEN_HEADER);
+    memcpy(bytes, magic, AT_VERSION);
+    memcpy(bytes + AT_VERSION, &version, sizeof version);
+    memcpy(bytes + AT_WIDTH, &width, sizeof width);
+    memcpy(bytes + AT_COUNT, &header->count, sizeof header->count);
+    memcpy(bytes + AT_VOCABULARY, &header->vocabulary, sizeof header->vocabulary);
+    const uint32_t crc = th_crc32c(0, bytes, AT_CHECKSUM);
+    memcpy(bytes + AT_CHECKSUM, &crc, sizeof crc);
+}
+
+const char *th_token_header_read(const unsigned char bytes[TH_TOKEN_HEADER], th_token_header *header)
+{
+    uint32_t version, width, crc;
+    if (memcmp(bytes, magic, AT_VERSION) != 0)
+        return "it is not a token file";
+    memcpy(&crc, bytes + AT_CHECKSUM, sizeof crc);
+    if (crc != th_crc32c(0, bytes, AT_CHECKSUM))
+        return "its header is damaged: it does not have its checksum";
+    memcpy(&version, bytes + AT_VERSION, sizeof version);
+    memcpy(&width, bytes + AT_WIDTH, sizeof width);
+    memcpy(&header->count, bytes + AT_COUNT, sizeof header->count);
+    memcpy(&header->vocabulary, bytes + AT_VOCABULARY, sizeof header->vocabulary);
+    header->width = width;
+    if (version != VERSION)
+        return "it has another version of the format than 1";
+    for (int i = AT_ZEROS; i < AT_CHECKSUM; i++)
+        if (bytes[i] != 0)
+            return "its header has more in it than this version of the format";
+    if (header->vocabulary < 1 || header->vocabulary > (int64_t)1 << 31 ||
+        header->width != th_token_width(header->vocabulary))
+        return "its header gives a vocabulary and a width of tokens that do not belong together";
+    if (header->count < 0 || header->count > INT64_MAX / 8)
+        return "its header gives a number of tokens that cannot be";
+    return NULL;
+}
+
+int64_t th_token_blocks(const th_token_header *header)
+{
+    const int64_t bytes = header->count * header->width;
+    return bytes / TH_TOKEN_BLOCK + (bytes % TH_TOKEN_BLOCK != 0);
+}

@@ -1,0 +1,182 @@
+/* Writing token files, a piece at a time. What is in memory is a buffer and the checksums so far. */
+#include <errno.h>
+#include <string.h>
+
+#include "models/data/token_file.h"
+#include "io/atomic_file.h"
+#include "models/files/crc32c.h"
+
+enum { BUFFER = 1 << 16, FIRST_BLOCKS = 64 };
+
+struct th_token_writer {
+    th_context *ctx;
+    th_atomic_file file;
+    bool open, failed;
+    char path[TH_MAX_PATH];
+    th_token_header header;
+    uint32_t *crc; /* [capacity], of the blocks begun so far; with room for one more */
+    int64_t capacity;
+    unsigned char buffer[BUFFER];
+};
+
+static const char operation[] = "token_writer";
+
+static void release(th_context *ctx, void *object)
+{
+    th_token_writer *w = object;
+    if (w->open)
+        th_atomic_end(&w->file, false);
+    th_release(ctx, w->crc, (size_t)w->capacity * sizeof *w->crc);
+    th_release(ctx, w, sizeof *w);
+}
+
+/* Room for the checksum of a block more. */
+static bool grow(th_token_writer *w, int64_t blocks)
+{
+    if (blocks < w->capacity)
+        return true;
+    const int64_t capacity = w->capacity ? 2 * w->capacity : FIRST_BLOCKS;
+    uint32_t *crc = th_allocate(w->ctx, (size_t)capacity * sizeof *crc);
+    if (crc == NULL)
+        return false;
+    if (w->capacity)
+        memcpy(crc, w->crc, (size_t)w->capacity * sizeof *crc);
+    memset(crc + w->capacity, 0, (size_t)(capacity - w->capacity) * sizeof *crc);
+    th_release(w->ctx, w->crc, (size_t)w->capacity * sizeof *crc);
+    w->crc = crc;
+    w->capacity = capacity;
+    return true;
+}
+
+static th_status fail_file(th_token_writer *w)
+{
+    w->failed = true;
+    return th_fail(w->ctx, TH_ERROR_FILE, operation, "%.300s: %s", w->path,
+                   errno ? strerror(errno) : "it cannot be written");
+}
+
+static bool put_header(th_token_writer *w)
+{
+    unsigned char bytes[TH_TOKEN_HEADER];
+    th_token_header_write(&w->header, bytes);
+    return fwrite(bytes, 1, sizeof bytes, w->file.file) == sizeof bytes;
+}
+
+th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t vocabulary)
+{
+    if (!th_usable_context(ctx, operation))
+        return NULL;
+    if (path == NULL || vocabulary < 1 || vocabulary > (int64_t)1 << 31) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a vocabulary of 1 to 2^31 must be given, not %lld",
+                (long long)vocabulary);
+        return NULL;
+    }
+    if (strlen(path) >= TH_MAX_PATH) {
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
+        return NULL;
+    }
+    th_token_writer *w = th_allocate(ctx, sizeof *w);
+    if (w)
+        *w = (th_token_writer){.ctx = ctx, .header = {.width = th_token_width(vocabulary), .vocabulary = vocabulary}};
+    if (w == NULL || !grow(w, 0) || !th_attach(ctx, w, release)) {
+        if (w)
+            release(ctx, w);
+        th_fail_memory(ctx, operation, sizeof *w);
+        return NULL;
+    }
+    strcpy(w->path, path);
+    errno = 0;
+    w->open = th_atomic_begin(&w->file, path);
+    if (w->open && put_header(w)) /* its room; it is known at the end */
+        return w;
+    fail_file(w);
+    th_token_writer_free(w);
+    return NULL;
+}
+
+/* Bytes of whole tokens, at most to the end of a block. */
+static bool put_bytes(th_token_writer *w, size_t bytes)
+{
+    const int64_t block = w->header.count * w->header.width / TH_TOKEN_BLOCK;
+    if (!grow(w, block)) {
+        th_fail_memory(w->ctx, operation, (size_t)w->capacity * sizeof *w->crc);
+        w->failed = true;
+        return false;
+    }
+    w->crc[block] = th_crc32c(w->crc[block], w->buffer, bytes);
+    w->header.count += (int64_t)bytes / w->header.width;
+    errno = 0;
+    if (fwrite(w->buffer, 1, bytes, w->file.file) == bytes)
+        return true;
+    fail_file(w);
+    return false;
+}
+
+/* Tokens into the buffer, as the file has them; false at one that is outside the vocabulary. */
+static bool narrow(th_token_writer *w, const int32_t *tokens, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (tokens[i] < 0 || tokens[i] >= w->header.vocabulary) {
+            w->failed = true;
+            th_fail(w->ctx, TH_ERROR_INDEX, operation, "token %lld of %.300s is %d, outside a vocabulary of %lld",
+                    (long long)(w->header.count + i), w->path, (int)tokens[i], (long long)w->header.vocabulary);
+            return false;
+        }
+        memcpy(w->buffer + i * w->header.width, &tokens[i], (size_t)w->header.width);
+    }
+    return true;
+}
+
+th_status th_token_writer_append(th_token_writer *w, const int32_t *tokens, int64_t count)
+{
+    if (w == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the writer is NULL");
+    if (th_failed(w->ctx))
+        return w->ctx->error;
+    if (w->failed || count < 0 || (tokens == NULL && count > 0))
+        return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
+                       "it takes a number of tokens that are there, and none after an error");
+    /* A buffer's end is a block's end now and then, and a block's end always a buffer's. */
+    for (int64_t done = 0, n; done < count; done += n) {
+        const int64_t filled = w->header.count * w->header.width % BUFFER, room = (BUFFER - filled) / w->header.width;
+        n = count - done < room ? count - done : room;
+        if (!narrow(w, tokens + done, n) || !put_bytes(w, (size_t)(n * w->header.width)))
+            return w->ctx->error;
+    }
+    return TH_OK;
+}
+
+/* The checksums behind the tokens, and the header in its place. */
+static bool finish(th_token_writer *w)
+{
+    const size_t blocks = (size_t)th_token_blocks(&w->header);
+    return fwrite(w->crc, sizeof *w->crc, blocks, w->file.file) == blocks && fseeko(w->file.file, 0, SEEK_SET) == 0 &&
+           put_header(w);
+}
+
+th_status th_token_writer_close(th_token_writer *w)
+{
+    if (w == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the writer is NULL");
+    th_context *ctx = w->ctx;
+    if (!th_failed(ctx) && w->failed)
+        th_fail(ctx, TH_ERROR_STATE, operation, "%.300s is not complete: an earlier call has failed", w->path);
+    if (!th_failed(ctx)) {
+        errno = 0;
+        const bool written = finish(w);
+        w->open = false;
+        if (!th_atomic_end(&w->file, written))
+            fail_file(w);
+    }
+    const th_status status = ctx->error;
+    th_token_writer_free(w);
+    return status;
+}
+
+void th_token_writer_free(th_token_writer *w)
+{
+    if (w == NULL)
+        return;
+    th_detach_object(w->ctx, w);
+    release(w->ctx, w);
+}

@@ -1,0 +1,48 @@
+/* CRC-32C: see crc32c.h. By the instruction of SSE 4.2 where the processor has it, about 8 GB/s; half a byte at a time
+ * elsewhere. */
+#include "models/files/crc32c.h"
+
+#include <string.h>
+
+/* The remainders of 0 .. 15 by the polynomial 0x1edc6f41, bits reversed. */
+static const uint32_t remainder_of[16] = {
+    0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+    0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+};
+
+uint32_t th_crc32c_plain(uint32_t crc, const void *bytes, size_t n)
+{
+    const unsigned char *byte = bytes;
+    uint32_t state = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        state ^= byte[i];
+        state = state >> 4 ^ remainder_of[state & 15];
+        state = state >> 4 ^ remainder_of[state & 15];
+    }
+    return ~state;
+}
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t state, const unsigned char *bytes, size_t n)
+{
+    uint64_t wide = state;
+    for (; n >= sizeof wide; n -= sizeof wide, bytes += sizeof wide) {
+        uint64_t word;
+        memcpy(&word, bytes, sizeof word);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    state = (uint32_t)wide;
+    for (size_t i = 0; i < n; i++)
+        state = __builtin_ia32_crc32qi(state, bytes[i]);
+    return state;
+}
+#endif
+
+uint32_t th_crc32c(uint32_t crc, const void *bytes, size_t n)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("sse4.2"))
+        return ~by_instruction(~crc, bytes, n);
+#endif
+    return th_crc32c_plain(crc, bytes, n);
+}

@@ -1,0 +1,138 @@
+/* Files that grow by whole records: see record_file.h. */
+#include "models/files/record_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/atomic_file.h"
+#include "tensor/format.h"
+
+static th_status fail(th_record_file *f, int trouble)
+{
+    return th_fail(f->ctx, TH_ERROR_FILE, f->operation, "%.300s: %s", f->path,
+                   trouble == ESPIPE ? "it is not a regular file" : strerror(trouble));
+}
+
+static bool is_link(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
+th_status th_record_open(th_record_file *f, th_context *ctx, const char *operation, const char *path, int flags)
+{
+    *f = (th_record_file){.ctx = ctx, .operation = operation, .descriptor = -1};
+    f->path = th_allocate(ctx, strlen(path) + 1);
+    if (f->path == NULL)
+        return th_fail_memory(ctx, operation, strlen(path) + 1);
+    strcpy(f->path, path);
+    if (!th_is_system_path(path))
+        flags |= O_NOFOLLOW;
+    f->descriptor = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
+    const off_t end = f->descriptor < 0 ? -1 : lseek(f->descriptor, 0, SEEK_END);
+    f->size = end;
+    if (end >= 0)
+        return TH_OK;
+    const int trouble = errno;
+    const th_status status =
+        trouble == ELOOP && is_link(path)
+            ? th_fail(ctx, TH_ERROR_FILE, operation,
+                      "%.300s is a symbolic link; logs are not written through links: give the path that it leads to",
+                      path)
+            : fail(f, trouble);
+    th_record_close(f);
+    return status;
+}
+
+void th_record_close(th_record_file *f)
+{
+    if (f->descriptor >= 0)
+        close(f->descriptor);
+    th_release(f->ctx, f->bytes, f->capacity);
+    th_release(f->ctx, f->path, f->path ? strlen(f->path) + 1 : 0);
+    *f = (th_record_file){.ctx = f->ctx, .descriptor = -1};
+}
+
+static bool grow(th_record_file *f, size_t needed)
+{
+    size_t capacity = f->capacity ? f->capacity : 1024;
+    while (capacity < needed && capacity <= SIZE_MAX / 2)
+        capacity *= 2;
+    unsigned char *bytes = capacity < needed ? NULL : th_allocate(f->ctx, capacity);
+    if (bytes == NULL)
+        return false;
+    if (f->used)
+        memcpy(bytes, f->bytes, f->used);
+    th_release(f->ctx, f->bytes, f->capacity);
+    f->bytes = bytes;
+    f->capacity = capacity;
+    return true;
+}
+
+void th_record_put(th_record_file *f, const void *bytes, size_t n)
+{
+    if (n == 0 || f->short_of_memory)
+        return;
+    if (n > f->capacity - f->used && (n > SIZE_MAX - f->used || !grow(f, f->used + n))) {
+        f->short_of_memory = true;
+        return;
+    }
+    memcpy(f->bytes + f->used, bytes, n);
+    f->used += n;
+}
+
+void th_record_format(th_record_file *f, const char *format, ...)
+{
+    char text[64] = ""; /* (of numbers only) */
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(text, sizeof text, format, arguments);
+    va_end(arguments);
+    th_record_put(f, text, strlen(text));
+}
+
+/* All of the record behind the whole ones; 0, or what went wrong. */
+static int write_all(th_record_file *f)
+{
+    for (size_t done = 0; done < f->used;) {
+        const ssize_t n = pwrite(f->descriptor, f->bytes + done, f->used - done, f->size + (off_t)done);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        if (n == 0)
+            return EIO;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+th_status th_record_write(th_record_file *f)
+{
+    th_status status = TH_OK;
+    const int trouble = f->short_of_memory ? 0 : write_all(f);
+    if (f->short_of_memory)
+        status = th_fail_memory(f->ctx, f->operation, 2 * f->capacity);
+    else if (trouble == 0)
+        f->size += (int64_t)f->used;
+    else
+        status = fail(f, trouble);
+    if (trouble != 0)
+        (void)!ftruncate(f->descriptor, f->size);
+    f->used = 0;
+    f->short_of_memory = false;
+    return status;
+}
+
+th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fields, int count)
+{
+    if (th_failed(f->ctx))
+        return f->ctx->error;
+    bool legal = step >= 0 && count >= 0 && (fields || count == 0);
+    for (int i = 0; legal && i < count; i++)
+        legal = fields[i].name != NULL;
+    return legal ? TH_OK
+                 : th_fail(f->ctx, TH_ERROR_ARGUMENT, f->operation,
+                           "a step from 0 on and %d fields with names must be given", count);
+}

@@ -1,0 +1,130 @@
+/* Beam search (beam_search.h): a step follows the best candidates, and files those that end. */
+#include "models/generation/beam_search.h"
+
+#include <string.h>
+
+#include "kernels/elementwise/scalar.h"
+
+/* Of beams that there are in name only: at the start one beam runs, and what has ended runs no more. */
+static const double nowhere = -1e9;
+
+int64_t th_beam_candidates(const th_beam_search *s)
+{
+    const int64_t each = s->n_end_tokens > 1 ? 1 + s->n_end_tokens : 2, wanted = each * s->beams,
+                  there = s->beams * s->vocabulary;
+    return wanted < there ? wanted : there;
+}
+
+size_t th_beam_bytes(int64_t beams, int64_t most_tokens)
+{
+    return (size_t)beams * (sizeof(double) + sizeof(th_finished_beam) + 3 * (size_t)most_tokens * sizeof(int64_t));
+}
+
+void th_beam_begin(th_beam_search *s, void *memory)
+{
+    const size_t beams = (size_t)s->beams, row = beams * (size_t)s->most_tokens;
+    s->finished = memory;
+    s->score = (double *)(void *)(s->finished + beams);
+    s->tokens = (int64_t *)(void *)(s->score + beams);
+    s->next = s->tokens + row;
+    s->finished_tokens = s->next + row;
+    s->length = s->n_finished = 0;
+    s->over = s->most_tokens == 0;
+    for (int64_t i = 0; i < s->beams; i++)
+        s->score[i] = i == 0 ? 0 : nowhere;
+}
+
+static bool ends(const th_beam_search *s, int64_t token)
+{
+    for (int64_t i = 0; i < s->n_end_tokens; i++)
+        if (s->end_tokens[i] == token)
+            return true;
+    return false;
+}
+
+/* score / length ^ penalty */
+static double normalised(const th_beam_search *s, double score, int64_t length)
+{
+    return score / th_scalar_pow((double)length, s->length_penalty);
+}
+
+static bool full(const th_beam_search *s)
+{
+    return s->n_finished == s->beams;
+}
+
+/* Files beam `from` with `token` behind it, unless enough better ones are there. */
+static void finish(th_beam_search *s, int64_t from, int64_t token, double score)
+{
+    const int64_t length = s->length + 1;
+    th_finished_beam filed = {.score = normalised(s, score, length), .length = length, .slot = s->n_finished};
+    if (full(s)) {
+        if (!(filed.score > s->finished[s->beams - 1].score))
+            return;
+        filed.slot = s->finished[s->beams - 1].slot;
+        s->n_finished--;
+    }
+    int64_t place = s->n_finished++;
+    for (; place > 0 && s->finished[place - 1].score < filed.score; place--)
+        s->finished[place] = s->finished[place - 1];
+    s->finished[place] = filed;
+    int64_t *tokens = s->finished_tokens + filed.slot * s->most_tokens;
+    memcpy(tokens, s->tokens + from * s->most_tokens, (size_t)s->length * sizeof *tokens);
+    tokens[s->length] = token;
+}
+
+/* Beam `to` of the next step is beam `from` with `token` behind it. */
+static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
+{
+    int64_t *tokens = s->next + to * s->most_tokens;
+    memcpy(tokens, s->tokens + from * s->most_tokens, (size_t)s->length * sizeof *tokens);
+    tokens[s->length] = token;
+}
+
+/* Whether the best of those that run could still be filed. */
+static bool can_improve(const th_beam_search *s)
+{
+    const double worst = full(s) ? s->finished[s->beams - 1].score : nowhere;
+    return normalised(s, s->score[0], s->length) > worst;
+}
+
+void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates, int64_t *source)
+{
+    const bool last = s->length + 1 == s->most_tokens, files = !(s->early_stopping && full(s));
+    int64_t followed = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t from = candidates[i].index / s->vocabulary, token = candidates[i].index % s->vocabulary;
+        if (last || ends(s, token)) {
+            if (i < s->beams && files)
+                finish(s, from, token, candidates[i].score);
+        } else if (followed < s->beams) {
+            follow(s, followed, from, token);
+            source[followed] = from;
+            s->score[followed++] = candidates[i].score;
+        }
+    }
+    const bool stuck = followed == 0;
+    for (int64_t i = 0; followed < s->beams; i++, followed++) { /* too few go on: they are made up for in name */
+        const int64_t from = candidates[i].index / s->vocabulary;
+        follow(s, followed, from, candidates[i].index % s->vocabulary);
+        source[followed] = from;
+        s->score[followed] = candidates[i].score + nowhere;
+    }
+    int64_t *const swapped = s->tokens;
+    s->tokens = s->next;
+    s->next = swapped;
+    s->length++;
+    s->over = stuck || !can_improve(s) || (s->early_stopping && full(s));
+}
+
+const int64_t *th_beam_result(const th_beam_search *s, int64_t *length, double *score)
+{
+    if (s->n_finished == 0) {
+        *length = s->length;
+        *score = s->length > 0 ? normalised(s, s->score[0], s->length) : 0;
+        return s->tokens;
+    }
+    *length = s->finished[0].length;
+    *score = s->finished[0].score;
+    return s->finished_tokens + s->finished[0].slot * s->most_tokens;
+}

@@ -1,0 +1,130 @@
+/* th_generate: the memory that it takes, and what comes out. What is asked for: generate_check.c; which tokens:
+ * generate_tokens.c and generate_beams.c. */
+#include <string.h>
+
+#include "models/generation/generation.h"
+#include "kernels/sizes.h"
+#include "tensor/convert.h"
+
+static const char operation[] = "generate";
+
+/* -- memory -- */
+
+/* Lays what is noted of the rows out in memory; returns the bytes. */
+static size_t lay_out(th_generation *g, char *memory)
+{
+    const size_t rows = (size_t)g->rows;
+    char *at = memory;
+#define TAKE(field, count) (g->field = (void *)at, at += th_aligned((count) * sizeof *g->field))
+    TAKE(tokens, rows * (size_t)g->stride);
+    TAKE(prompt, rows);
+    TAKE(count, rows);
+    TAKE(begin, rows);
+    TAKE(next, rows);
+    TAKE(over, rows);
+    TAKE(score, rows);
+#undef TAKE
+    return (size_t)(at - memory);
+}
+
+/* The prompts, once for each beam; a token that the vocabulary does not have is an error. */
+static th_status fill_prompts(th_generation *g)
+{
+    const th_generate_options *o = &g->options;
+    const th_array prompts = o->prompts ? th_tensor_array(th_body_of(o->prompts)) : (th_array){.given = false};
+    const th_array lens = o->lens ? th_tensor_array(th_body_of(o->lens)) : (th_array){.given = false};
+    for (int64_t row = 0; row < g->rows; row++) {
+        const int64_t b = row / o->beams;
+        g->prompt[row] = g->count[row] =
+            lens.data ? th_index_of(lens.dtype, lens.data, b * lens.stride[0]) : g->longest;
+        for (int64_t t = 0; t < g->count[row]; t++) {
+            const int64_t token =
+                prompts.data ? th_index_of(prompts.dtype, prompts.data, b * prompts.stride[0] + t * prompts.stride[1])
+                             : (prompts.given ? 0 : o->start);
+            if (token < 0 || token >= g->vocabulary)
+                return th_fail(g->ctx, TH_ERROR_INDEX, operation,
+                               "token %lld of prompt %lld is %lld, outside the vocabulary of %lld", (long long)t,
+                               (long long)b, (long long)token, (long long)g->vocabulary);
+            g->tokens[row * g->stride + t] = token;
+        }
+    }
+    return TH_OK;
+}
+
+/* -- what comes out -- */
+
+static void put(th_tensor *t, int64_t i, int64_t value)
+{
+    th_body *body = th_body_of(t);
+    void *data = th_tensor_data(body);
+    if (data && body->dtype == TH_INT64)
+        ((int64_t *)data)[i] = value;
+    else if (data)
+        ((int32_t *)data)[i] = (int32_t)value;
+}
+
+static th_status give(const th_generation *g, th_generated *result)
+{
+    th_context *ctx = g->ctx;
+    const th_generate_options *o = &g->options;
+    const int64_t filling = o->n_end_tokens > 0 ? o->end_tokens[0] : 0;
+    *result = (th_generated){.tokens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch, o->most_tokens)),
+                             .lens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch)),
+                             .scores = o->beams > 1 ? th_zeros(ctx, TH_FLOAT64, TH_SHAPE(g->batch)) : NULL};
+    for (int64_t b = 0; b < g->batch && !th_failed(ctx); b++) {
+        const int64_t row = b * o->beams, count = g->count[row] - g->prompt[row];
+        const int64_t *tokens = g->tokens + row * g->stride + g->prompt[row];
+        for (int64_t i = 0; i < o->most_tokens; i++)
+            put(result->tokens, b * o->most_tokens + i, i < count ? tokens[i] : filling);
+        put(result->lens, b, count);
+        if (result->scores && th_tensor_data(th_body_of(result->scores)))
+            ((double *)th_tensor_data(th_body_of(result->scores)))[b] = g->score[b];
+    }
+    if (!th_failed(ctx))
+        return TH_OK;
+    th_tensor_free(result->tokens);
+    th_tensor_free(result->lens);
+    th_tensor_free(result->scores);
+    *result = (th_generated){.tokens = NULL};
+    return ctx->error;
+}
+
+static th_status run(th_generation *g)
+{
+    const int64_t needed = g->longest + g->options.most_tokens - 1;
+    if (g->batch == 0)
+        return TH_OK;
+    g->cache = th_cache_new(g->model, g->rows, needed < g->length ? needed : g->length);
+    if (g->cache == NULL || (!g->decoder_only && th_generation_encode(g) != TH_OK))
+        return g->ctx->error;
+    return g->options.beams > 1 ? th_generate_beams(g) : th_generate_tokens(g);
+}
+
+th_status th_generate(th_module *model, const th_generate_options *options, th_generated *result)
+{
+    if (result)
+        *result = (th_generated){.tokens = NULL};
+    if (!th_module_usable(model, operation))
+        return model ? model->ctx->error : th_refused(NULL);
+    th_context *ctx = model->ctx;
+    th_generation g = {
+        .ctx = ctx, .model = model, .threads = ctx->threads, .options = options ? *options : (th_generate_options){0}};
+    if (th_generation_check(&g) != TH_OK)
+        return ctx->error;
+    const size_t bytes = lay_out(&g, NULL), space = (size_t)g.threads * th_sampling_bytes(g.vocabulary);
+    char *memory = th_allocate(ctx, bytes + !bytes);
+    if (memory == NULL)
+        return th_fail_memory(ctx, operation, bytes);
+    lay_out(&g, memory);
+    memset(memory, 0, bytes);
+    if (fill_prompts(&g) == TH_OK && th_allocate_numbers(ctx, space, &g.space, operation) == TH_OK) {
+        if (run(&g) == TH_OK && result)
+            (void)give(&g, result);
+        th_release_numbers(ctx, g.space, space);
+    }
+    th_cache_free(g.cache);
+    th_tensor_free(g.memory);
+    th_tensor_free(g.memory_lens);
+    th_release(ctx, memory, bytes + !bytes);
+    return ctx->error;
+}

@@ -1,0 +1,181 @@
+/* Generating by beam search: the model runs all beams of all sequences as rows of one batch; beam_search.c says which
+ * go on. */
+#include <string.h>
+
+#include "models/generation/beam_search.h"
+#include "models/generation/generation.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/sizes.h"
+#include "nn/cache.h"
+
+typedef struct beams {
+    th_generation *g;
+    th_beam_search *search; /* [batch] */
+    int64_t candidates;     /* of a beam, and of a step */
+    th_ranked *of_row;      /* (rows, candidates) */
+    th_ranked *best;        /* (beams * candidates) */
+    double *scores;         /* (beams * candidates) */
+    int64_t *source;        /* (rows) */
+    int64_t *first, *past;  /* (rows) positions that follow their source */
+    char *states;           /* [batch] memory of the searches */
+} beams;
+
+/* Lays everything out in memory; returns the bytes. */
+static size_t lay_out(beams *s, char *memory)
+{
+    const th_generation *g = s->g;
+    const size_t rows = (size_t)g->rows, batch = (size_t)g->batch, each = (size_t)s->candidates,
+                 together = (size_t)g->options.beams * each;
+    char *at = memory;
+#define TAKE(field, count) (s->field = (void *)at, at += th_aligned((count) * sizeof *s->field))
+    TAKE(search, batch);
+    TAKE(of_row, rows * each);
+    TAKE(best, together);
+    TAKE(scores, together);
+    TAKE(source, rows);
+    TAKE(first, rows);
+    TAKE(past, rows);
+    TAKE(states, batch * th_beam_bytes(g->options.beams, g->options.most_tokens));
+#undef TAKE
+    return (size_t)(at - memory);
+}
+
+/* The best candidates of one row, each with what its beam has so far. */
+static void rank_row(void *shared, int64_t row, int worker)
+{
+    const beams *s = shared;
+    th_generation *g = s->g;
+    const th_beam_search *search = &s->search[row / g->options.beams];
+    if (search->over)
+        return;
+    th_sampling_space space = th_generation_space(g, worker);
+    const th_logits_row logits = th_generation_row(g, row);
+    g->next[row] = th_log_probabilities(&g->sampling, &logits, &space) ? 0 : -1;
+    if (g->next[row] < 0)
+        return;
+    const int64_t beam = row % g->options.beams;
+    th_ranked *candidates = s->of_row + row * s->candidates;
+    const int64_t found = th_best_of(g->vocabulary, space.score, s->candidates, candidates);
+    for (int64_t i = 0; i < found; i++) {
+        candidates[i].score += search->score[beam];
+        candidates[i].index += beam * g->vocabulary;
+    }
+}
+
+/* The best of all beams of a sequence, into s->best; how many. */
+static int64_t merge(const beams *s, int64_t sequence)
+{
+    const th_generation *g = s->g;
+    const int64_t of_beam = th_smaller(s->candidates, g->vocabulary), all = g->options.beams * of_beam;
+    const th_ranked *candidates = s->of_row + sequence * g->options.beams * s->candidates;
+#define CANDIDATE(i) candidates[(i) / of_beam * s->candidates + (i) % of_beam]
+    for (int64_t i = 0; i < all; i++)
+        s->scores[i] = CANDIDATE(i).score;
+    const int64_t found = th_best_of(all, s->scores, s->candidates, s->best);
+    for (int64_t i = 0; i < found; i++)
+        s->best[i].index = CANDIDATE(s->best[i].index).index;
+#undef CANDIDATE
+    return found;
+}
+
+/* One step of a sequence; the cache's rows will follow. */
+static void advance(const beams *s, int64_t sequence)
+{
+    th_generation *g = s->g;
+    th_beam_search *search = &s->search[sequence];
+    const int64_t begin = sequence * g->options.beams;
+    th_beam_step(search, merge(s, sequence), s->best, s->source + begin);
+    g->over[sequence] = search->over;
+    for (int64_t beam = 0; beam < g->options.beams; beam++) {
+        const int64_t row = begin + beam;
+        s->source[row] = search->over ? row : begin + s->source[row];
+        s->first[row] = g->prompt[row];
+        s->past[row] = g->count[row]; /* its new token has not been run */
+        g->count[row] = g->prompt[row] + search->length;
+        memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->most_tokens,
+               (size_t)search->length * sizeof *g->tokens);
+    }
+}
+
+/* Whether a search goes on. */
+static bool step(const beams *s)
+{
+    th_generation *g = s->g;
+    bool any = false;
+    for (int64_t sequence = 0; sequence < g->batch; sequence++) {
+        for (int64_t row = sequence * g->options.beams; row < (sequence + 1) * g->options.beams; row++) {
+            if (!s->search[sequence].over && g->next[row] < 0)
+                return th_generation_no_choice(g, sequence) == TH_OK;
+            s->source[row] = row;
+        }
+        if (!s->search[sequence].over)
+            advance(s, sequence);
+        any |= !s->search[sequence].over;
+    }
+    return any && th_cache_follow(g->cache, s->source, s->first, s->past) == TH_OK;
+}
+
+/* The best sequences, in the place of the last that ran. */
+static void take_results(const beams *s)
+{
+    th_generation *g = s->g;
+    for (int64_t sequence = 0; sequence < g->batch; sequence++) {
+        const int64_t row = sequence * g->options.beams;
+        int64_t length;
+        const int64_t *tokens = th_beam_result(&s->search[sequence], &length, &g->score[sequence]);
+        memcpy(g->tokens + row * g->stride + g->prompt[row], tokens, (size_t)length * sizeof *tokens);
+        g->count[row] = g->prompt[row] + length;
+        for (int64_t i = 0; i < length && !th_failed(g->ctx) && th_generation_emit(g, sequence, tokens[i]); i++)
+            continue;
+    }
+}
+
+static void begin_searches(beams *s)
+{
+    const th_generation *g = s->g;
+    const th_generate_options *o = &g->options;
+    for (int64_t sequence = 0; sequence < g->batch; sequence++) {
+        s->search[sequence] = (th_beam_search){.beams = o->beams,
+                                               .vocabulary = g->vocabulary,
+                                               .most_tokens = o->most_tokens,
+                                               .length_penalty = o->length_penalty,
+                                               .early_stopping = o->early_stopping,
+                                               .end_tokens = o->end_tokens,
+                                               .n_end_tokens = o->n_end_tokens};
+        th_beam_begin(&s->search[sequence], s->states + (size_t)sequence * th_beam_bytes(o->beams, o->most_tokens));
+    }
+}
+
+static void search(beams *s)
+{
+    th_generation *g = s->g;
+    bool anew = true;
+    begin_searches(s);
+    do {
+        if (th_generation_run(g, anew) == TH_OK)
+            th_parallel(g->threads, g->rows, rank_row, s);
+        th_generation_done(g);
+        anew = false;
+    } while (!th_failed(g->ctx) && step(s));
+    if (!th_failed(g->ctx))
+        take_results(s);
+}
+
+th_status th_generate_beams(th_generation *g)
+{
+    th_context *ctx = g->ctx;
+    beams s = {.g = g};
+    s.candidates = th_beam_candidates(&(th_beam_search){
+        .beams = g->options.beams, .vocabulary = g->vocabulary, .n_end_tokens = g->options.n_end_tokens});
+    const size_t bytes = lay_out(&s, NULL);
+    char *memory = th_allocate(ctx, bytes);
+    if (memory == NULL)
+        return th_fail_memory(ctx, "generate", bytes);
+    lay_out(&s, memory);
+    if (!ctx->options.shapes_only)
+        search(&s);
+    else if (th_generation_forecast(g) == TH_OK)
+        (void)th_cache_follow(g->cache, s.source, s.first, s.past); /* takes memory, and does nothing */
+    th_release(ctx, memory, bytes);
+    return ctx->error;
+}

@@ -1,0 +1,143 @@
+/* What th_generate is asked for: options and operands are checked, and what they leave to the default is filled in. */
+#include <math.h>
+
+#include "models/generation/generation.h"
+#include "tapehead/transformer.h"
+#include "tensor/checked.h"
+#include "tensor/convert.h"
+
+static const char operation[] = "generate";
+
+static th_status fail(const th_generation *g, th_status code, const char *sentence)
+{
+    return th_fail(g->ctx, code, operation, "%s", sentence);
+}
+
+static th_status check_choice(const th_generation *g)
+{
+    const th_generate_options *o = &g->options;
+    if (o->most_tokens <= 0)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "most_tokens must be given and positive, it is %lld",
+                       (long long)o->most_tokens);
+    if (!(o->temperature >= 0 && isfinite(o->temperature)) || o->top_k < 0 || !(o->top_p >= 0 && o->top_p <= 1) ||
+        !(o->repetition_penalty >= 0 && isfinite(o->repetition_penalty)))
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
+                       "temperature %g, top_k %lld and repetition_penalty %g must not be negative, top_p %g must be in "
+                       "[0, 1]",
+                       o->temperature, (long long)o->top_k, o->repetition_penalty, o->top_p);
+    if (o->beams < 0 || o->beams > INT32_MAX || !isfinite(o->length_penalty))
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%lld beams with a length_penalty of %g are no search",
+                       (long long)o->beams, o->length_penalty);
+    if (o->beams > 1 && o->temperature > 0)
+        return fail(g, TH_ERROR_ARGUMENT, "beam search draws nothing: with beams the temperature must be 0");
+    if (o->beams > 1 && o->slide)
+        return fail(g, TH_ERROR_ARGUMENT, "beams do not slide: prompt and most_tokens must fit the model");
+    if (o->n_end_tokens < 0 || (o->n_end_tokens > 0 && o->end_tokens == NULL))
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%d end tokens at %s", o->n_end_tokens,
+                       o->end_tokens ? "an address" : "NULL");
+    for (int i = 0; i < o->n_end_tokens; i++)
+        if (o->end_tokens[i] < 0 || o->end_tokens[i] >= g->vocabulary)
+            return th_fail(g->ctx, TH_ERROR_INDEX, operation, "end token %lld is outside the vocabulary of %lld",
+                           (long long)o->end_tokens[i], (long long)g->vocabulary);
+    return TH_OK;
+}
+
+/* An operand (batch, length), or (batch) when length is NULL, of indices. */
+static th_status check_indices(const th_generation *g, th_tensor *t, const char *name, int64_t *batch, int64_t *length)
+{
+    const th_body *body = th_usable(t, g->ctx, operation, name);
+    if (body == NULL)
+        return g->ctx->error;
+    const th_array a = th_tensor_array(body);
+    if (!th_is_index(a.dtype))
+        return th_fail(g->ctx, TH_ERROR_TYPE, operation, "%s must be int32 or int64, it is %s", name,
+                       th_dtype_name(a.dtype));
+    const bool fits = length ? a.ndim == 2 && a.size[1] > 0 : a.ndim == 1;
+    if (!fits || (*batch >= 0 && a.size[0] != *batch))
+        return th_fail(g->ctx, TH_ERROR_SHAPE, operation, "%s must be %s%s, it is %s", name,
+                       length ? "(B, T) with T > 0" : "(B)", *batch >= 0 ? " for the same B" : "", TH_TEXT(&a));
+    *batch = a.size[0];
+    if (length)
+        *length = a.size[1];
+    return TH_OK;
+}
+
+/* Lengths in [1, most]. */
+static th_status check_lens(const th_generation *g, th_tensor *lens, const char *name, int64_t most)
+{
+    int64_t batch = g->batch;
+    if (lens == NULL)
+        return TH_OK;
+    if (check_indices(g, lens, name, &batch, NULL) != TH_OK)
+        return g->ctx->error;
+    const th_array a = th_tensor_array(th_body_of(lens));
+    for (int64_t b = 0; a.data && b < batch; b++)
+        if (th_index_of(a.dtype, a.data, b * a.stride[0]) < 1 || th_index_of(a.dtype, a.data, b * a.stride[0]) > most)
+            return th_fail(g->ctx, TH_ERROR_INDEX, operation, "%s[%lld] is %lld, outside [1, %lld]", name, (long long)b,
+                           (long long)th_index_of(a.dtype, a.data, b * a.stride[0]), (long long)most);
+    return TH_OK;
+}
+
+/* What the sequences begin with: batch, longest, index_type. */
+static th_status check_beginning(th_generation *g)
+{
+    const th_generate_options *o = &g->options;
+    int64_t source_length;
+    g->batch = -1;
+    g->longest = 1;
+    if (g->decoder_only && (o->source || o->source_lens))
+        return fail(g, TH_ERROR_ARGUMENT, "a decoder-only model has no source");
+    if (!g->decoder_only) {
+        if (check_indices(g, o->source, "source", &g->batch, &source_length) != TH_OK ||
+            check_lens(g, o->source_lens, "source_lens", source_length) != TH_OK)
+            return g->ctx->error;
+        g->index_type = th_dtype_of(o->source);
+        if (o->prompts == NULL && o->lens)
+            return fail(g, TH_ERROR_ARGUMENT, "lens are those of prompts, and there are none");
+        if (o->prompts == NULL && (o->start < 0 || o->start >= g->vocabulary))
+            return th_fail(g->ctx, TH_ERROR_INDEX, operation, "start token %lld is outside the vocabulary of %lld",
+                           (long long)o->start, (long long)g->vocabulary);
+        if (o->prompts == NULL)
+            return TH_OK;
+    }
+    if (check_indices(g, o->prompts, "prompts", &g->batch, &g->longest) != TH_OK)
+        return g->ctx->error;
+    g->index_type = th_dtype_of(o->prompts);
+    return check_lens(g, o->lens, "lens", g->longest);
+}
+
+th_status th_generation_check(th_generation *g)
+{
+    th_generate_options *o = &g->options;
+    const th_language_model_options *language = th_language_model_options_of(g->model);
+    const th_transformer_options *transformer = th_transformer_options_of(g->model);
+    if (language == NULL && transformer == NULL)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%s is neither a language_model nor a transformer",
+                       g->model->type);
+    g->decoder_only = language != NULL;
+    g->vocabulary = language ? language->vocabulary : transformer->target_vocabulary;
+    g->length = language ? language->length : transformer->length;
+    if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
+        return g->ctx->error;
+    if (!o->slide && (o->most_tokens > g->length || g->longest + o->most_tokens - 1 > g->length))
+        return th_fail(
+            g->ctx, TH_ERROR_SHAPE, operation,
+            "a prompt of %lld tokens and %lld more do not fit the model's length of %lld (.slide goes on from "
+            "the last half)",
+            (long long)g->longest, (long long)o->most_tokens, (long long)g->length);
+    if (o->beams == 0)
+        o->beams = 1;
+    if (o->length_penalty == 0)
+        o->length_penalty = signbit(o->length_penalty) ? 0 : 1;
+    g->sampling = (th_sampling){.kernels = th_context_kernels(g->ctx, TH_FLOAT64),
+                                .temperature = o->temperature,
+                                .top_k = o->top_k,
+                                .top_p = o->top_p,
+                                .repetition_penalty = o->repetition_penalty};
+    int64_t numbers;
+    if (!th_checked_add(g->longest, o->most_tokens, &g->stride) || !th_checked_multiply(g->batch, o->beams, &g->rows) ||
+        !th_checked_multiply(g->rows, g->stride, &numbers) || numbers > INT64_MAX / 64 ||
+        g->vocabulary > INT64_MAX / 256)
+        return fail(g, TH_ERROR_SHAPE, "the number of bytes overflows");
+    return TH_OK;
+}

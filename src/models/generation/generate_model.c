@@ -1,0 +1,146 @@
+/* The model's part in generating: forwards with the cache, in evaluation and without recording, of which nothing stays
+ * on the tape. */
+#include "models/generation/generation.h"
+#include "tapehead/transformer.h"
+#include "tapehead/ops.h"
+#include "tensor/convert.h"
+
+/* Evaluation, no recording, and a mark up to which all will be given back. */
+static void begin(th_generation *g)
+{
+    th_context *ctx = g->ctx;
+    g->training = ctx->training;
+    g->mark = th_step_mark_now(ctx);
+    ctx->training = false;
+    ctx->no_grad_depth++;
+}
+
+void th_generation_done(th_generation *g)
+{
+    th_context *ctx = g->ctx;
+    ctx->no_grad_depth--;
+    ctx->training = g->training;
+    th_step_rewind(ctx, g->mark);
+}
+
+/* A tensor of the step; *data is NULL in a shapes-only context. */
+static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size, bool owned, int64_t **data)
+{
+    th_body *t = th_tensor_new(g->ctx, TH_INT64, ndim, size, owned, "generate");
+    *data = t ? th_tensor_data(t) : NULL;
+    return th_handle_of(t);
+}
+
+/* -- the encoder -- */
+
+/* What belongs to each sequence, once for each of its beams. */
+static th_tensor *for_rows(const th_generation *g, th_tensor *memory)
+{
+    if (memory == NULL || g->rows == g->batch)
+        return memory;
+    const int64_t beams = g->options.beams, length = th_size(memory, 1), width = th_size(memory, 2);
+    th_tensor *spread = th_expand(th_unsqueeze(memory, 1), TH_SHAPE(g->batch, beams, length, width));
+    return th_reshape(spread, TH_SHAPE(g->rows, length, width));
+}
+
+th_status th_generation_encode(th_generation *g)
+{
+    th_context *ctx = g->ctx;
+    const th_generate_options *o = &g->options;
+    begin(g);
+    th_tensor *memory = for_rows(g, th_transformer_encode(g->model, o->source, o->source_lens));
+    g->memory = memory ? th_keep(memory) : NULL;
+    th_generation_done(g);
+    if (g->memory == NULL || o->source_lens == NULL)
+        return ctx->error;
+    int64_t *lens;
+    const th_array given = th_tensor_array(th_body_of(o->source_lens));
+    g->memory_lens = integers(g, 1, &g->rows, true, &lens);
+    for (int64_t row = 0; lens && row < g->rows; row++)
+        lens[row] = th_index_of(given.dtype, given.data, row / o->beams * given.stride[0]);
+    return ctx->error;
+}
+
+/* -- the decoder -- */
+
+typedef struct inputs {
+    th_tensor *tokens, *positions, *rows; /* (rows, T), (rows, T) or NULL, (rows) */
+} inputs;
+
+/* Tokens of a row that the cache has or will have; of one that is over the least there can be. */
+static int64_t tokens_of(const th_generation *g, int64_t row)
+{
+    return g->over[row / g->options.beams] ? 1 : g->count[row] - g->begin[row];
+}
+
+/* All tokens from `begin` on, filled up with token 0. */
+static inputs all_tokens(const th_generation *g)
+{
+    int64_t longest = 1, *token, *last;
+    for (int64_t row = 0; row < g->rows; row++)
+        longest = tokens_of(g, row) > longest ? tokens_of(g, row) : longest;
+    inputs in = {.positions = NULL};
+    in.tokens = integers(g, 2, (const int64_t[]){g->rows, longest}, false, &token);
+    in.rows = integers(g, 1, &g->rows, false, &last);
+    for (int64_t row = 0; token && last && row < g->rows; row++) {
+        const int64_t count = tokens_of(g, row);
+        last[row] = count - 1;
+        for (int64_t t = 0; t < longest; t++)
+            token[row * longest + t] = t < count ? g->tokens[row * g->stride + g->begin[row] + t] : 0;
+    }
+    return in;
+}
+
+/* The last token of each, at its position. */
+static inputs last_tokens(const th_generation *g)
+{
+    int64_t *token, *position, *last;
+    const int64_t size[2] = {g->rows, 1};
+    inputs in;
+    in.tokens = integers(g, 2, size, false, &token);
+    in.positions = integers(g, 2, size, false, &position);
+    in.rows = integers(g, 1, size, false, &last);
+    for (int64_t row = 0; token && position && last && row < g->rows; row++) {
+        token[row] = g->tokens[row * g->stride + g->count[row] - 1];
+        position[row] = tokens_of(g, row) - 1;
+        last[row] = 0;
+    }
+    return in;
+}
+
+th_status th_generation_run(th_generation *g, bool anew)
+{
+    begin(g);
+    const inputs in = anew ? all_tokens(g) : last_tokens(g);
+    th_tensor *y = NULL;
+    if (g->decoder_only)
+        y = th_language_model_logits(g->model, in.tokens,
+                                       &(th_language_model_logits_options){
+                                           .positions = in.positions, .cache = g->cache, .rows = in.rows});
+    else
+        y = th_transformer_decode(g->model, in.tokens, g->memory,
+                                    &(th_transformer_decode_options){.memory_lens = g->memory_lens,
+                                                                     .positions = in.positions,
+                                                                     .cache = g->cache,
+                                                                     .rows = in.rows});
+    if (y) {
+        g->logits = th_tensor_data(th_body_of(y));
+        g->dtype = th_dtype_of(y);
+    }
+    return g->ctx->error;
+}
+
+th_status th_generation_forecast(th_generation *g)
+{
+    const bool slides = g->options.slide && g->longest + g->options.most_tokens - 1 > g->length;
+    for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
+        if (forward == 2) /* at most so many tokens are run anew */
+            for (int64_t row = 0; row < g->rows; row++)
+                g->count[row] = g->begin[row] + g->length;
+        th_generation_run(g, forward != 1);
+        th_generation_done(g);
+        for (int64_t row = 0; row < g->rows; row++)
+            g->count[row]++;
+    }
+    return g->ctx->error;
+}

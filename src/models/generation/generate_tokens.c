@@ -1,0 +1,72 @@
+/* Generating token by token: greedily, or drawn. */
+#include "models/generation/generation.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/random/philox.h"
+
+/* A number in [0, 1) for token number i of a sequence. */
+static double uniform(const th_generation *g, int64_t sequence, int64_t i)
+{
+    const uint64_t key = th_stream_key(g->options.seed, TH_STREAM_GENERATION);
+    const th_philox random = {.key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = (uint32_t)((uint64_t)i >> 32)};
+    uint32_t words[4];
+    th_philox_block(&random, (uint32_t)i, (uint32_t)sequence, words);
+    return (double)(((uint64_t)words[0] << 32 | words[1]) >> 11) * 0x1p-53;
+}
+
+static void choose(void *shared, int64_t row, int worker)
+{
+    const th_generation *g = shared;
+    if (g->over[row])
+        return;
+    th_sampling_space space = th_generation_space(g, worker);
+    const th_logits_row logits = th_generation_row(g, row);
+    g->next[row] = th_sampling_token(&g->sampling, &logits, uniform(g, row, g->count[row] - g->prompt[row]), &space);
+}
+
+/* Adds the chosen token to each sequence that is not over, and hands it out. Whether one goes on. */
+static bool append(th_generation *g)
+{
+    bool any = false;
+    for (int64_t row = 0; row < g->rows && !th_failed(g->ctx); row++) {
+        if (g->over[row])
+            continue;
+        const int64_t token = g->next[row];
+        if (token < 0) {
+            th_generation_no_choice(g, row);
+            return false;
+        }
+        g->tokens[row * g->stride + g->count[row]++] = token;
+        const bool full = g->count[row] - g->prompt[row] == g->options.most_tokens;
+        g->over[row] = !th_generation_emit(g, row, token) || th_generation_ends(g, token) || full;
+        any |= !g->over[row];
+    }
+    return any;
+}
+
+/* Moves the beginning of the sequences that have come to the end of the model's length. Whether there are any. */
+static bool slide(th_generation *g)
+{
+    bool any = false;
+    for (int64_t row = 0; row < g->rows; row++)
+        if (!g->over[row] && g->count[row] - g->begin[row] > g->length) {
+            const int64_t kept = g->length / 2 > 0 ? g->length / 2 : 1;
+            g->begin[row] = g->count[row] - kept;
+            any = true;
+        }
+    return any;
+}
+
+th_status th_generate_tokens(th_generation *g)
+{
+    bool anew = true;
+    if (g->ctx->options.shapes_only)
+        return th_generation_forecast(g);
+    do {
+        anew |= slide(g);
+        if (th_generation_run(g, anew) == TH_OK)
+            th_parallel(g->threads, g->rows, choose, g);
+        th_generation_done(g);
+        anew = false;
+    } while (!th_failed(g->ctx) && append(g));
+    return g->ctx->error;
+}

@@ -1,0 +1,37 @@
+/* What choosing tokens asks of a generation, with beams or without: a row's logits, memory to choose in, the caller. */
+#include "models/generation/generation.h"
+
+th_sampling_space th_generation_space(const th_generation *g, int worker)
+{
+    return th_sampling_space_at((char *)g->space + (size_t)worker * th_sampling_bytes(g->vocabulary), g->vocabulary);
+}
+
+th_logits_row th_generation_row(const th_generation *g, int64_t row)
+{
+    return (th_logits_row){.logits = (const char *)g->logits + (size_t)(row * g->vocabulary) * th_dtype_size(g->dtype),
+                           .dtype = g->dtype,
+                           .vocabulary = g->vocabulary,
+                           .history = g->tokens + row * g->stride,
+                           .length = g->count[row]};
+}
+
+th_status th_generation_no_choice(const th_generation *g, int64_t sequence)
+{
+    const int64_t row = sequence * g->options.beams;
+    return th_fail(g->ctx, TH_ERROR_VALUE, "generate",
+                   "of the logits for token %lld of sequence %lld one is NaN or infinite, or none is above -inf",
+                   (long long)(g->count[row] - g->prompt[row]), (long long)sequence);
+}
+
+bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token)
+{
+    return g->options.emit == NULL || g->options.emit(g->options.user, sequence, token);
+}
+
+bool th_generation_ends(const th_generation *g, int64_t token)
+{
+    for (int i = 0; i < g->options.n_end_tokens; i++)
+        if (g->options.end_tokens[i] == token)
+            return true;
+    return false;
+}

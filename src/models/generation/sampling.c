@@ -1,0 +1,185 @@
+/* From logits to a token (sampling.h). */
+#include "models/generation/sampling.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/sizes.h"
+
+/* -- memory -- */
+
+size_t th_sampling_bytes(int64_t vocabulary)
+{
+    const size_t n = (size_t)vocabulary;
+    return th_aligned(n * sizeof(double)) + th_aligned(n * sizeof(th_ranked)) + th_aligned(n * sizeof(int64_t)) +
+           th_aligned(n * sizeof(double));
+}
+
+th_sampling_space th_sampling_space_at(void *memory, int64_t vocabulary)
+{
+    const size_t n = (size_t)vocabulary, numbers = th_aligned(n * sizeof(double));
+    char *score = memory, *best = score + numbers, *token = best + th_aligned(n * sizeof(th_ranked)),
+         *weight = token + th_aligned(n * sizeof(int64_t));
+    return (th_sampling_space){.score = (double *)(void *)score,
+                               .best = (th_ranked *)(void *)best,
+                               .choices = {.token = (int64_t *)(void *)token, .weight = (double *)(void *)weight}};
+}
+
+/* -- scores -- */
+
+static double logit_at(const th_logits_row *row, int64_t i)
+{
+    return row->dtype == TH_FLOAT64 ? ((const double *)row->logits)[i] : (double)((const float *)row->logits)[i];
+}
+
+/* The logits as float64; false when there is nothing to choose from. */
+static bool load(const th_logits_row *row, double *score)
+{
+    double largest = -INFINITY;
+    bool usable = true;
+    for (int64_t i = 0; i < row->vocabulary; i++) {
+        const double x = logit_at(row, i);
+        score[i] = x;
+        usable &= x < INFINITY; /* false for NaN */
+        largest = x > largest ? x : largest;
+    }
+    return usable && largest > -INFINITY;
+}
+
+static double largest_of(int64_t n, const double *score)
+{
+    double largest = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        largest = score[i] > largest ? score[i] : largest;
+    return largest;
+}
+
+/* Makes tokens of the history less probable. Each score is computed from the logit, so that a token counts once,
+ * however often it occurs. shift was subtracted from all logits. A score that overflows becomes the largest finite
+ * number, so that differences of scores are never NaN. */
+static void penalize(const th_sampling *s, const th_logits_row *row, double shift, double *score)
+{
+    const double penalty = s->repetition_penalty;
+    if (penalty == 0 || penalty == 1)
+        return;
+    for (int64_t i = 0; i < row->length; i++) {
+        const int64_t token = row->history[i];
+        const double x = logit_at(row, token) - shift, penalized = x < 0 ? x * penalty : x / penalty;
+        score[token] = isinf(x) ? x : fmax(-DBL_MAX, fmin(penalized, DBL_MAX));
+    }
+}
+
+/* Divides by the temperature. If the largest quotient would overflow, it first subtracts the largest score. The
+ * distribution is the same; for the smallest temperatures it is the greedy choice. */
+static void divide_by_temperature(double temperature, int64_t n, double *score)
+{
+    const double largest = largest_of(n, score), off = isfinite(largest / temperature) ? 0 : largest;
+    for (int64_t i = 0; i < n; i++)
+        score[i] = (score[i] - off) / temperature;
+}
+
+/* weight = exp(weight - largest); the sum of them, in order. */
+static double exponentials(const th_kernels *kernels, int64_t n, double largest, double *weight)
+{
+    for (int64_t i = 0; i < n; i++)
+        weight[i] -= largest;
+    kernels->exp(n, (void *const[]){weight, weight}, NULL);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += weight[i];
+    return sum;
+}
+
+/* -- what is left -- */
+
+/* Tokens whose score is not below that of the best k: more than k of them where several are equal to the last. */
+static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *space)
+{
+    th_choices *c = &space->choices;
+    double least = -INFINITY;
+    if (top_k > 0 && top_k < vocabulary) {
+        th_best_of(vocabulary, space->score, top_k, space->best);
+        least = space->best[top_k - 1].score;
+    }
+    c->count = 0;
+    for (int64_t i = 0; i < vocabulary; i++)
+        if (space->score[i] >= least) {
+            c->token[c->count] = i;
+            c->weight[c->count++] = space->score[i];
+        }
+}
+
+/* The most probable tokens that have p of the whole weight together: each stays before which less than p is. */
+static void take_top_p(double p, double sum, th_sampling_space *space)
+{
+    th_choices *c = &space->choices;
+    for (int64_t i = 0; i < c->count; i++)
+        space->best[i] = (th_ranked){c->weight[i], c->token[i]};
+    c->count = th_front_of(c->count, space->best, p * sum);
+    for (int64_t i = 0; i < c->count; i++) {
+        c->token[i] = space->best[i].index;
+        c->weight[i] = space->best[i].score;
+    }
+}
+
+bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
+{
+    if (!load(row, space->score))
+        return false;
+    penalize(s, row, 0, space->score);
+    divide_by_temperature(s->temperature, row->vocabulary, space->score);
+    take_top_k(s->top_k, row->vocabulary, space);
+    th_choices *c = &space->choices;
+    const double sum = exponentials(s->kernels, c->count, largest_of(c->count, c->weight), c->weight);
+    if (s->top_p > 0 && s->top_p < 1)
+        take_top_p(s->top_p, sum, space);
+    return true;
+}
+
+/* -- the token -- */
+
+static int64_t draw(const th_choices *c, double u)
+{
+    double sum = 0, before = 0;
+    for (int64_t i = 0; i < c->count; i++)
+        sum += c->weight[i];
+    int64_t last = 0; /* that can be drawn at all */
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!(c->weight[i] > 0))
+            continue;
+        last = i;
+        before += c->weight[i];
+        if (u * sum < before)
+            break;
+    }
+    return c->token[last];
+}
+
+int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space)
+{
+    if (s->temperature > 0)
+        return th_sampling_choices(s, row, space) ? draw(&space->choices, u) : -1;
+    if (!load(row, space->score))
+        return -1;
+    penalize(s, row, 0, space->score);
+    int64_t first = 0;
+    for (int64_t i = 1; i < row->vocabulary; i++)
+        first = space->score[i] > space->score[first] ? i : first;
+    return first;
+}
+
+bool th_log_probabilities(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
+{
+    const int64_t n = row->vocabulary;
+    if (!load(row, space->score))
+        return false;
+    const double largest = largest_of(n, space->score);
+    memcpy(space->choices.weight, space->score, (size_t)n * sizeof *space->score);
+    double sum = exponentials(s->kernels, n, largest, space->choices.weight), log_sum;
+    s->kernels->log(1, (void *const[]){&log_sum, &sum}, NULL);
+    for (int64_t i = 0; i < n; i++)
+        space->score[i] -= largest + log_sum;
+    penalize(s, row, largest + log_sum, space->score);
+    return true;
+}

@@ -1,0 +1,181 @@
+/* Loading a checkpoint: everything is verified and compared before the first number changes. */
+#include <string.h>
+
+#include "models/store/checkpoint.h"
+
+static const char operation[] = "checkpoint_load";
+
+/* -- moments -- */
+
+/* Where the file has moment m of a parameter that has taken steps. */
+static const th_stored *find_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p,
+                                    int m)
+{
+    char name[TH_MOMENT_NAME_SIZE];
+    snprintf(name, sizeof name, TH_MOMENT_NAME, th_optimizer_moment_name(o, m), p->name);
+    return th_stored_search(file->by_name, file->count, name);
+}
+
+static void compare_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
+                            const th_parameter_list *list, th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        const bool stepped = th_state_steps(state, p->name) > 0;
+        for (int m = 0; p->in_optimizer >= 0 && m < o->n_moments; m++) {
+            const th_stored *stored = find_moment(file, o, p, m);
+            if (!stepped && stored)
+                th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file",
+                          th_optimizer_moment_name(o, m), p->name);
+            if (!stepped)
+                continue;
+            if (stored == NULL)
+                th_differ(d, TH_MISSING, "missing: %s of %s", th_optimizer_moment_name(o, m), p->name);
+            else if (stored->type != th_stored_type_of(p->tensor->dtype) ||
+                     stored->tensor.shape.ndim != p->tensor->ndim ||
+                     memcmp(stored->tensor.shape.size, p->tensor->size,
+                            (size_t)p->tensor->ndim * sizeof *p->tensor->size) != 0)
+                th_differ(d, TH_OTHER_SHAPE, "other shape: %s of %s is not like the parameter",
+                          th_optimizer_moment_name(o, m), p->name);
+        }
+    }
+}
+
+static th_status read_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
+                              const th_parameter_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        if (p->in_optimizer < 0 || th_state_steps(state, p->name) == 0)
+            continue;
+        for (int m = 0; m < o->n_moments; m++) {
+            const th_stored *stored = find_moment(file, o, p, m);
+            const th_array to = th_optimizer_moment(o, p->in_optimizer, m);
+            if (stored->tensor.bytes > 0 && th_stored_bytes(list->ctx, stored->file, stored->begin, to.data,
+                                                            (size_t)stored->tensor.bytes, operation) != TH_OK)
+                return list->ctx->error;
+            th_moments_limit(o, m, &to);
+        }
+    }
+    return TH_OK;
+}
+
+/* -- all of it -- */
+
+static th_status compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
+                         th_parameter_list *list, const char *path)
+{
+    static const th_weights_options all = {0};
+    const size_t bytes = (size_t)file->count + 1;
+    bool *used = th_allocate(list->ctx, bytes);
+    if (used == NULL)
+        return th_fail_memory(list->ctx, operation, bytes);
+    memset(used, 0, bytes);
+    th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
+    th_state_compare(state, c, list, &d);
+    th_parameter_list_match(list, file, &all, true, used, &d);
+    th_tell_unused(file, used, &d);
+    if (c->optimizer)
+        compare_moments(file, state, c->optimizer, list, &d);
+    th_release(list->ctx, used, bytes);
+    return th_differences_end(&d);
+}
+
+static th_status load(const th_safetensors *file, const json_t *state, const th_checkpoint *c, th_parameter_list *list,
+                      const char *path)
+{
+    th_status status = compare(file, state, c, list, path);
+    if (status == TH_OK) /* (what does not fit anyway is not read to its end) */
+        status = th_checksums_verify_all(file, operation);
+    if (status == TH_OK && c->optimizer)
+        status = th_moments_ensure(c->optimizer);
+    if (status == TH_OK)
+        status = th_parameter_list_read(list, operation);
+    if (status == TH_OK && c->optimizer)
+        status = read_moments(file, state, c->optimizer, list);
+    if (status == TH_OK)
+        status = th_state_restore(state, c, list);
+    return status;
+}
+
+th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
+{
+    const th_checkpoint c = checkpoint ? *checkpoint : (th_checkpoint){0};
+    th_parameter_list list;
+    th_safetensors *file = NULL;
+    json_t *state = NULL;
+    th_status status = th_parameter_list_make(&list, c.model, c.optimizer, path, operation);
+    if (status == TH_OK)
+        status = th_check_numbers(&c, operation);
+    if (status == TH_OK && (file = th_checkpoint_open(list.ctx, path, operation)) == NULL)
+        status = list.ctx->error;
+    if (status == TH_OK) {
+        const th_json_source source = {list.ctx, operation, path};
+        state = th_state_read(&source, th_safetensors_metadata(file, TH_STATE_TEXT));
+        status = state ? load(file, state, &c, &list, path) : list.ctx->error;
+    }
+    json_decref(state);
+    th_safetensors_close(file);
+    th_parameter_list_end(&list);
+    return status;
+}
+
+/* -- looking into one -- */
+
+th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *reader)
+{
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    if (file == NULL || th_checksums_verify_header(file, reader) == TH_OK)
+        return file;
+    th_safetensors_close(file);
+    return NULL;
+}
+
+typedef struct kept_text {
+    size_t bytes;
+    char text[];
+} kept_text;
+
+static void release_text(th_context *ctx, void *object)
+{
+    kept_text *kept = object;
+    th_release(ctx, kept, kept->bytes);
+}
+
+static char *keep_text(th_context *ctx, const char *text, const char *reader)
+{
+    const size_t length = strlen(text) + 1, bytes = sizeof(kept_text) + length;
+    kept_text *kept = th_allocate(ctx, bytes);
+    if (kept == NULL || !th_attach(ctx, kept, release_text)) {
+        th_release(ctx, kept, bytes);
+        th_fail_memory(ctx, reader, bytes);
+        return NULL;
+    }
+    kept->bytes = bytes;
+    return memcpy(kept->text, text, length);
+}
+
+char *th_checkpoint_configuration(th_context *ctx, const char *path)
+{
+    static const char reader[] = "checkpoint_configuration";
+    if (!th_usable_context(ctx, reader))
+        return NULL;
+    th_safetensors *file = th_checkpoint_open(ctx, path, reader);
+    if (file == NULL)
+        return NULL;
+    const char *text = th_safetensors_metadata(file, TH_CONFIGURATION_TEXT);
+    char *kept = keep_text(ctx, text ? text : "", reader);
+    th_safetensors_close(file);
+    return kept;
+}
+
+th_status th_checkpoint_verify(th_context *ctx, const char *path)
+{
+    static const char reader[] = "checkpoint_verify";
+    if (!th_usable_context(ctx, reader))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    th_safetensors *file = th_checkpoint_open(ctx, path, reader);
+    const th_status status = file ? th_checksums_verify_all(file, reader) : ctx->error;
+    th_safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,337 @@
+/* config.json of GPT-2 and Llama as options of a language model. Every field that changes what the model computes is
+ * honoured or refused; fields that are not there, or null, have the value that transformers gives them. It looks at no
+ * weights. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/files/json.h"
+#include "ops/shared/rotary_scaling.h"
+#include "models/store/hugging_face.h"
+#include "tapehead/hugging_face.h"
+#include "tensor/context.h"
+
+enum { MOST_LAYERS = 4096 };
+static const int64_t most = INT32_MAX; /* of every size */
+static const th_json_limits limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
+
+bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name, char *path)
+{
+    if (snprintf(path, TH_MAX_FOLDER, "%s/%s", folder, name) < TH_MAX_FOLDER)
+        return true;
+    th_fail(ctx, TH_ERROR_FILE, operation, "%.300s...: the path is too long", folder);
+    return false;
+}
+
+/* -- fields, or what stands for them when they are missing -- */
+
+typedef struct config {
+    th_json_source source;
+    const json_t *object; /* where the fields are: the whole, or one of its members */
+} config;
+
+static bool given(const config *c, const char *key)
+{
+    const json_t *member = json_object_get(c->object, key);
+    return member && !json_is_null(member);
+}
+
+static void refuse(const config *c, const char *sentence, const char *detail) __attribute__((format(printf, 2, 0)));
+static void refuse(const config *c, const char *sentence, const char *detail)
+{
+    char trouble[256], quoted[TH_QUOTED];
+    snprintf(trouble, sizeof trouble, sentence, th_quote(detail, quoted));
+    th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, trouble);
+}
+
+static int64_t integer(const config *c, const char *key, int64_t highest, int64_t missing)
+{
+    int64_t value;
+    return given(c, key) && th_json_integer(&c->source, c->object, key, 1, highest, &value) ? value : missing;
+}
+
+static double number(const config *c, const char *key, double missing)
+{
+    double value = missing;
+    if (given(c, key))
+        th_json_number(&c->source, c->object, key, &value);
+    return value;
+}
+
+/* For what 0 would stand for a default of ours. */
+static double positive(const config *c, const char *key, double missing)
+{
+    const double value = number(c, key, missing);
+    if (!(value > 0))
+        refuse(c, "\"%s\" must be positive", key);
+    return value;
+}
+
+static double probability(const config *c, const char *key, double missing)
+{
+    const double value = number(c, key, missing);
+    if (!(value >= 0 && value < 1))
+        refuse(c, "\"%s\" must be at least 0 and less than 1", key);
+    return value;
+}
+
+static bool boolean(const config *c, const char *key, bool missing)
+{
+    bool value = missing;
+    if (given(c, key))
+        th_json_boolean(&c->source, c->object, key, &value);
+    return value;
+}
+
+static const char *string(const config *c, const char *key, const char *missing)
+{
+    const char *value = missing;
+    if (given(c, key))
+        th_json_string(&c->source, c->object, key, &value);
+    return value;
+}
+
+/* -- activations -- */
+
+static th_activation activation(const config *c, const char *key, const char *missing)
+{
+    th_activation value = TH_GELU_TANH;
+    const char *name = string(c, key, missing);
+    if (!th_activation_find(name, &value))
+        refuse(c, "there is no activation \"%s\" here; there are gelu_new, gelu, relu and silu", name);
+    return value;
+}
+
+/* -- GPT-2 -- */
+
+/* A field of GPT-2 that transformers also takes by the name that other models have for it. */
+static int64_t gpt2_size(const config *c, const char *key, const char *other, int64_t highest, int64_t missing)
+{
+    if (!given(c, key))
+        return integer(c, other, highest, missing);
+    const int64_t value = integer(c, key, highest, missing);
+    if (integer(c, other, highest, value) != value)
+        refuse(c, "\"%s\" says otherwise than its other name in the same file", other);
+    return value;
+}
+
+static th_language_model_options gpt2(const config *c)
+{
+    const int64_t width = gpt2_size(c, "n_embd", "hidden_size", most, 768);
+    if (!boolean(c, "scale_attn_weights", true))
+        refuse(c, "\"%s\" is false, but scores are always scaled here", "scale_attn_weights");
+    if (boolean(c, "scale_attn_by_inverse_layer_idx", false))
+        refuse(c, "\"%s\" is true, which is not done here", "scale_attn_by_inverse_layer_idx");
+    if (boolean(c, "add_cross_attention", false))
+        refuse(c, "\"%s\" is true, but a decoder-only model has none", "add_cross_attention");
+    return (th_language_model_options){
+        .vocabulary = integer(c, "vocab_size", most, 50257),
+        .length = gpt2_size(c, "n_positions", "max_position_embeddings", most, 1024),
+        .width = width,
+        .heads = gpt2_size(c, "n_head", "num_attention_heads", most, 12),
+        .layers = gpt2_size(c, "n_layer", "num_hidden_layers", MOST_LAYERS, 12),
+        .untied = !boolean(c, "tie_word_embeddings", true),
+        .embedding_dropout = probability(c, "embd_pdrop", 0.1),
+        .block =
+            {
+                .mlp_width = integer(c, "n_inner", most, 4 * width),
+                .activation = activation(c, "activation_function", "gelu_new"),
+                .dropout = probability(c, "resid_pdrop", 0.1),
+                .attention_dropout = probability(c, "attn_pdrop", 0.1),
+                .eps = positive(c, "layer_norm_epsilon", 1e-5),
+            },
+    };
+}
+
+/* -- Llama -- */
+
+/* The length before scaling stands with the scaling or in the file itself; both are read by transformers, of which one
+ * version prefers the other than the next. */
+static int64_t original_length(const config *c, const config *rope)
+{
+    static const char *const key = "original_max_position_embeddings";
+    const int64_t missing = integer(c, key, most, integer(c, "max_position_embeddings", most, 2048));
+    const int64_t length = integer(rope, key, most, missing);
+    if (given(c, key) && length != missing)
+        refuse(c, "\"%s\" stands in two places with two values", key);
+    return length;
+}
+
+static th_rotary_scaling rotary_scaling(const config *c, const config *rope)
+{
+    th_rotary_scaling scaling = {0};
+    const char *type = string(rope, "rope_type", string(rope, "type", "default"));
+    if (!th_rotary_scaling_find(type, &scaling.kind))
+        refuse(c, "rotary positions of rope_type \"%s\" are not known here, only default, linear and llama3", type);
+    if (scaling.kind != TH_ROTARY_UNSCALED)
+        scaling.factor = number(rope, "factor", 0);
+    if (scaling.kind == TH_ROTARY_LLAMA3) {
+        scaling.low_freq_factor = number(rope, "low_freq_factor", 0);
+        scaling.high_freq_factor = number(rope, "high_freq_factor", 0);
+        scaling.original_length = original_length(c, rope);
+    }
+    char trouble[TH_ROTARY_TROUBLE];
+    if (!th_rotary_scaling_usable(&scaling, trouble))
+        refuse(c, "rotary positions: %s", trouble);
+    return scaling;
+}
+
+/* An object of that name with something in it. */
+static bool has_members(const config *c, const char *key)
+{
+    const json_t *member = json_object_get(c->object, key);
+    if (given(c, key) && !json_is_object(member))
+        refuse(c, "\"%s\" is neither null nor an object", key);
+    return json_object_size(member) > 0;
+}
+
+/* Base and scaling, from rope_scaling with rope_theta beside it (transformers 4), or all in rope_parameters (5), where
+ * the former comes first if a file has both. */
+static th_score_options rotary(const config *c)
+{
+    th_score_options scores = {.rotary = true, .rotary_base = positive(c, "rope_theta", 10000)};
+    const bool parameters = has_members(c, "rope_parameters"), scaled = has_members(c, "rope_scaling");
+    if (number(c, "partial_rotary_factor", 1) != 1)
+        refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
+    if (!parameters && !scaled)
+        return scores;
+    json_t *object = json_object_get(c->object, scaled ? "rope_scaling" : "rope_parameters");
+    const config rope = {c->source, object};
+    for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
+        if (json_is_object(json_object_iter_value(i)))
+            refuse(c, "rotary positions of one kind of layer (\"%s\") are not known here", json_object_iter_key(i));
+    if (number(&rope, "partial_rotary_factor", 1) != 1)
+        refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
+    scores.rotary_base = positive(&rope, "rope_theta", scores.rotary_base);
+    scores.rotary_scaling = rotary_scaling(c, &rope);
+    return scores;
+}
+
+/* What Llama's own options do not have, but what transformers' code for all models obeys. */
+static void refuse_others(const config *c)
+{
+    static const char *const others[] = {"sliding_window", "attention_chunk_size"};
+    for (int i = 0; i < 2; i++)
+        if (given(c, others[i]))
+            refuse(c, "\"%s\" is given, which no Llama has", others[i]);
+    const json_t *types = json_object_get(c->object, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (type == NULL || strcmp(type, "full_attention") != 0)
+            refuse(c, "\"%s\" has another entry than full_attention", "layer_types");
+    }
+}
+
+static th_language_model_options llama(const config *c)
+{
+    const int64_t width = integer(c, "hidden_size", most, 4096), heads = integer(c, "num_attention_heads", most, 32);
+    const bool attention_bias = boolean(c, "attention_bias", false), mlp_bias = boolean(c, "mlp_bias", false);
+    refuse_others(c);
+    return (th_language_model_options){
+        .vocabulary = integer(c, "vocab_size", most, 32000),
+        .length = integer(c, "max_position_embeddings", most, 2048),
+        .width = width,
+        .heads = heads,
+        .layers = integer(c, "num_hidden_layers", MOST_LAYERS, 32),
+        .positions = TH_POSITIONS_NONE,
+        .untied = !boolean(c, "tie_word_embeddings", false),
+        .block =
+            {
+                .mlp_width = integer(c, "intermediate_size", most, 11008),
+                .gated = true,
+                .activation = activation(c, "hidden_act", "silu"),
+                .norm = TH_RMS_NORM,
+                .no_bias = !attention_bias && !mlp_bias,
+                .no_attention_bias = !attention_bias,
+                .no_mlp_bias = !mlp_bias,
+                .attention_dropout = probability(c, "attention_dropout", 0),
+                .kv_heads = integer(c, "num_key_value_heads", most, heads),
+                .head_width = integer(c, "head_dim", most, width / heads),
+                .eps = positive(c, "rms_norm_eps", 1e-6),
+                .scores = rotary(c),
+            },
+    };
+}
+
+/* -- which one -- */
+
+/* Of several the first. Small models often keep the number that their architecture has for it, which is no token of
+ * theirs: they have none. */
+static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
+{
+    const json_t *value = json_object_get(c->object, "eos_token_id");
+    if (json_is_array(value) && json_array_size(value) > 0)
+        value = json_array_get(value, 0);
+    if (value && !json_is_null(value) && !json_is_integer(value))
+        refuse(c, "\"%s\" is no integer, nor integers", "eos_token_id");
+    const int64_t token = value ? (json_is_null(value) ? -1 : json_integer_value(value)) : missing;
+    return token >= 0 && token < vocabulary ? token : -1;
+}
+
+static void read_config(const config *c, th_foreign_config *read)
+{
+    if (!json_is_object(c->object)) {
+        refuse(c, "it is no JSON %s", "object");
+        return;
+    }
+    if (!given(c, "model_type")) {
+        refuse(c, "it has no \"%s\"", "model_type");
+        return;
+    }
+    const char *type = string(c, "model_type", "");
+    if (strcmp(type, "gpt2") != 0 && strcmp(type, "llama") != 0)
+        refuse(c, "models of type \"%s\" are not known here, only gpt2 and llama", type);
+    if (given(c, "quantization_config"))
+        refuse(c, "the weights are quantised (\"%s\")", "quantization_config");
+    if (!boolean(c, "is_causal", true))
+        refuse(c, "\"%s\" is false", "is_causal");
+    const bool is_llama = strcmp(type, "llama") == 0;
+    read->architecture = is_llama ? TH_LLAMA : TH_GPT2;
+    read->options = is_llama ? llama(c) : gpt2(c);
+    read->end_token = end_token(c, is_llama ? 2 : 50256, read->options.vocabulary);
+}
+
+th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
+                                      th_foreign_config *described)
+{
+    char path[TH_MAX_FOLDER];
+    if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
+        return ctx->error;
+    const th_json_source source = {ctx, operation, path};
+    size_t memory;
+    json_t *object = th_json_read_file(&source, &limits, &memory);
+    if (object == NULL)
+        return ctx->error;
+    th_foreign_config read = {0};
+    read_config(&(config){source, object}, &read);
+    th_json_release(ctx, object, memory);
+    if (!th_failed(ctx))
+        *described = read;
+    return ctx->error;
+}
+
+th_status th_pretrained_options(th_context *ctx, const char *folder, th_language_model_options *options)
+{
+    static const char *const operation = "pretrained_options";
+    th_foreign_config read;
+    if (!th_usable_context(ctx, operation))
+        return TH_ERROR_ARGUMENT;
+    if (folder == NULL || options == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "options" : "the folder");
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
+        *options = read.options;
+    return ctx->error;
+}
+
+th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *token)
+{
+    static const char *const operation = "pretrained_end_token";
+    th_foreign_config read;
+    if (!th_usable_context(ctx, operation))
+        return TH_ERROR_ARGUMENT;
+    if (folder == NULL || token == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "token" : "the folder");
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
+        *token = read.end_token;
+    return ctx->error;
+}

@@ -1,0 +1,296 @@
+/* A language model as a folder that transformers loads. Whether it is a GPT-2 or a Llama, its options tell. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/atomic_file.h"
+#include "nn/module.h"
+#include "models/store/hugging_face.h"
+#include "tapehead/hugging_face.h"
+#include "tapehead/ops.h"
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+#include "tensor/context.h"
+#include "tensor/decimal.h"
+
+static const char *const operation = "language_model_export";
+
+/* -- what can be expressed -- */
+
+/* One option, and whether the model has it in a way that its architecture has not. */
+typedef struct objection {
+    bool raised;
+    const char *option;
+} objection;
+
+static th_status say_objections(th_context *ctx, const char *architecture, const objection *objections, size_t count)
+{
+    char list[512] = "";
+    for (size_t i = 0; i < count; i++)
+        if (objections[i].raised) {
+            strcat(list, list[0] ? ", " : "");
+            strcat(list, objections[i].option);
+        }
+    return list[0] == 0 ? TH_OK
+                        : th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                                  "by its .positions the model would be a %s of transformers, which cannot have: %s",
+                                  architecture, list);
+}
+
+static th_status check_options(th_context *ctx, const th_language_model_options *o, th_architecture architecture)
+{
+    const th_transformer_block_options *b = &o->block;
+    const th_score_options *scores = &b->scores;
+    const bool gpt2 = architecture == TH_GPT2;
+    const int64_t head_width = o->width / o->heads;
+    const objection objections[] = {
+        {o->positions == TH_POSITIONS_SINUSOIDAL, "sinusoidal .positions"},
+        {b->post_norm, ".block.post_norm"},
+        {b->no_mlp, ".block.no_mlp"},
+        {gpt2 && b->norm != TH_LAYER_NORM, "RMS norms (.block.norm)"},
+        {!gpt2 && b->norm != TH_RMS_NORM, "layer norms (.block.norm)"},
+        {gpt2 && b->gated, ".block.gated"},
+        {!gpt2 && !b->gated, "an MLP without a gate (.block.gated)"},
+        {gpt2 && b->no_bias, ".block.no_bias"},
+        {gpt2 && b->no_attention_bias, ".block.no_attention_bias"},
+        {gpt2 && b->no_mlp_bias, ".block.no_mlp_bias"},
+        {gpt2 && b->kv_heads && b->kv_heads != o->heads, "grouped heads (.block.kv_heads)"},
+        {gpt2 && b->head_width && b->head_width != head_width, ".block.head_width"},
+        {gpt2 && scores->rotary, ".block.scores.rotary"},
+        {!gpt2 && !scores->rotary, "attention without positions (.block.scores.rotary)"},
+        {scores->rotary_width && scores->rotary_width != (b->head_width ? b->head_width : head_width),
+         ".block.scores.rotary_width"},
+        {scores->alibi, ".block.scores.alibi"},
+        {scores->qk_norm, ".block.scores.qk_norm"},
+        {scores->soft_cap != 0, ".block.scores.soft_cap"},
+        {scores->window != 0, ".block.scores.window"},
+    };
+    return say_objections(ctx, gpt2 ? "GPT-2" : "Llama", objections, sizeof objections / sizeof objections[0]);
+}
+
+/* -- config.json -- */
+
+typedef struct object {
+    FILE *file;
+    bool begun;
+} object;
+
+/* "key": with what must stand before it. */
+static void put_key(object *o, const char *key)
+{
+    fprintf(o->file, "%s\n  \"%s\": ", o->begun ? "," : "{", key);
+    o->begun = true;
+}
+
+static void put_text(object *o, const char *key, const char *text)
+{
+    put_key(o, key);
+    fprintf(o->file, "\"%s\"", text);
+}
+
+static void put_integer(object *o, const char *key, int64_t value)
+{
+    put_key(o, key);
+    fprintf(o->file, "%lld", (long long)value);
+}
+
+static void put_bool(object *o, const char *key, bool value)
+{
+    put_key(o, key);
+    fputs(value ? "true" : "false", o->file);
+}
+
+/* The fewest digits that read back as the same number, with a point: it is no integer. */
+static void put_number(object *o, const char *key, double value)
+{
+    const bool small = value != 0 && fabs(value) < 1e-4, large = fabs(value) >= 1e16;
+    const th_decimal d =
+        small || large ? th_decimal_scientific(value, false, -1) : th_decimal_positional(value, false, -1);
+    if (key)
+        put_key(o, key);
+    fprintf(o->file, "%s%s.%s", d.negative ? "-" : "", d.whole, d.fraction[0] ? d.fraction : "0");
+    if (d.exponent[0])
+        fprintf(o->file, "e%s%s", d.exponent_negative ? "-" : "+", d.exponent);
+}
+
+static void put_token(object *o, const char *key, const th_export_options *given)
+{
+    if (given->has_end_token)
+        put_integer(o, key, given->end_token);
+    else {
+        put_key(o, key);
+        fputs("null", o->file);
+    }
+}
+
+static void put_gpt2(object *o, const th_language_model_options *m)
+{
+    put_text(o, "activation_function", th_activation_name(m->block.activation));
+    put_number(o, "attn_pdrop", m->block.attention_dropout);
+    put_number(o, "embd_pdrop", m->embedding_dropout > 0 ? m->embedding_dropout : m->dropout);
+    put_number(o, "layer_norm_epsilon", m->block.eps > 0 ? m->block.eps : 1e-5);
+    put_integer(o, "n_embd", m->width);
+    put_integer(o, "n_head", m->heads);
+    put_integer(o, "n_inner", m->block.mlp_width ? m->block.mlp_width : 4 * m->width);
+    put_integer(o, "n_layer", m->layers);
+    put_integer(o, "n_positions", m->length);
+    put_number(o, "resid_pdrop", m->block.dropout > 0 ? m->block.dropout : m->dropout);
+}
+
+/* "key": number, the first of an object or after another. */
+static void put_inner(object *o, const char *before, const char *key, double value)
+{
+    fprintf(o->file, "%s\"%s\": ", before, key);
+    put_number(o, NULL, value);
+}
+
+static void put_scaling(object *o, const th_rotary_scaling *scaling)
+{
+    fprintf(o->file, "\"rope_type\": \"%s\"", th_rotary_scaling_name(scaling->kind));
+    if (scaling->kind != TH_ROTARY_UNSCALED)
+        put_inner(o, ", ", "factor", scaling->factor);
+    if (scaling->kind != TH_ROTARY_LLAMA3)
+        return;
+    put_inner(o, ", ", "low_freq_factor", scaling->low_freq_factor);
+    put_inner(o, ", ", "high_freq_factor", scaling->high_freq_factor);
+    fprintf(o->file, ", \"original_max_position_embeddings\": %lld", (long long)scaling->original_length);
+}
+
+/* Everything stands twice: where transformers 5 looks for it, and where 4 does. */
+static void put_rotary(object *o, const th_score_options *scores)
+{
+    const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
+    put_key(o, "rope_parameters");
+    put_inner(o, "{", "rope_theta", base);
+    fputs(", ", o->file);
+    put_scaling(o, &scores->rotary_scaling);
+    fputs("}", o->file);
+    if (scores->rotary_scaling.kind != TH_ROTARY_UNSCALED) {
+        put_key(o, "rope_scaling");
+        fputs("{", o->file);
+        put_scaling(o, &scores->rotary_scaling);
+        fputs("}", o->file);
+    }
+    put_number(o, "rope_theta", base);
+}
+
+static void put_llama(object *o, const th_language_model_options *m)
+{
+    put_bool(o, "attention_bias", !m->block.no_bias && !m->block.no_attention_bias);
+    put_number(o, "attention_dropout", m->block.attention_dropout);
+    put_integer(o, "head_dim", m->block.head_width ? m->block.head_width : m->width / m->heads);
+    put_text(o, "hidden_act", th_activation_name(m->block.activation));
+    put_integer(o, "hidden_size", m->width);
+    put_integer(o, "intermediate_size", m->block.mlp_width ? m->block.mlp_width : 4 * m->width);
+    put_integer(o, "max_position_embeddings", m->length);
+    put_bool(o, "mlp_bias", !m->block.no_bias && !m->block.no_mlp_bias);
+    put_integer(o, "num_attention_heads", m->heads);
+    put_integer(o, "num_hidden_layers", m->layers);
+    put_integer(o, "num_key_value_heads", m->block.kv_heads ? m->block.kv_heads : m->heads);
+    put_number(o, "rms_norm_eps", m->block.eps > 0 ? m->block.eps : 1e-5);
+    put_rotary(o, &m->block.scores);
+}
+
+static void put_config(FILE *file, th_architecture architecture, const th_language_model_options *m, th_dtype dtype,
+                       const th_export_options *given)
+{
+    object o = {.file = file};
+    put_key(&o, "architectures");
+    fprintf(file, "[\"%s\"]", architecture == TH_GPT2 ? "GPT2LMHeadModel" : "LlamaForCausalLM");
+    put_text(&o, "model_type", architecture == TH_GPT2 ? "gpt2" : "llama");
+    (architecture == TH_GPT2 ? put_gpt2 : put_llama)(&o, m);
+    put_integer(&o, "vocab_size", m->vocabulary);
+    put_bool(&o, "tie_word_embeddings", !m->untied);
+    put_token(&o, "bos_token_id", given);
+    put_token(&o, "eos_token_id", given);
+    put_text(&o, "torch_dtype", th_dtype_name(dtype));
+    fputs("\n}\n", file);
+}
+
+static th_status write_config(th_context *ctx, const char *folder, th_architecture architecture,
+                              const th_language_model_options *m, th_dtype dtype, const th_export_options *given)
+{
+    char path[TH_MAX_FOLDER];
+    th_atomic_file f;
+    if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
+        return ctx->error;
+    bool written = th_atomic_begin(&f, path);
+    if (written) {
+        errno = 0;
+        put_config(f.file, architecture, m, dtype, given);
+        written = th_atomic_end(&f, !ferror(f.file));
+    }
+    return written ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+}
+
+/* -- model.safetensors -- */
+
+/* Rows of a projection whose heads turn neighbours, in the order of one whose heads turn halves: of each head the even
+ * rows, then the odd ones. */
+static th_tensor *halves_of(th_tensor *t, int64_t head_width)
+{
+    const th_shape shape = th_shape_of(t);
+    const int64_t heads = shape.size[0] / head_width, rest = shape.ndim == 2 ? shape.size[1] : 1;
+    th_tensor *pairs = th_reshape(t, TH_SHAPE(heads, head_width / 2, 2, rest));
+    return th_reshape(th_swap_axes(pairs, 1, 2), shape);
+}
+
+static void write_weights(th_module *model, const char *folder, th_architecture architecture,
+                          const th_language_model_options *m)
+{
+    static const th_named_text metadata = {"format", "pt"}; /* without which transformers refuses a file */
+    th_context *ctx = model->ctx;
+    const int64_t head_width = m->block.head_width ? m->block.head_width : m->width / m->heads;
+    char path[TH_MAX_FOLDER];
+    th_foreign_tensors list;
+    if (!th_hugging_face_path(ctx, operation, folder, "model.safetensors", path) ||
+        th_foreign_tensors_list(model, architecture, operation, &list) != TH_OK)
+        return;
+    for (int64_t i = 0; i < list.count && m->block.scores.rotary_pairing == TH_ROTARY_NEIGHBOURS; i++) {
+        th_named_tensor *t = &list.tensor[i];
+        if (th_name_ends_with(t->name, "q_proj.weight") || th_name_ends_with(t->name, "k_proj.weight") ||
+            th_name_ends_with(t->name, "q_proj.bias") || th_name_ends_with(t->name, "k_proj.bias"))
+            t->tensor = halves_of(t->tensor, head_width);
+    }
+    th_status status = th_safetensors_write(ctx, path, list.tensor, list.count, &metadata, 1);
+    (void)status; /* stored */
+    th_foreign_tensors_free(ctx, &list);
+}
+
+static th_status check_given(th_context *ctx, const char *folder, const th_language_model_options *m,
+                             const th_export_options *given)
+{
+    if (folder == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL");
+    if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the end token is %lld, of a vocabulary of %lld",
+                       (long long)given->end_token, (long long)m->vocabulary);
+    if (ctx->options.shapes_only)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+    return TH_OK;
+}
+
+th_status th_language_model_export(th_module *model, const char *folder, const th_export_options *options)
+{
+    const th_export_options given = options ? *options : (th_export_options){0};
+    if (!th_module_usable(model, operation))
+        return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
+    th_context *ctx = model->ctx;
+    const th_language_model_options *m = th_language_model_options_of(model);
+    if (m == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+    const th_architecture architecture = m->positions == TH_POSITIONS_NONE ? TH_LLAMA : TH_GPT2;
+    if (check_given(ctx, folder, m, &given) != TH_OK || check_options(ctx, m, architecture) != TH_OK)
+        return ctx->error;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));
+    const th_dtype dtype = th_dtype_of(th_module_find_parameter(model, "embedding.weight"));
+    th_scope_begin(ctx, NULL);
+    th_no_grad_begin(ctx);
+    write_weights(model, folder, architecture, m);
+    th_no_grad_end(ctx);
+    th_scope_end(ctx, NULL);
+    /* Last: a folder with config.json has a whole model. */
+    return ctx->error ? ctx->error : write_config(ctx, folder, architecture, m, dtype, &given);
+}

@@ -1,0 +1,212 @@
+/* Writes safetensors files: the header first, from shapes alone, then the numbers from where they lie. */
+#include "models/store/safetensors_write.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/atomic_file.h"
+#include "io/elements.h"
+#include "models/files/json.h"
+#include "models/files/crc32c.h"
+#include "models/store/safetensors.h"
+#include "tensor/checked.h"
+
+static th_status fail(const th_storing *s, const char *trouble)
+{
+    return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", s->path, trouble);
+}
+
+static th_status fail_name(const th_storing *s, const char *name, const char *trouble)
+{
+    char quoted[TH_QUOTED];
+    return th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "tensor \"%s\" %s", th_quote(name ? name : "NULL", quoted),
+                   trouble);
+}
+
+/* Longer elements first; otherwise as they were given: what was there first has the lower address in the array. */
+static void put_in_order(const th_storing *s)
+{
+    int64_t placed = 0;
+    for (size_t element = 8; element > 0; element /= 2)
+        for (int64_t i = placed; i < s->count; i++)
+            if (th_dtype_size(s->tensor[i].array.dtype) == element) {
+                const th_to_store next = s->tensor[i];
+                memmove(&s->tensor[placed + 1], &s->tensor[placed], (size_t)(i - placed) * sizeof next);
+                s->tensor[placed++] = next;
+            }
+}
+
+/* -- the header -- */
+
+/* Takes value over, in any case. */
+static bool add(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0;
+}
+
+static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t begin, int64_t end)
+{
+    json_t *entry = json_object(), *shape = json_array(), *offsets = json_array();
+    bool made = entry && shape && offsets;
+    for (int i = 0; made && i < ndim; i++)
+        made = json_array_append_new(shape, json_integer(size[i])) == 0;
+    made = made && json_array_append_new(offsets, json_integer(begin)) == 0 &&
+           json_array_append_new(offsets, json_integer(end)) == 0;
+    if (made && add(entry, "dtype", json_string(type)) && json_object_set(entry, "shape", shape) == 0 &&
+        json_object_set(entry, "data_offsets", offsets) == 0) {
+        json_decref(shape);
+        json_decref(offsets);
+        return entry;
+    }
+    json_decref(entry);
+    json_decref(shape);
+    json_decref(offsets);
+    return NULL;
+}
+
+static th_status add_tensor(const th_storing *s, json_t *header, const char *name, json_t *entry)
+{
+    if (entry == NULL)
+        return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
+    const bool taken = json_object_get(header, name) != NULL;
+    if (!taken && add(header, name, json_incref(entry))) {
+        json_decref(entry);
+        return TH_OK;
+    }
+    json_decref(entry);
+    return fail_name(s, name, taken ? "is given twice" : "has a name that is not UTF-8");
+}
+
+static th_status add_metadata(const th_storing *s, json_t *header)
+{
+    json_t *texts = json_object();
+    for (int64_t i = 0; texts && i < s->n_metadata; i++)
+        if (s->metadata[i].name == NULL || s->metadata[i].text == NULL || json_object_get(texts, s->metadata[i].name) ||
+            !add(texts, s->metadata[i].name, json_string(s->metadata[i].text))) {
+            json_decref(texts);
+            return th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
+                           "text %lld of the metadata is NULL, not UTF-8, or its name is given twice", (long long)i);
+        }
+    return texts && add(header, "__metadata__", texts) ? TH_OK : th_fail_memory(s->ctx, s->operation, sizeof(json_t));
+}
+
+/* Everything but the length. */
+static th_status fill_header(const th_storing *s, json_t *header)
+{
+    th_status status = s->n_metadata > 0 ? add_metadata(s, header) : TH_OK;
+    int64_t end = 0;
+    for (int64_t i = 0; status == TH_OK && i < s->count; i++) {
+        const th_array *a = &s->tensor[i].array;
+        int64_t numel = 0, bytes = 0;
+        const int64_t begin = end;
+        if (s->tensor[i].name == NULL || strcmp(s->tensor[i].name, "__metadata__") == 0)
+            return fail_name(s, s->tensor[i].name, "has a name that no tensor can have");
+        if (!th_checked_numel(a->ndim, a->size, &numel) ||
+            !th_checked_multiply(numel, (int64_t)th_dtype_size(a->dtype), &bytes) ||
+            !th_checked_add(begin, bytes, &end))
+            return fail(s, "the number of bytes overflows");
+        status = add_tensor(s, header, s->tensor[i].name,
+                            describe(th_stored_type_of(a->dtype)->name, a->ndim, a->size, begin, end));
+    }
+    if (status != TH_OK || s->checksums == NULL)
+        return status;
+    const int64_t sums = s->count + 1;
+    return add_tensor(s, header, s->checksums, describe("U32", 1, &sums, end, end + sums * 4));
+}
+
+/* Length and header in one piece of memory, to a multiple of 8 bytes. */
+static th_status format_header(const th_storing *s, char **memory, size_t *bytes)
+{
+    json_t *header = json_object();
+    th_status status = header ? fill_header(s, header) : th_fail_memory(s->ctx, s->operation, sizeof(json_t));
+    const size_t length = status == TH_OK ? json_dumpb(header, NULL, 0, JSON_COMPACT) : 0;
+    *bytes = 8 + (length + 7) / 8 * 8;
+    if (status == TH_OK && (length == 0 || length > TH_SAFETENSORS_MAX_HEADER))
+        status = fail(s, "its header would be longer than 16 MiB");
+    *memory = status == TH_OK ? th_allocate(s->ctx, *bytes) : NULL;
+    if (*memory) {
+        memset(*memory, ' ', *bytes);
+        const uint64_t padded = *bytes - 8;
+        memcpy(*memory, &padded, sizeof padded);
+        json_dumpb(header, *memory + 8, length, JSON_COMPACT);
+    } else if (status == TH_OK) {
+        status = th_fail_memory(s->ctx, s->operation, *bytes);
+    }
+    json_decref(header);
+    return status;
+}
+
+/* -- the file -- */
+
+/* false with errno. sums: [count + 1], or NULL. */
+static bool write_all(const th_storing *s, const char *header, size_t bytes, uint32_t *sums, FILE *file)
+{
+    if (fwrite(header, 1, bytes, file) != bytes)
+        return false;
+    for (int64_t i = 0; i < s->count; i++)
+        if (!th_write_elements(&s->tensor[i].array, file, sums ? &sums[i] : NULL))
+            return false;
+    if (sums == NULL)
+        return true;
+    sums[s->count] = th_crc32c(0, header, bytes);
+    return fwrite(sums, sizeof *sums, (size_t)s->count + 1, file) == (size_t)s->count + 1;
+}
+
+th_status th_store(const th_storing *s)
+{
+    char *header;
+    size_t bytes;
+    put_in_order(s);
+    th_status status = format_header(s, &header, &bytes);
+    if (status != TH_OK)
+        return status;
+    const size_t sums_bytes = s->checksums ? ((size_t)s->count + 1) * sizeof(uint32_t) : 0;
+    uint32_t *sums = sums_bytes ? th_allocate(s->ctx, sums_bytes) : NULL;
+    th_atomic_file file;
+    if (sums)
+        memset(sums, 0, sums_bytes);
+    if (sums == NULL && sums_bytes > 0)
+        status = th_fail_memory(s->ctx, s->operation, sums_bytes);
+    else if (!th_atomic_begin(&file, s->path))
+        status = fail(s, strerror(errno));
+    else {
+        errno = 0;
+        if (!th_atomic_end(&file, write_all(s, header, bytes, sums, file.file)))
+            status = fail(s, strerror(errno));
+    }
+    th_release(s->ctx, sums, sums_bytes);
+    th_release(s->ctx, header, bytes);
+    return status;
+}
+
+/* -- for users -- */
+
+th_status th_safetensors_write(th_context *ctx, const char *path, const th_named_tensor *tensors, int64_t count,
+                                const th_named_text *metadata, int64_t n_metadata)
+{
+    static const char operation[] = "safetensors_write";
+    if (!th_usable_context(ctx, operation))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    if (path == NULL || count < 0 || n_metadata < 0 || (count > 0 && tensors == NULL) ||
+        (n_metadata > 0 && metadata == NULL) || count > INT64_MAX / (int64_t)sizeof(th_to_store))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path or a list is NULL, or a count is negative");
+    const size_t size = ((size_t)count + 1) * sizeof(th_to_store);
+    th_to_store *list = th_allocate(ctx, size);
+    if (list == NULL)
+        return th_fail_memory(ctx, operation, size);
+    th_status status = TH_OK;
+    for (int64_t i = 0; status == TH_OK && i < count; i++) {
+        const th_body *t = th_usable(tensors[i].tensor, ctx, operation, "a tensor");
+        if (t == NULL)
+            status = th_refused(tensors[i].tensor);
+        else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
+            status = th_fail(ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        else
+            list[i] = (th_to_store){tensors[i].name, th_tensor_array(t)};
+    }
+    if (status == TH_OK)
+        status = th_store(&(th_storing){ctx, operation, path, list, count, metadata, n_metadata, NULL});
+    th_release(ctx, list, size);
+    return status;
+}

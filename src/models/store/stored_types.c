@@ -1,0 +1,164 @@
+/* Element types of safetensors files: see stored_types.h. */
+#include "models/store/stored_types.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
+
+typedef enum kind { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, OTHER } kind;
+
+/* In the order of `kind`; behind it those that are only known. */
+static const th_stored_type types[] = {
+    {"F64", 64, true, TH_FLOAT64},
+    {"F32", 32, true, TH_FLOAT32},
+    {"F16", 16, true, TH_FLOAT32},
+    {"BF16", 16, true, TH_FLOAT32},
+    {"I64", 64, true, TH_INT64},
+    {"I32", 32, true, TH_INT32},
+    {"I16", 16, true, TH_INT32},
+    {"I8", 8, true, TH_INT32},
+    {"U64", 64, true, TH_INT64},
+    {"U32", 32, true, TH_INT64},
+    {"U16", 16, true, TH_INT32},
+    {"U8", 8, true, TH_INT32},
+    {"BOOL", 8, true, TH_BOOL},
+    {"F4", 4, false, TH_FLOAT32},
+    {"F6_E2M3", 6, false, TH_FLOAT32},
+    {"F6_E3M2", 6, false, TH_FLOAT32},
+    {"F8_E5M2", 8, false, TH_FLOAT32},
+    {"F8_E4M3", 8, false, TH_FLOAT32},
+    {"F8_E8M0", 8, false, TH_FLOAT32},
+    {"F8_E4M3FNUZ", 8, false, TH_FLOAT32},
+    {"F8_E5M2FNUZ", 8, false, TH_FLOAT32},
+    {"C64", 64, false, TH_FLOAT32},
+};
+
+static kind kind_of(const th_stored_type *type)
+{
+    const size_t i = (size_t)(type - types);
+    return i < OTHER ? (kind)i : OTHER;
+}
+
+const th_stored_type *th_stored_type_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, name) == 0)
+            return &types[i];
+    return NULL;
+}
+
+const th_stored_type *th_stored_type_of(th_dtype dtype)
+{
+    static const kind kinds[TH_DTYPE_COUNT] = {
+        [TH_FLOAT32] = F32, [TH_FLOAT64] = F64, [TH_INT32] = I32, [TH_INT64] = I64, [TH_BOOL] = BOOL};
+    return &types[kinds[dtype]];
+}
+
+bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype)
+{
+    const bool floating = type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64;
+    const bool index = type->dtype == TH_INT32 || type->dtype == TH_INT64;
+    return type->readable && ((floating && (dtype == TH_FLOAT32 || dtype == TH_FLOAT64)) ||
+                              (index && (dtype == TH_INT32 || dtype == TH_INT64)) || dtype == type->dtype);
+}
+
+/* -- numbers -- */
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE 754 binary16: every one of them is a float32. */
+static float half(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+    if (exponent == 0x1f)
+        return float_of_bits(sign | 0x7f800000u | fraction << 13);
+    if (exponent > 0)
+        return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    const float small = (float)fraction * 0x1p-24f;
+    return sign ? -small : small;
+}
+
+static double load_floating(kind type, const char *from)
+{
+    uint16_t short_bits;
+    float single;
+    double number;
+    switch (type) {
+    case F64:
+        memcpy(&number, from, sizeof number);
+        return number;
+    case F32:
+        memcpy(&single, from, sizeof single);
+        return single;
+    default:
+        memcpy(&short_bits, from, sizeof short_bits);
+        return type == F16 ? half(short_bits) : float_of_bits((uint32_t)short_bits << 16);
+    }
+}
+
+/* false: it is no int64. */
+static bool load_integer(kind type, const char *from, int64_t *value)
+{
+    const bool has_sign = type <= I8;
+    const size_t bytes = (size_t)types[type].bits / 8;
+    uint64_t bits = 0;
+    memcpy(&bits, from, bytes);
+    if (has_sign && bytes < 8 && bits >> (8 * bytes - 1))
+        bits |= UINT64_MAX << 8 * bytes;
+    memcpy(value, &bits, sizeof bits);
+    return has_sign || *value >= 0;
+}
+
+static void store_floating(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
+{
+    const int64_t bytes = types[type].bits / 8;
+    for (int64_t i = 0; i < n; i++) {
+        const double value = load_floating(type, from + i * bytes);
+        if (dtype == TH_FLOAT32)
+            ((float *)to)[i] = (float)value;
+        else
+            ((double *)to)[i] = value;
+    }
+}
+
+static bool store_integers(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
+{
+    const int64_t bytes = types[type].bits / 8;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t value;
+        if (!load_integer(type, from + i * bytes, &value) ||
+            (dtype == TH_INT32 && (value < INT32_MIN || value > INT32_MAX)))
+            return false;
+        if (dtype == TH_INT32)
+            ((int32_t *)to)[i] = (int32_t)value;
+        else
+            ((int64_t *)to)[i] = value;
+    }
+    return true;
+}
+
+static bool bools_are_sound(int64_t n, const unsigned char *bytes)
+{
+    unsigned char any = 0;
+    for (int64_t i = 0; i < n; i++)
+        any |= bytes[i];
+    return any < 2;
+}
+
+bool th_stored_convert(int64_t n, th_dtype dtype, void *to, const th_stored_type *type, const void *from)
+{
+    if (dtype == TH_BOOL && !bools_are_sound(n, from))
+        return false;
+    if (type == th_stored_type_of(dtype))
+        memcpy(to, from, (size_t)n * th_dtype_size(dtype));
+    else if (dtype == TH_INT32 || dtype == TH_INT64)
+        return store_integers(n, dtype, to, kind_of(type), from);
+    else
+        store_floating(n, dtype, to, kind_of(type), from);
+    return true;
+}

@@ -1,0 +1,223 @@
+/* Merging words. A short word (most are) keeps the ranks of its pairs beside it and looks through all of them for the
+ * next; a long one has a list of what is left and a heap of pairs, so that a word as long as a file takes n log n. */
+#include "models/text/merges.h"
+
+#include "models/text/grow.h"
+
+enum { SHORT_WORD = 48, NO_RANK = -1 };
+
+/* A token of a long word, and its neighbours that are left. */
+typedef struct th_link {
+    int32_t token; /* -1: merged into another */
+    uint32_t previous, next;
+} th_link;
+
+#define NOWHERE UINT32_MAX
+
+static uint64_t pair_of(int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+/* The pair's slot, or the empty one where it would be. */
+static th_merge_slot *slot_of(const th_merges *m, uint64_t pair)
+{
+    size_t at = (size_t)th_hash_number(m->key, pair) & (m->slots - 1);
+    while (m->slot[at].pair != pair && m->slot[at].pair != TH_NO_PAIR)
+        at = (at + 1) & (m->slots - 1);
+    return &m->slot[at];
+}
+
+static const th_merge_slot *find(const th_merges *m, int32_t left, int32_t right)
+{
+    if (m->slots == 0)
+        return NULL;
+    const th_merge_slot *slot = slot_of(m, pair_of(left, right));
+    return slot->pair == TH_NO_PAIR ? NULL : slot;
+}
+
+static bool make_room(th_merges *m)
+{
+    const size_t slots = m->slots ? 2 * m->slots : 1024;
+    th_merge_slot *const old = m->slot, *const slot = malloc(slots * sizeof *slot);
+    if (slot == NULL)
+        return false;
+    for (size_t i = 0; i < slots; i++)
+        slot[i].pair = TH_NO_PAIR;
+    if (m->slots == 0)
+        m->key = th_hash_key_new();
+    const size_t before = m->slots;
+    m->slot = slot;
+    m->slots = slots;
+    for (size_t i = 0; i < before; i++)
+        if (old[i].pair != TH_NO_PAIR)
+            *slot_of(m, old[i].pair) = old[i];
+    free(old);
+    return true;
+}
+
+/* Removes the merges that later ones have replaced. The others keep their order and get new ranks. */
+static void remove_replaced(th_merges *m)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const th_merge merge = m->merge[i];
+        if (!th_merges_counts(m, i))
+            continue;
+        slot_of(m, pair_of(merge.left, merge.right))->rank = (uint32_t)kept;
+        m->merge[kept++] = merge;
+    }
+    m->count = kept;
+}
+
+bool th_merges_add(th_merges *m, th_merge merge)
+{
+    if (m->count == m->capacity && m->count > 2 * m->pairs)
+        remove_replaced(m);
+    if ((2 * (m->pairs + 1) > m->slots && !make_room(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
+        return false;
+    const uint64_t pair = pair_of(merge.left, merge.right);
+    th_merge_slot *slot = slot_of(m, pair);
+    m->pairs += slot->pair == TH_NO_PAIR;
+    *slot = (th_merge_slot){pair, (uint32_t)m->count, merge.result};
+    m->merge[m->count++] = merge;
+    return true;
+}
+
+bool th_merges_counts(const th_merges *m, size_t rank)
+{
+    return find(m, m->merge[rank].left, m->merge[rank].right)->rank == rank;
+}
+
+void th_merges_release(th_merges *m)
+{
+    free(m->merge);
+    free(m->slot);
+    *m = (th_merges){0};
+}
+
+/* -- short words -- */
+
+typedef struct ranked {
+    int64_t rank; /* of the pair that begins here; NO_RANK */
+    int32_t result;
+} ranked;
+
+static ranked rank_of(const th_merges *m, int32_t left, int32_t right)
+{
+    const th_merge_slot *slot = find(m, left, right);
+    return slot ? (ranked){slot->rank, slot->result} : (ranked){NO_RANK, 0};
+}
+
+static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
+{
+    ranked pair[SHORT_WORD];
+    for (size_t i = 0; i + 1 < count; i++)
+        pair[i] = rank_of(m, token[i], token[i + 1]);
+    for (;;) {
+        size_t best = count;
+        for (size_t i = 0; i + 1 < count; i++)
+            if (pair[i].rank != NO_RANK && (best == count || pair[i].rank < pair[best].rank))
+                best = i;
+        if (best == count)
+            return count;
+        token[best] = pair[best].result;
+        count--;
+        for (size_t i = best + 1; i < count; i++) {
+            token[i] = token[i + 1];
+            pair[i - 1] = pair[i];
+        }
+        if (best + 1 < count)
+            pair[best] = rank_of(m, token[best], token[best + 1]);
+        if (best > 0)
+            pair[best - 1] = rank_of(m, token[best - 1], token[best]);
+    }
+}
+
+/* -- long words: a heap of rank << 32 | place, the least first -- */
+
+static void sift_down(uint64_t *heap, size_t count, size_t at)
+{
+    const uint64_t value = heap[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && heap[child + 1] < heap[child])
+            child++;
+        if (heap[child] >= value)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = value;
+}
+
+static void push(uint64_t *heap, size_t *count, uint64_t value)
+{
+    size_t at = (*count)++;
+    for (; at > 0 && heap[(at - 1) / 2] > value; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = value;
+}
+
+static void push_pair(const th_merges *m, th_word_memory *w, size_t *queued, uint32_t place)
+{
+    const th_link *link = w->link;
+    const uint32_t next = link[place].next;
+    const th_merge_slot *slot = next == NOWHERE ? NULL : find(m, link[place].token, link[next].token);
+    if (slot)
+        push(w->heap, queued, (uint64_t)slot->rank << 32 | place);
+}
+
+/* A merge takes one pair off and puts two on at most, so 2 count pairs are never passed. */
+static bool merge_long(const th_merges *m, th_word_memory *w, size_t count, size_t *left)
+{
+    if (count >= NOWHERE || !TH_GROW(w->link, w->link_capacity, count) ||
+        !TH_GROW(w->heap, w->heap_capacity, 2 * count))
+        return false;
+    th_link *link = w->link;
+    for (uint32_t i = 0; i < count; i++)
+        link[i] = (th_link){w->token[i], i == 0 ? NOWHERE : i - 1, i + 1 == count ? NOWHERE : i + 1};
+    size_t queued = 0;
+    for (uint32_t i = 0; i < count; i++)
+        push_pair(m, w, &queued, i);
+    while (queued > 0) {
+        const uint64_t top = w->heap[0];
+        const uint32_t place = (uint32_t)top, next = link[place].next;
+        w->heap[0] = w->heap[--queued];
+        if (queued > 0)
+            sift_down(w->heap, queued, 0);
+        const th_merge_slot *slot =
+            link[place].token < 0 || next == NOWHERE ? NULL : find(m, link[place].token, link[next].token);
+        if (slot == NULL || slot->rank != top >> 32)
+            continue; /* one of the two has been merged with another since */
+        link[place].token = slot->result;
+        link[place].next = link[next].next;
+        link[next].token = -1;
+        if (link[place].next != NOWHERE)
+            link[link[place].next].previous = place;
+        if (link[place].previous != NOWHERE)
+            push_pair(m, w, &queued, link[place].previous);
+        push_pair(m, w, &queued, place);
+    }
+    *left = 0;
+    for (uint32_t i = 0; i != NOWHERE; i = link[i].next)
+        w->token[(*left)++] = link[i].token;
+    return true;
+}
+
+bool th_merges_apply(const th_merges *m, th_word_memory *memory, size_t count, size_t *left)
+{
+    *left = count;
+    if (count < 2 || m->count == 0)
+        return true;
+    if (count > SHORT_WORD)
+        return merge_long(m, memory, count, left);
+    *left = merge_short(m, memory->token, count);
+    return true;
+}
+
+void th_word_memory_release(th_word_memory *memory)
+{
+    free(memory->token);
+    free(memory->link);
+    free(memory->heap);
+    *memory = (th_word_memory){0};
+}

@@ -1,0 +1,55 @@
+/* The merges of byte-pair encoding: which pairs of tokens become one, in which order; and merging the tokens of one
+ * word. */
+#ifndef TH_MODELS_TEXT_MERGES_H
+#define TH_MODELS_TEXT_MERGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "models/text/hash.h"
+
+typedef struct th_merge {
+    int32_t left, right, result;
+} th_merge;
+
+typedef struct th_merge_slot {
+    uint64_t pair; /* left << 32 | right; TH_NO_PAIR: empty */
+    uint32_t rank;
+    int32_t result;
+} th_merge_slot;
+
+#define TH_NO_PAIR UINT64_MAX
+enum { TH_MAX_MERGES = 1 << 23 };
+
+typedef struct th_merges {
+    th_merge *merge; /* [count], in order: the first is done first */
+    size_t count, capacity;
+    th_merge_slot *slot; /* [slots], open addressing */
+    size_t slots, pairs; /* pairs: slots in use. The other count - pairs merges are replaced by a later one */
+    th_hash_key key;     /* drawn with the first slots */
+} th_merges;
+
+/* Adds a merge, which replaces an earlier merge of the same pair, as in the reference. The memory follows the number of
+ * different pairs. Returns false if memory is out. */
+bool th_merges_add(th_merges *m, th_merge merge);
+/* False if a later merge of the same pair has replaced this one. */
+bool th_merges_counts(const th_merges *m, size_t rank);
+void th_merges_release(th_merges *m);
+
+/* Memory for merging a word; zero before its first use. */
+typedef struct th_word_memory {
+    int32_t *token;
+    size_t capacity;
+    struct th_link *link;
+    size_t link_capacity;
+    uint64_t *heap;
+    size_t heap_capacity;
+} th_word_memory;
+
+/* Merges the tokens in memory->token[0 .. count-1] in place, always the earliest merge, of equal ones the leftmost
+ * first. Sets *left to how many are left; false when memory is out. */
+bool th_merges_apply(const th_merges *m, th_word_memory *memory, size_t count, size_t *left);
+void th_word_memory_release(th_word_memory *memory);
+
+#endif

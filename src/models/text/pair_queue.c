@@ -1,0 +1,224 @@
+/* Pairs of tokens in the order in which they are merged: see pair_queue.h. */
+#include "models/text/pair_queue.h"
+
+#include "models/text/grow.h"
+
+/* -- the table of pairs -- */
+
+static size_t slot_of(const th_pair_queue *q, int32_t left, int32_t right)
+{
+    const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    size_t at = (size_t)th_hash_number(q->key, pair) & (q->slots - 1);
+    while (q->slot[at] >= 0 && (q->pair[q->slot[at]].left != left || q->pair[q->slot[at]].right != right))
+        at = (at + 1) & (q->slots - 1);
+    return at;
+}
+
+static bool make_room(th_pair_queue *q)
+{
+    const size_t slots = q->slots ? 2 * q->slots : 1024;
+    int32_t *slot = malloc(slots * sizeof *slot);
+    if (slot == NULL)
+        return false;
+    for (size_t i = 0; i < slots; i++)
+        slot[i] = -1;
+    if (q->slots == 0)
+        q->key = th_hash_key_new();
+    free(q->slot);
+    q->slot = slot;
+    q->slots = slots;
+    for (size_t i = 0; i < q->pairs; i++)
+        q->slot[slot_of(q, q->pair[i].left, q->pair[i].right)] = (int32_t)i;
+    return true;
+}
+
+/* The pair's place in q->pair, made if it is new; -1 when memory is out. */
+static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
+{
+    if (2 * (q->pairs + 1) > q->slots && !make_room(q))
+        return -1;
+    const size_t at = slot_of(q, left, right);
+    if (q->slot[at] < 0) {
+        if (q->pairs == INT32_MAX || !TH_GROW(q->pair, q->pair_capacity, q->pairs + 1))
+            return -1;
+        q->pair[q->pairs] = (th_pair){.left = left, .right = right};
+        q->slot[at] = (int32_t)q->pairs++;
+    }
+    return q->slot[at];
+}
+
+/* The pair stands so many times more in a word, or less. */
+static bool change(th_pair_queue *q, int32_t left, int32_t right, int64_t times, size_t word)
+{
+    const int64_t place = pair_of(q, left, right);
+    if (place < 0)
+        return false;
+    th_pair *pair = &q->pair[place];
+    pair->times += times;
+    if (times < 0)
+        return true;
+    if (pair->places.count == 0) {
+        if (!TH_GROW(q->touched, q->touched_capacity, q->n_touched + 1))
+            return false;
+        q->touched[q->n_touched++] = (uint32_t)place;
+    } else if (pair->places.word[pair->places.count - 1] == (int32_t)word) {
+        return true;
+    }
+    if (!TH_GROW(pair->places.word, pair->places.capacity, pair->places.count + 1))
+        return false;
+    pair->places.word[pair->places.count++] = (int32_t)word;
+    return true;
+}
+
+/* -- the heap -- */
+
+static bool comes_before(const th_waiting *a, const th_waiting *b)
+{
+    if (a->times != b->times)
+        return a->times > b->times;
+    return a->left != b->left ? a->left < b->left : a->right < b->right;
+}
+
+static bool push(th_pair_queue *q, th_waiting waiting)
+{
+    if (!TH_GROW(q->heap, q->heap_capacity, q->waiting + 1))
+        return false;
+    size_t at = q->waiting++;
+    for (; at > 0 && comes_before(&waiting, &q->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        q->heap[at] = q->heap[(at - 1) / 2];
+    q->heap[at] = waiting;
+    return true;
+}
+
+static th_waiting pop(th_pair_queue *q)
+{
+    const th_waiting first = q->heap[0], last = q->heap[--q->waiting];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < q->waiting; at = child) {
+        if (child + 1 < q->waiting && comes_before(&q->heap[child + 1], &q->heap[child]))
+            child++;
+        if (!comes_before(&q->heap[child], &last))
+            break;
+        q->heap[at] = q->heap[child];
+    }
+    q->heap[at] = last;
+    return first;
+}
+
+/* The queue takes over what has come up. */
+static bool take_touched(th_pair_queue *q)
+{
+    for (size_t i = 0; i < q->n_touched; i++) {
+        th_pair *pair = &q->pair[q->touched[i]];
+        if (pair->times > 0) {
+            if (!push(q, (th_waiting){(uint64_t)pair->times, pair->left, pair->right, q->touched[i], pair->places}))
+                return false;
+        } else {
+            free(pair->places.word);
+        }
+        pair->places = (th_places){0};
+    }
+    q->n_touched = 0;
+    return true;
+}
+
+/* -- words -- */
+
+bool th_pair_queue_add_word(th_pair_queue *q, const char *bytes, size_t count, const int32_t byte_token[256],
+                            int64_t times)
+{
+    if (!TH_GROW(q->token, q->token_capacity, q->tokens + count) || !TH_GROW(q->word, q->word_capacity, q->words + 1))
+        return false;
+    q->word[q->words++] = (th_training_word){q->tokens, count, times};
+    for (size_t i = 0; i < count; i++)
+        q->token[q->tokens++] = byte_token[(unsigned char)bytes[i]];
+    return true;
+}
+
+bool th_pair_queue_begin(th_pair_queue *q)
+{
+    for (size_t w = 0; w < q->words; w++) {
+        const th_training_word *word = &q->word[w];
+        for (size_t i = 0; i + 1 < word->count; i++)
+            if (!change(q, q->token[word->first + i], q->token[word->first + i + 1], word->times, w))
+                return false;
+    }
+    return take_touched(q);
+}
+
+bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, int32_t *right)
+{
+    while (q->waiting > 0) {
+        q->current = pop(q);
+        const uint64_t times = (uint64_t)q->pair[q->current.pair].times;
+        if (q->current.times == times) {
+            *left = q->current.left;
+            *right = q->current.right;
+            return times >= 1 && times >= (uint64_t)min_frequency;
+        }
+        q->current.times = times;
+        if (!push(q, q->current)) {
+            q->out_of_memory = true;
+            return false;
+        }
+        q->current.places = (th_places){0};
+    }
+    return false;
+}
+
+/* The lengths of two tokens, together, are below the limit. */
+static bool counts(const th_vocabulary *v, int32_t a, int32_t b, int64_t most_bytes)
+{
+    return most_bytes == 0 || (int64_t)v->entry[a].bytes + (int64_t)v->entry[b].bytes < most_bytes;
+}
+
+static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabulary *v, int64_t most_bytes)
+{
+    th_training_word *word = &q->word[w];
+    const int32_t left = q->current.left, right = q->current.right;
+    int32_t *at = q->token + word->first;
+    size_t written = 0;
+    for (size_t i = 0; i < word->count;) {
+        if (at[i] != left || i + 1 == word->count || at[i + 1] != right) {
+            at[written++] = at[i++];
+            continue;
+        }
+        i += 2;
+        if (written > 0 &&
+            (!change(q, at[written - 1], left, -word->times, w) ||
+             (counts(v, at[written - 1], token, most_bytes) && !change(q, at[written - 1], token, word->times, w))))
+            return false;
+        at[written++] = token;
+        if (i < word->count && (!change(q, right, at[i], -word->times, w) ||
+                                (counts(v, at[i], token, most_bytes) && !change(q, token, at[i], word->times, w))))
+            return false;
+    }
+    word->count = written;
+    return true;
+}
+
+bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t most_bytes)
+{
+    bool merged = true;
+    for (size_t i = 0; merged && i < q->current.places.count; i++)
+        merged = merge_in(q, (size_t)q->current.places.word[i], token, v, most_bytes);
+    free(q->current.places.word);
+    q->current.places = (th_places){0};
+    return merged && take_touched(q);
+}
+
+void th_pair_queue_release(th_pair_queue *q)
+{
+    for (size_t i = 0; i < q->pairs; i++)
+        free(q->pair[i].places.word);
+    for (size_t i = 0; i < q->waiting; i++)
+        free(q->heap[i].places.word);
+    free(q->current.places.word);
+    free(q->token);
+    free(q->word);
+    free(q->pair);
+    free(q->slot);
+    free(q->touched);
+    free(q->heap);
+    *q = (th_pair_queue){0};
+}

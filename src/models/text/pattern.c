@@ -1,0 +1,162 @@
+/* Running a pattern with PCRE2: see pattern.h. Its translation is in pattern_translate.c. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "models/text/pattern.h"
+
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The first try of a match sees few bytes and may take few steps. That is enough for the words of real texts. A further
+ * try sees MORE times the bytes or takes MORE times the steps, which count against the text's budget. */
+enum { FIRST_BYTES = 1024, FIRST_STEPS = 256, MORE = 4 };
+/* The steps in the budget: for a text, and for each of its bytes. */
+enum { STEPS_OF_A_TEXT = 1 << 24, STEPS_OF_A_BYTE = 4 * FIRST_STEPS };
+enum { MOST_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MOST_STACK = 16 * 1024 * 1024 };
+/* A translation is longer than its expression, by the spelt out classes. */
+enum { MOST_TRANSLATED = 256 * 1024 };
+
+struct th_pattern {
+    pcre2_code *code;
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+static bool compile(th_pattern *p, const char *translated, char *trouble)
+{
+    int error;
+    PCRE2_SIZE at;
+    pcre2_compile_context *newlines = pcre2_compile_context_create(NULL);
+    if (newlines == NULL)
+        return false;
+    pcre2_set_newline(newlines, PCRE2_NEWLINE_LF);
+    p->code =
+        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &at, newlines);
+    pcre2_compile_context_free(newlines);
+    if (p->code == NULL) {
+        if (error != PCRE2_ERROR_HEAP_FAILED) {
+            char said[128];
+            pcre2_get_error_message(error, (PCRE2_UCHAR *)said, sizeof said);
+            snprintf(trouble, TH_PATTERN_TROUBLE, "PCRE2 says of it: %s", said);
+        }
+        return false;
+    }
+    uint32_t empty = 0;
+    pcre2_pattern_info(p->code, PCRE2_INFO_MATCHEMPTY, &empty);
+    if (empty) {
+        snprintf(trouble, TH_PATTERN_TROUBLE, "it can match nothing at all, between any two characters");
+        return false;
+    }
+    /* Without a just-in-time compiler the pattern is interpreted. */
+    (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    return true;
+}
+
+th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH_PATTERN_TROUBLE])
+{
+    trouble[0] = 0;
+    char *translated = malloc(MOST_TRANSLATED);
+    th_pattern *p = calloc(1, sizeof *p);
+    bool made = translated && p && th_pattern_translate(expression, count, translated, MOST_TRANSLATED, trouble) &&
+                compile(p, translated, trouble);
+    free(translated);
+    if (made) {
+        p->data = pcre2_match_data_create(1, NULL);
+        p->context = pcre2_match_context_create(NULL);
+        p->stack = pcre2_jit_stack_create(FIRST_STACK, MOST_STACK, NULL);
+        made = p->data && p->context && p->stack;
+    }
+    if (!made) {
+        th_pattern_free(p);
+        return NULL;
+    }
+    pcre2_set_heap_limit(p->context, MOST_KIBIBYTES);
+    pcre2_jit_stack_assign(p->context, NULL, p->stack);
+    return p;
+}
+
+void th_pattern_free(th_pattern *pattern)
+{
+    if (pattern == NULL)
+        return;
+    pcre2_code_free(pattern->code);
+    pcre2_match_data_free(pattern->data);
+    pcre2_match_context_free(pattern->context);
+    pcre2_jit_stack_free(pattern->stack);
+    free(pattern);
+}
+
+uint64_t th_pattern_budget(size_t bytes)
+{
+    return STEPS_OF_A_TEXT + (uint64_t)bytes * STEPS_OF_A_BYTE;
+}
+
+/* The end of the character that `at` is in or before. */
+static size_t character_end(const char *text, size_t count, size_t at)
+{
+    while (at < count && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at++;
+    return at;
+}
+
+/* A search for a match, with what the next try may use. */
+typedef struct search {
+    size_t at;
+    bool here;      /* the match must begin at `at`; otherwise the steps are for many places */
+    size_t bytes;   /* the try sees these */
+    uint32_t steps; /* the try takes at most these */
+} search;
+
+/* PCRE2's answer. PCRE2_ERROR_PARTIAL: the answer depends on bytes that the try did not see. */
+static int attempt(th_pattern *p, const char *text, size_t count, const search *s)
+{
+    const size_t seen = s->bytes < count - s->at ? character_end(text, count, s->at + s->bytes) : count;
+    const uint32_t options =
+        PCRE2_NO_UTF_CHECK | (seen < count ? PCRE2_PARTIAL_HARD : 0u) | (s->here ? PCRE2_ANCHORED : 0u);
+    pcre2_set_match_limit(p->context, s->steps);
+    const int found = pcre2_match(p->code, (PCRE2_SPTR)text, seen, s->at, options, p->data, p->context);
+    return found == PCRE2_ERROR_NOMATCH && seen < count && !s->here ? PCRE2_ERROR_PARTIAL : found;
+}
+
+/* Sets what the next try uses. Returns its cost, or 0 if a further try is useless. */
+static uint64_t widen(search *s, int found, const char *text, size_t count)
+{
+    switch (found) {
+    case PCRE2_ERROR_PARTIAL:
+        s->bytes *= MORE;
+        return s->bytes;
+    case PCRE2_ERROR_MATCHLIMIT:
+        s->steps *= s->here ? MORE : 1;
+        s->here = true;
+        return s->steps;
+    case PCRE2_ERROR_NOMATCH: /* at this place */
+        s->at = character_end(text, count, s->at + 1);
+        s->steps = FIRST_STEPS;
+        return s->steps;
+    default:
+        return 0;
+    }
+}
+
+th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
+                         size_t *begin, size_t *end)
+{
+    search s = {.at = from, .bytes = FIRST_BYTES, .steps = FIRST_STEPS};
+    while (s.at < count) {
+        const int found = attempt(pattern, text, count, &s);
+        if (found >= 0) {
+            const PCRE2_SIZE *place = pcre2_get_ovector_pointer(pattern->data);
+            *begin = place[0];
+            *end = place[1];
+            return TH_MATCH;
+        }
+        if (found == PCRE2_ERROR_NOMATCH && !s.here)
+            return TH_NO_MATCH;
+        const uint64_t cost = widen(&s, found, text, count);
+        if (cost == 0 || cost > *budget)
+            return TH_MATCH_GAVE_UP;
+        *budget -= cost;
+    }
+    return TH_NO_MATCH;
+}

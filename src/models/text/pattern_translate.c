@@ -1,0 +1,379 @@
+/* From Oniguruma's syntax to PCRE2's. A reader of one pass, which knows only what means the same in both:
+ *
+ *     characters, and \ before what would otherwise mean something;  \t \n \r \f \v \a \e \xHH \x{H} \uHHHH;  .
+ *     \s \S \d \D  \p{..} \P{..} with a general category or Han;  [..] and [^..] of these, of characters and ranges
+ *     (..) (?:..) (?i:..) (?=..) (?!..) (?<=..) (?<!..) (?>..);  |;  * + ? {n} {n,} {n,m}, also lazy, * + ? possessive
+ *
+ * Where they differ, and what becomes of it:
+ *     \s          PCRE2 counts U+180E, which is no space since Unicode 6.3: spelt out
+ *     \p{..}      the version of Unicode: what 15.0 to 16.0 added is spelt out
+ *     \p{Han}     PCRE2 counts what is used with the script too: \p{sc:Han}
+ *     (?i:..)     Oniguruma also takes characters for several (a ligature for "ff"): only ASCII, without such pairs
+ *     {n,m}+      possessive in PCRE2, a repetition of a repetition in Oniguruma: refused, as are (?i), ^, $, \w, \b,
+ *                 \h, back references, named groups, sets within sets. */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/utf8.h"
+#include "tensor/format.h"
+#include "models/text/pattern.h"
+#include "models/text/unicode_additions.h"
+
+enum { MOST_GROUPS = 64 };
+
+typedef struct reader {
+    const char *at, *end;
+    char *out;
+    size_t room;   /* left, for the NUL too */
+    char *trouble; /* "" while all is well */
+    bool ignores_case[MOST_GROUPS], looks_around[MOST_GROUPS];
+    int groups; /* open */
+} reader;
+
+static const char space[] =
+    "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+
+static void complain(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void complain(reader *r, const char *format, ...)
+{
+    if (r->trouble[0])
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(r->trouble, TH_PATTERN_TROUBLE, format, arguments);
+    va_end(arguments);
+}
+
+static bool well(const reader *r)
+{
+    return r->trouble[0] == 0;
+}
+
+static void emit(reader *r, const char *text, size_t count)
+{
+    if (count >= r->room) {
+        complain(r, "it is too long");
+        return;
+    }
+    memcpy(r->out, text, count);
+    r->out += count;
+    r->room -= count;
+    *r->out = 0;
+}
+
+static void emit_text(reader *r, const char *text)
+{
+    emit(r, text, strlen(text));
+}
+
+static void emit_code(reader *r, uint32_t code)
+{
+    char text[16];
+    snprintf(text, sizeof text, "\\x{%x}", (unsigned)code);
+    emit_text(r, text);
+}
+
+static bool next_is(const reader *r, const char *text)
+{
+    const size_t count = strlen(text);
+    return (size_t)(r->end - r->at) >= count && memcmp(r->at, text, count) == 0;
+}
+
+static bool accept(reader *r, const char *text)
+{
+    const bool is = next_is(r, text);
+    if (is)
+        r->at += strlen(text);
+    return is;
+}
+
+static bool ignores_case(const reader *r)
+{
+    return r->ignores_case[r->groups];
+}
+
+/* -- classes -- */
+
+/* A category's characters, as they stand within [..]; false when it is none that is known. */
+static bool emit_category(reader *r, const char *name)
+{
+    static const char *const known[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "N",  "Nd",
+                                        "Nl", "No", "P",  "S",  "Z",  "Zs", "Zl", "Zp", "Han"};
+    size_t i = 0;
+    while (i < sizeof known / sizeof known[0] && strcmp(known[i], name) != 0)
+        i++;
+    if (i == sizeof known / sizeof known[0])
+        return false;
+    /* ASCII first: a compiled class looks such characters up in a table */
+    emit_text(r, strcmp(name, "L") == 0 ? "A-Za-z" : strcmp(name, "N") == 0 ? "0-9" : "");
+    emit_text(r, strcmp(name, "Han") == 0 ? "\\p{sc:" : "\\p{");
+    emit_text(r, name);
+    emit_text(r, "}");
+    for (i = 0; i < sizeof th_unicode_additions / sizeof th_unicode_additions[0]; i++) {
+        const th_unicode_range *added = &th_unicode_additions[i];
+        if (strcmp(name, added->category) != 0 &&
+            (name[1] != 0 || name[0] != added->category[0] || added->category[0] == 'H'))
+            continue;
+        emit_code(r, added->first);
+        emit_text(r, "-");
+        emit_code(r, added->last);
+    }
+    return true;
+}
+
+/* \s, \d, \p{..} and their opposites, behind the backslash. Within [..] there are no opposites. */
+static bool read_class(reader *r, bool within)
+{
+    const char kind = r->at < r->end ? *r->at : 0;
+    if (kind == 0 || !strchr("sSdDpP", kind))
+        return false;
+    r->at++;
+    const bool opposite = kind < 'a';
+    if (opposite && within)
+        complain(r, "\\%c within [] is not supported", kind);
+    if (ignores_case(r))
+        complain(r, "\\%c within (?i:) is not supported", kind);
+    if (!within)
+        emit_text(r, opposite ? "[^" : "[");
+    char name[8] = "Nd";
+    if (kind == 'p' || kind == 'P') {
+        const char *close = next_is(r, "{") ? memchr(r->at, '}', (size_t)(r->end - r->at)) : NULL;
+        const size_t count = close ? (size_t)(close - r->at) - 1 : 0;
+        name[0] = 0;
+        if (count > 0 && count < sizeof name) {
+            memcpy(name, r->at + 1, count);
+            name[count] = 0;
+            r->at = close + 1;
+        }
+    }
+    if (kind == 's' || kind == 'S')
+        emit_text(r, space);
+    else if (!emit_category(r, name))
+        complain(r, "\\%c{%s} is not supported: general categories such as \\p{L} and \\p{Lu}, and \\p{Han} are", kind,
+                 name);
+    if (!within)
+        emit_text(r, "]");
+    return true;
+}
+
+/* -- characters -- */
+
+static bool read_hexadecimal(reader *r, int least, int most, uint32_t *code)
+{
+    int digits = 0;
+    for (*code = 0; digits < most && r->at < r->end; digits++, r->at++) {
+        const char c = *r->at;
+        const int value = c >= '0' && c <= '9'                 ? c - '0'
+                          : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                               : -1;
+        if (value < 0)
+            break;
+        *code = *code << 4 | (uint32_t)value;
+    }
+    return digits >= least;
+}
+
+/* A character that is written with a backslash, behind it. */
+static void read_escape(reader *r)
+{
+    static const char letters[] = "tnrfvae", codes[] = "\t\n\r\f\v\a\x1b";
+    const char c = r->at < r->end ? *r->at++ : 0;
+    const char *letter = c ? strchr(letters, c) : NULL;
+    uint32_t code = 0;
+    bool good = true;
+    if (letter) {
+        code = (uint32_t)codes[letter - letters];
+    } else if (c == 'x' && accept(r, "{")) {
+        good = read_hexadecimal(r, 1, 6, &code) && accept(r, "}");
+    } else if (c == 'x') {
+        good = read_hexadecimal(r, 2, 2, &code) && code < 0x80;
+    } else if (c == 'u') {
+        good = read_hexadecimal(r, 4, 4, &code);
+    } else if (c > ' ' && c < 127 && !((c | 32) >= 'a' && (c | 32) <= 'z') && !(c >= '0' && c <= '9')) {
+        emit(r, (const char[]){'\\', c}, 2);
+        return;
+    } else if (c > ' ' && c < 127) {
+        complain(r, "\\%c is not supported", c);
+    } else {
+        complain(r, "a backslash stands before a character that it cannot");
+    }
+    if (!good || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        complain(r, "\\%c is not followed by a code point", c);
+    if (ignores_case(r) && code >= 0x80)
+        complain(r, "within (?i:) only ASCII is supported");
+    emit_code(r, code);
+}
+
+/* A character that stands for itself. */
+static void read_character(reader *r)
+{
+    const unsigned char c = (unsigned char)*r->at;
+    if (c < 0x80) {
+        static const char *const pairs[] = {"ss", "ff", "fi", "fl", "st"};
+        for (size_t i = 0; ignores_case(r) && i < sizeof pairs / sizeof pairs[0]; i++)
+            if (r->end - r->at >= 2 && (c | 32) == pairs[i][0] && (r->at[1] | 32) == pairs[i][1])
+                complain(r, "\"%s\" within (?i:) is not supported", pairs[i]);
+        emit(r, r->at++, 1);
+        return;
+    }
+    unsigned char character[5] = {0};
+    const size_t left = (size_t)(r->end - r->at);
+    memcpy(character, r->at, left < 4 ? left : 4);
+    const int count = th_utf8_length(character);
+    if (count == 0)
+        complain(r, "it is not UTF-8");
+    if (ignores_case(r))
+        complain(r, "within (?i:) only ASCII is supported");
+    emit(r, r->at, (size_t)count);
+    r->at += count ? count : 1;
+}
+
+/* [..], behind the bracket. */
+static void read_set(reader *r)
+{
+    if (ignores_case(r))
+        complain(r, "[] within (?i:) is not supported");
+    emit_text(r, "[");
+    if (accept(r, "^"))
+        emit_text(r, "^");
+    if (next_is(r, "]"))
+        complain(r, "a [] is empty");
+    while (well(r) && !next_is(r, "]")) {
+        if (r->at == r->end) {
+            complain(r, "a [ is not closed");
+        } else if (next_is(r, "[") || next_is(r, "&&")) {
+            complain(r, "sets within sets are not supported; write \\[ and \\& for the characters");
+        } else if (accept(r, "\\")) {
+            if (!read_class(r, true))
+                read_escape(r);
+            else if (next_is(r, "-") && !(r->at + 1 < r->end && r->at[1] == ']'))
+                complain(r, "a range begins with a class");
+        } else {
+            read_character(r);
+        }
+    }
+    accept(r, "]");
+    emit_text(r, "]");
+}
+
+/* -- groups and repetitions -- */
+
+static void read_group(reader *r)
+{
+    static const char *const kinds[] = {"?:", "?i:", "?=", "?!", "?<=", "?<!", "?>"};
+    const char *kind = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && kind == NULL; i++)
+        if (accept(r, kinds[i]))
+            kind = kinds[i];
+    if (kind == NULL && next_is(r, "?"))
+        complain(r, "a group begins with (? and something other than : i: = ! <= <! >");
+    if (next_is(r, "*"))
+        complain(r, "a group begins with (*");
+    if (r->groups + 1 == MOST_GROUPS) {
+        complain(r, "groups are nested deeper than %d", MOST_GROUPS - 1);
+        return;
+    }
+    const bool before = ignores_case(r);
+    r->looks_around[r->groups + 1] = kind && strchr("=!", kind[strlen(kind) - 1]);
+    r->ignores_case[++r->groups] = before || (kind && strcmp(kind, "?i:") == 0);
+    emit_text(r, "(");
+    emit_text(r, kind ? kind : "?:");
+}
+
+/* {n}, {n,} or {n,m}, behind the brace; whether it is {n}. */
+static bool read_counts(reader *r)
+{
+    const char *begin = r->at - 1;
+    int numbers = 0, digits = 0;
+    bool comma = false;
+    for (; r->at < r->end && *r->at != '}'; r->at++) {
+        if (*r->at == ',' && !comma && digits > 0) {
+            comma = true;
+            digits = 0;
+        } else if (*r->at >= '0' && *r->at <= '9' && ++digits < 5) {
+            numbers += digits == 1;
+        } else {
+            break;
+        }
+    }
+    if (!accept(r, "}") || numbers == 0)
+        complain(r, "a { begins no {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
+    emit(r, begin, (size_t)(r->at - begin));
+    return !comma;
+}
+
+/* A repetition, if one comes next. */
+static void read_repetition(reader *r)
+{
+    bool counted = false, exact = false;
+    if (accept(r, "{")) {
+        counted = true;
+        exact = read_counts(r);
+    } else if (next_is(r, "*") || next_is(r, "+") || next_is(r, "?")) {
+        emit(r, r->at++, 1);
+    } else {
+        return;
+    }
+    if (next_is(r, "+") && counted)
+        complain(r, "{}+ means two things; put what is repeated in (?:)");
+    if (next_is(r, "?") && exact)
+        complain(r, "{n}? means two things; put what is repeated in (?:)");
+    if (next_is(r, "+") || next_is(r, "?"))
+        emit(r, r->at++, 1);
+    if (next_is(r, "+") || next_is(r, "?") || next_is(r, "*") || next_is(r, "{"))
+        complain(r, "a repetition is repeated; put what is repeated in (?:)");
+}
+
+static void read_next(reader *r)
+{
+    bool repeatable = true;
+    if (accept(r, "\\")) {
+        if (!read_class(r, false))
+            read_escape(r);
+    } else if (accept(r, "[")) {
+        read_set(r);
+    } else if (accept(r, "(")) {
+        read_group(r);
+        repeatable = false;
+    } else if (accept(r, ")")) {
+        if (r->groups-- == 0) {
+            complain(r, "a ) closes nothing");
+            r->groups = 0;
+        }
+        emit_text(r, ")");
+        if (r->looks_around[r->groups + 1] && r->at < r->end && strchr("*+?{", *r->at))
+            complain(r, "a group that looks around is repeated");
+    } else if (accept(r, "|")) {
+        emit_text(r, "|");
+        repeatable = false;
+    } else if (next_is(r, "^") || next_is(r, "$")) {
+        complain(r, "%c is not supported", *r->at);
+    } else if (strchr("*+?{", *r->at)) {
+        complain(r, "a %c repeats nothing", *r->at);
+    } else if (next_is(r, "]") || next_is(r, "}")) {
+        emit(r, (const char[]){'\\', *r->at++}, 2);
+    } else {
+        read_character(r);
+    }
+    if (repeatable && well(r))
+        read_repetition(r);
+}
+
+bool th_pattern_translate(const char *expression, size_t count, char *translated, size_t capacity,
+                          char trouble[TH_PATTERN_TROUBLE])
+{
+    trouble[0] = 0;
+    reader r = {.at = expression, .end = expression + count, .out = translated, .room = capacity, .trouble = trouble};
+    translated[0] = 0;
+    if (count > TH_MAX_PATTERN)
+        complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
+    if (memchr(expression, 0, count))
+        complain(&r, "it has a NUL");
+    while (well(&r) && r.at < r.end)
+        read_next(&r);
+    if (r.groups > 0)
+        complain(&r, "a ( is not closed");
+    return well(&r);
+}

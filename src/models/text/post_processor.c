@@ -1,0 +1,98 @@
+/* The "post_processor" of tokenizer.json: tokens around a text. Only what it does to a single text is looked at. */
+#include <string.h>
+
+#include "models/files/json.h"
+#include "models/text/grow.h"
+#include "models/text/tokenizer.h"
+
+typedef struct part {
+    th_tokenizer *t;
+    const th_json_source *source;
+    bool template; /* one was there */
+} part;
+
+static th_status refuse(const part *p, const char *sentence)
+{
+    return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: its post_processor %s", p->source->name,
+                   sentence);
+}
+
+/* The ids that a special token of the template stands for, behind what is there. */
+static th_status append_special(const part *p, const json_t *specials, const char *name, int32_t **tokens,
+                                size_t *count)
+{
+    const json_t *ids = json_object_get(json_object_get(specials, name), "ids"), *id;
+    size_t i;
+    if (!json_is_array(ids) || *count + json_array_size(ids) > 64)
+        return refuse(p, "names a special token without ids (or with more than 64)");
+    int32_t *grown = realloc(*tokens, (*count + json_array_size(ids) + 1) * sizeof *grown);
+    if (grown == NULL)
+        return th_fail_memory(p->t->ctx, p->source->operation, json_array_size(ids) * sizeof *grown);
+    *tokens = grown;
+    json_array_foreach(ids, i, id)
+    {
+        if (!json_is_integer(id) || !th_vocabulary_has(&p->t->vocabulary, json_integer_value(id)))
+            return refuse(p, "has an id that is none of the tokens");
+        grown[(*count)++] = (int32_t)json_integer_value(id);
+    }
+    return TH_OK;
+}
+
+static th_status read_template(part *p, const json_t *value)
+{
+    const json_t *single = json_object_get(value, "single"), *specials = json_object_get(value, "special_tokens"),
+                 *each;
+    th_template *template = &p->t->template;
+    bool text = false;
+    size_t i;
+    if (p->template)
+        return refuse(p, "has two templates");
+    p->template = true;
+    if (!json_is_array(single) || !json_is_object(specials))
+        return refuse(p, "has a TemplateProcessing without \"single\" or \"special_tokens\"");
+    json_array_foreach(single, i, each)
+    {
+        const json_t *special = json_object_get(each, "SpecialToken"), *sequence = json_object_get(each, "Sequence");
+        const char *name;
+        if (!th_json_string(p->source, special ? special : sequence, "id", &name))
+            return p->t->ctx->error;
+        if (special == NULL) {
+            if (strcmp(name, "A") != 0 || text)
+                return refuse(p, "has a template for one text in which that does not stand once, as A");
+            text = true;
+        } else if (append_special(p, specials, name, text ? &template->after : &template->before,
+                                  text ? &template->n_after : &template->n_before)) {
+            return p->t->ctx->error;
+        }
+    }
+    return text ? TH_OK : refuse(p, "has a template for one text without the text");
+}
+
+static th_status read_part(part *p, const json_t *value, bool within)
+{
+    const char *type;
+    if (!json_is_object(value))
+        return refuse(p, "is no object");
+    if (!th_json_string(p->source, value, "type", &type))
+        return p->t->ctx->error;
+    if (strcmp(type, "ByteLevel") == 0) /* it only moves the places in the text that tokens come from */
+        return TH_OK;
+    if (strcmp(type, "TemplateProcessing") == 0)
+        return read_template(p, value);
+    if (strcmp(type, "Sequence") == 0 && !within) {
+        const json_t *parts = json_object_get(value, "processors"), *each;
+        size_t i;
+        if (!json_is_array(parts))
+            return refuse(p, "is a Sequence without a list \"processors\"");
+        json_array_foreach(parts, i, each) if (read_part(p, each, true)) return p->t->ctx->error;
+        return TH_OK;
+    }
+    return refuse(p, "is of a type that is not supported; ByteLevel, TemplateProcessing and a Sequence of them are");
+}
+
+th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value)
+{
+    part p = {.t = t, .source = source};
+    t->post_processor = json_incref(value);
+    return json_is_null(value) ? TH_OK : read_part(&p, value, false);
+}

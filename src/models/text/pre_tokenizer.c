@@ -1,0 +1,152 @@
+/* The "pre_tokenizer" of tokenizer.json: how a text is cut into words, and whether their bytes or their characters are
+ * what is merged. What is not understood is refused by its name. */
+#include <string.h>
+
+#include "models/files/json.h"
+#include "models/text/tokenizer.h"
+
+typedef struct part {
+    th_tokenizer *t;
+    const th_json_source *source;
+    bool byte_level; /* one was there: the last one */
+} part;
+
+static th_status refuse(const part *p, const char *sentence)
+{
+    return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: %s", p->source->name, sentence);
+}
+
+static th_status add_stage(const part *p, const char *expression, size_t count, th_keep keep)
+{
+    th_split *split = &p->t->split;
+    char trouble[TH_PATTERN_TROUBLE], quoted[TH_QUOTED];
+    if (split->stages == TH_MAX_STAGES)
+        return refuse(p, "it splits more than 16 times");
+    th_pattern *pattern = th_pattern_new(expression, count, trouble);
+    if (pattern == NULL && trouble[0] == 0)
+        return th_fail_memory(p->t->ctx, p->source->operation, count);
+    if (pattern == NULL)
+        return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: the pattern '%s' cannot be used: %s",
+                       p->source->name, th_quote(expression, quoted), trouble);
+    split->stage[split->stages].pattern = pattern;
+    split->stage[split->stages++].keep = keep;
+    return TH_OK;
+}
+
+/* A boolean that may be missing, and then is `usual`. */
+static bool read_flag(const part *p, const json_t *value, const char *key, bool usual, bool *flag)
+{
+    *flag = usual;
+    return json_object_get(value, key) == NULL || th_json_boolean(p->source, value, key, flag);
+}
+
+static th_status read_byte_level(part *p, const json_t *value)
+{
+    bool prefix_space, use_regex, trim_offsets; /* (the last is of places in the text, which nobody asks for here) */
+    if (!th_json_boolean(p->source, value, "add_prefix_space", &prefix_space) ||
+        !read_flag(p, value, "use_regex", true, &use_regex) ||
+        !read_flag(p, value, "trim_offsets", true, &trim_offsets))
+        return p->t->ctx->error;
+    if (prefix_space && p->t->split.stages > 0)
+        return refuse(
+            p, "a ByteLevel with add_prefix_space stands behind another part, whose every piece it would change");
+    p->t->prefix_space = prefix_space;
+    p->t->byte_level = p->byte_level = true;
+    return use_regex ? add_stage(p, th_gpt2_pattern, strlen(th_gpt2_pattern), TH_KEEP_ALL) : TH_OK;
+}
+
+static th_status read_split(part *p, const json_t *value)
+{
+    const char *behavior, *text;
+    bool invert;
+    const json_t *pattern = json_object_get(value, "pattern");
+    if (!th_json_string(p->source, value, "behavior", &behavior) || !read_flag(p, value, "invert", false, &invert))
+        return p->t->ctx->error;
+    const bool removed = strcmp(behavior, "Removed") == 0;
+    if (!removed && strcmp(behavior, "Isolated") != 0)
+        return refuse(p, "a Split has another behavior than Isolated and Removed");
+    const th_keep keep = !removed ? TH_KEEP_ALL : invert ? TH_KEEP_MATCHES : TH_KEEP_GAPS;
+    if (json_object_size(pattern) != 1)
+        return refuse(p, "the pattern of a Split is neither a Regex nor a String");
+    if (json_object_get(pattern, "Regex"))
+        return th_json_string(p->source, pattern, "Regex", &text) ? add_stage(p, text, strlen(text), keep)
+                                                                  : p->t->ctx->error;
+    if (!th_json_string(p->source, pattern, "String", &text))
+        return p->t->ctx->error;
+    char expression[2 * TH_MAX_PATTERN];
+    size_t count = 0;
+    for (const char *c = text; *c && count + 2 < sizeof expression; c++) {
+        if (strchr("\\^$.[]|()?*+{}-&", *c))
+            expression[count++] = '\\';
+        expression[count++] = *c;
+    }
+    return add_stage(p, expression, count, keep);
+}
+
+static th_status read_digits(part *p, const json_t *value)
+{
+    bool individual;
+    if (!read_flag(p, value, "individual_digits", false, &individual))
+        return p->t->ctx->error;
+    const char *expression = individual ? "\\p{N}" : "\\p{N}+";
+    return add_stage(p, expression, strlen(expression), TH_KEEP_ALL);
+}
+
+static th_status read_part(part *p, const json_t *value, bool within)
+{
+    const char *type;
+    if (!json_is_object(value))
+        return refuse(p, "its pre_tokenizer is no object");
+    if (!th_json_string(p->source, value, "type", &type))
+        return p->t->ctx->error;
+    if (p->byte_level)
+        return refuse(p, "a pre_tokenizer stands behind ByteLevel, in whose characters it would look");
+    if (strcmp(type, "ByteLevel") == 0)
+        return read_byte_level(p, value);
+    if (strcmp(type, "Split") == 0)
+        return read_split(p, value);
+    if (strcmp(type, "Digits") == 0)
+        return read_digits(p, value);
+    if (strcmp(type, "Sequence") == 0 && !within) {
+        const json_t *parts = json_object_get(value, "pretokenizers"), *each;
+        size_t i;
+        if (!json_is_array(parts))
+            return refuse(p, "its pre_tokenizer is a Sequence without a list \"pretokenizers\"");
+        json_array_foreach(parts, i, each) if (read_part(p, each, true)) return p->t->ctx->error;
+        return TH_OK;
+    }
+    char quoted[TH_QUOTED];
+    return th_fail(
+        p->t->ctx, TH_ERROR_FILE, p->source->operation,
+        "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Split, Digits and a Sequence of them are",
+        p->source->name, th_quote(type, quoted));
+}
+
+th_status th_tokenizer_set_pre_tokenizer(th_tokenizer *t, const th_json_source *source, json_t *value)
+{
+    part p = {.t = t, .source = source};
+    t->pre_tokenizer = json_incref(value);
+    return json_is_null(value) ? TH_OK : read_part(&p, value, false);
+}
+
+json_t *th_byte_level_json(bool use_regex)
+{
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
+                     (int)use_regex);
+}
+
+bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *pre_tokenizer, json_t *decoder)
+{
+    const th_json_source source = {t->ctx, operation, "what is made"};
+    t->decoder = decoder;
+    t->post_processor = json_null();
+    const bool set = pre_tokenizer && decoder && th_tokenizer_set_pre_tokenizer(t, &source, pre_tokenizer) == TH_OK;
+    json_decref(pre_tokenizer);
+    return set;
+}
+
+bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t)
+{
+    const json_t *type = json_object_get(t->pre_tokenizer, "type");
+    return type && strcmp(json_string_value(type), "ByteLevel") == 0 && t->split.stages == 1 && !t->prefix_space;
+}

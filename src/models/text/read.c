@@ -1,0 +1,243 @@
+/* Tokenizers from files: which files, and tokenizer.json's outer part. Nothing of them is believed; what would give
+ * other tokens than the reference gives is refused with a sentence that says where. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/atomic_file.h"
+#include "models/text/read_model.h"
+
+static const char operation[] = "tokenizer_load";
+
+/* -- parts that must be absent, or are of no consequence -- */
+
+static bool refuse(const th_json_source *source, const char *sentence)
+{
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, sentence);
+    return false;
+}
+
+static bool absent(const th_json_source *source, const json_t *file, const char *key)
+{
+    const json_t *value = json_object_get(file, key);
+    const char *type = json_string_value(json_object_get(value, "type"));
+    char quoted[TH_QUOTED];
+    if (value == NULL || json_is_null(value))
+        return true;
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" (%s) is not supported and must be null",
+            source->name, key, type ? th_quote(type, quoted) : "of no type");
+    return false;
+}
+
+/* What the reference does not know either may be meant to change something. */
+static bool check_members(const th_json_source *source, const json_t *file)
+{
+    static const char *const known[] = {"version",       "truncation",     "padding", "added_tokens", "normalizer",
+                                        "pre_tokenizer", "post_processor", "decoder", "model"};
+    const char *key;
+    json_t *value;
+    char quoted[TH_QUOTED];
+    json_object_foreach((json_t *)(uintptr_t)file, key, value)
+    {
+        size_t i = 0;
+        while (i < sizeof known / sizeof *known && strcmp(key, known[i]) != 0)
+            i++;
+        if (i < sizeof known / sizeof *known)
+            continue;
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: it has a member \"%s\", which is not known",
+                source->name, th_quote(key, quoted));
+        return false;
+    }
+    return true;
+}
+
+/* The tokenizer keeps these members for writing. */
+static bool is_small(const th_json_source *source, const json_t *file, const char *key)
+{
+    enum { MOST_BYTES = 64 * 1024 };
+    const size_t bytes = json_dumpb(json_object_get(file, key), NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (bytes <= MOST_BYTES)
+        return true;
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" has %zu bytes, more than the %d allowed",
+            source->name, key, bytes, (int)MOST_BYTES);
+    return false;
+}
+
+/* Decoders that put the bytes of tokens one after another. */
+static bool check_decoder(const th_json_source *source, const json_t *value, bool byte_level, bool within)
+{
+    const char *type;
+    if (value == NULL || json_is_null(value))
+        return true;
+    if (!th_json_string(source, value, "type", &type))
+        return false;
+    if (strcmp(type, "Fuse") == 0 || (strcmp(type, "ByteLevel") == 0 && byte_level))
+        return true;
+    const json_t *parts = json_object_get(value, "decoders"), *each;
+    if (strcmp(type, "Sequence") != 0 || within || !json_is_array(parts))
+        return refuse(source,
+                      "its decoder is not supported; ByteLevel (with such a pre_tokenizer), Fuse and a Sequence "
+                      "of them are");
+    size_t i;
+    json_array_foreach(parts, i, each) if (!check_decoder(source, each, byte_level, true)) return false;
+    return true;
+}
+
+/* -- added tokens -- */
+
+static bool read_added_token(th_tokenizer *t, const th_json_source *source, const json_t *value, const json_t *vocab)
+{
+    const char *content;
+    int64_t id;
+    bool single_word;
+    th_added_token token = {0};
+    if (!th_json_string(source, value, "content", &content) ||
+        !th_json_integer(source, value, "id", 0, TH_MAX_TOKENS - 1, &id) ||
+        !th_json_boolean(source, value, "single_word", &single_word) ||
+        !th_json_boolean(source, value, "lstrip", &token.lstrip) ||
+        !th_json_boolean(source, value, "rstrip", &token.rstrip) ||
+        !th_json_boolean(source, value, "normalized", &token.normalized) ||
+        !th_json_boolean(source, value, "special", &token.special))
+        return false;
+    token.content = content;
+    token.bytes = strlen(content);
+    token.id = (int32_t)id;
+    char quoted[TH_QUOTED];
+    th_quote(content, quoted);
+    if (single_word) {
+        th_fail(t->ctx, TH_ERROR_FILE, operation,
+                "%.300s: the added token '%s' is a single_word, which is not supported", source->name, quoted);
+        return false;
+    }
+    if (token.bytes == 0) /* the reference passes over it */
+        return true;
+    if (token.bytes > TH_MAX_ADDED_TOKEN_BYTES) {
+        th_fail(t->ctx, TH_ERROR_FILE, operation,
+                "%.300s: the added token '%s' has %zu bytes, which is more than the %d that an added token may have",
+                source->name, quoted, token.bytes, TH_MAX_ADDED_TOKEN_BYTES);
+        return false;
+    }
+    /* The reference gives it the id that its content has, or else the next free one, whatever the file says. */
+    int64_t expected = (int64_t)t->vocabulary.size;
+    const json_t *known = json_object_get(vocab, content);
+    const th_added_token *before = th_added_tokens_find(&t->added, content, token.bytes);
+    if (before)
+        expected = before->id;
+    expected = known ? (int64_t)json_integer_value(known) : expected;
+    if (id != expected) {
+        th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: the added token '%s' has id %lld where it should have %lld",
+                source->name, quoted, (long long)id, (long long)expected);
+        return false;
+    }
+    return th_tokenizer_add_added(t, token);
+}
+
+static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, const json_t *list, const json_t *vocab)
+{
+    size_t i;
+    const json_t *each;
+    if (list == NULL)
+        return true;
+    if (!json_is_array(list) || json_array_size(list) > TH_MAX_ADDED_TOKENS)
+        return refuse(source, "its added_tokens are no list, or too many");
+    json_array_foreach(list, i, each) if (!read_added_token(t, source, each, vocab)) return false;
+    return true;
+}
+
+/* -- tokenizer.json -- */
+
+static json_t *or_null(json_t *value)
+{
+    return value ? value : json_null();
+}
+
+static bool read_file(th_tokenizer *t, const th_json_source *source, const json_t *file)
+{
+    const json_t *version = json_object_get(file, "version"), *model = json_object_get(file, "model");
+    const json_t *vocab = json_object_get(model, "vocab");
+    if (!json_is_object(model))
+        return refuse(source, "it has no model");
+    if (!check_members(source, file))
+        return false;
+    if (version && (!json_is_string(version) || strcmp(json_string_value(version), "1.0") != 0))
+        return refuse(source, "its version is not \"1.0\"");
+    if (!is_small(source, file, "pre_tokenizer") || !is_small(source, file, "post_processor") ||
+        !is_small(source, file, "decoder"))
+        return false;
+    t->decoder = json_incref(or_null(json_object_get(file, "decoder")));
+    return absent(source, file, "normalizer") && absent(source, file, "truncation") &&
+           absent(source, file, "padding") &&
+           th_tokenizer_set_pre_tokenizer(t, source, or_null(json_object_get(file, "pre_tokenizer"))) == TH_OK &&
+           check_decoder(source, t->decoder, t->byte_level, false) && th_read_model(t, source, model) &&
+           read_added_tokens(t, source, json_object_get(file, "added_tokens"), vocab) &&
+           th_tokenizer_set_post_processor(t, source, or_null(json_object_get(file, "post_processor"))) == TH_OK;
+}
+
+static th_tokenizer *load_json(th_context *ctx, const char *path)
+{
+    const th_json_source source = {ctx, operation, path};
+    size_t memory;
+    json_t *file = th_json_read_file(&source, &th_model_limits, &memory);
+    th_tokenizer *t = file ? th_tokenizer_make(ctx, operation) : NULL;
+    if (t)
+        t = th_tokenizer_made(t, operation, read_file(t, &source, file));
+    th_json_release(ctx, file, memory);
+    return t;
+}
+
+/* -- vocab.json and merges.txt -- */
+
+static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const char *merges_path)
+{
+    static const char end_of_text[] = "<|endoftext|>";
+    const th_json_source source = {ctx, operation, vocab_path}, merges = {ctx, operation, merges_path};
+    size_t memory;
+    json_t *vocab = th_json_read_file(&source, &th_model_limits, &memory);
+    th_tokenizer *t = vocab ? th_tokenizer_make(ctx, operation) : NULL;
+    if (t) {
+        bool made = th_tokenizer_set_own_parts(t, operation, th_byte_level_json(true), th_byte_level_json(true)) &&
+                    th_read_vocabulary(t, &source, vocab) && th_read_merges_file(t, &merges, vocab);
+        if (made && json_object_get(vocab, end_of_text))
+            made = th_tokenizer_add(t, end_of_text) >= 0;
+        t = th_tokenizer_made(t, operation, made);
+    }
+    th_json_release(ctx, vocab, memory);
+    return t;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
+{
+    char json[TH_MAX_PATH], vocab[TH_MAX_PATH], merges[TH_MAX_PATH], added[TH_MAX_PATH];
+    struct stat status;
+    if (!th_usable_context(ctx, operation))
+        return NULL;
+    if (path == NULL || strlen(path) + 32 > TH_MAX_PATH) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, path ? "the path is too long" : "a path must be given");
+        return NULL;
+    }
+    if (stat(path, &status) != 0) {
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+        return NULL;
+    }
+    if (!S_ISDIR(status.st_mode))
+        return load_json(ctx, path);
+    snprintf(json, sizeof json, "%s/tokenizer.json", path);
+    snprintf(vocab, sizeof vocab, "%s/vocab.json", path);
+    snprintf(merges, sizeof merges, "%s/merges.txt", path);
+    snprintf(added, sizeof added, "%s/added_tokens.json", path);
+    if (is_there(json))
+        return load_json(ctx, json);
+    if (!is_there(vocab) || !is_there(merges))
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it holds no tokenizer.json, nor vocab.json and merges.txt",
+                path);
+    else if (is_there(added))
+        th_fail(ctx, TH_ERROR_FILE, operation,
+                "%.300s: without a tokenizer.json its added_tokens.json is not supported", path);
+    return th_failed(ctx) ? NULL : load_pair(ctx, vocab, merges);
+}

@@ -1,0 +1,221 @@
+/* Reading vocabulary, merges and the model's options: see read_model.h. */
+#include "models/text/read_model.h"
+
+#include <string.h>
+
+#include "models/files/regular_file.h"
+
+const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .memory = 512 << 20};
+
+static bool refuse(const th_json_source *source, const char *sentence)
+{
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, sentence);
+    return false;
+}
+
+/* -- vocabulary -- */
+
+bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const json_t *vocab)
+{
+    if (!json_is_object(vocab))
+        return refuse(source, "its vocabulary is no object");
+    const size_t size = json_object_size(vocab);
+    if (size > TH_MAX_TOKENS)
+        return refuse(source, "its vocabulary has more than 4194304 tokens");
+    const char **token = calloc(size + 1, sizeof *token);
+    bool good = token != NULL;
+    const char *key;
+    json_t *value;
+    char quoted[TH_QUOTED];
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
+        const json_int_t id = json_integer_value(value);
+        if (!good)
+            break;
+        good = json_is_integer(value) && id >= 0 && (size_t)id < size && token[id] == NULL;
+        if (good)
+            token[id] = key;
+        else
+            th_fail(source->ctx, TH_ERROR_FILE, source->operation,
+                    "%.300s: the id of token '%s' is another's, or not one of 0 .. %zu (there are %zu tokens)",
+                    source->name, th_quote(key, quoted), size - 1, size);
+    }
+    for (size_t i = 0; good && i < size; i++)
+        good = th_tokenizer_add_model_token(t, token[i], strlen(token[i]));
+    free((void *)token);
+    if (good)
+        th_tokenizer_find_alphabet(t);
+    return good;
+}
+
+/* -- merges -- */
+
+static bool id_of(const json_t *vocab, const char *token, int32_t *id)
+{
+    const json_t *value = json_object_get(vocab, token);
+    *id = (int32_t)json_integer_value(value);
+    return value != NULL;
+}
+
+static bool add_merge(th_tokenizer *t, const th_json_source *source, const json_t *vocab, const char *left,
+                      const char *right)
+{
+    const size_t first = strlen(left), second = strlen(right);
+    char *joined = malloc(first + second + 1);
+    if (joined == NULL)
+        return false;
+    memcpy(joined, left, first);
+    memcpy(joined + first, right, second + 1);
+    th_merge merge;
+    char quoted[2][TH_QUOTED];
+    const bool known =
+        id_of(vocab, left, &merge.left) && id_of(vocab, right, &merge.right) && id_of(vocab, joined, &merge.result);
+    free(joined);
+    if (!known) {
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation,
+                "%.300s: merge %zu, of '%s' and '%s', is of tokens that are not in the vocabulary, or makes one",
+                source->name, t->merges.count, th_quote(left, quoted[0]), th_quote(right, quoted[1]));
+        return false;
+    }
+    if (t->merges.count == TH_MAX_MERGES)
+        return refuse(source, "it has more than 8388608 merges");
+    return th_tokenizer_add_merge(t, merge);
+}
+
+/* "left right"; cuts the line in two. Lines that begin with #version are none. */
+static bool add_merge_line(th_tokenizer *t, const th_json_source *source, const json_t *vocab, char *line)
+{
+    if (strncmp(line, "#version", 8) == 0)
+        return true;
+    char *space = strchr(line, ' ');
+    char quoted[TH_QUOTED];
+    if (space == NULL || strchr(space + 1, ' ')) {
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation,
+                "%.300s: merge %zu, '%s', is not two tokens with one space between them", source->name, t->merges.count,
+                th_quote(line, quoted));
+        return false;
+    }
+    *space = 0;
+    return add_merge(t, source, vocab, line, space + 1);
+}
+
+static bool read_merge(th_tokenizer *t, const th_json_source *source, const json_t *vocab, const json_t *value)
+{
+    if (json_is_string(value)) {
+        char *line = strdup(json_string_value(value));
+        const bool added = line && add_merge_line(t, source, vocab, line);
+        free(line);
+        return added;
+    }
+    const char *left = json_string_value(json_array_get(value, 0)),
+               *right = json_string_value(json_array_get(value, 1));
+    if (left == NULL || right == NULL || json_array_size(value) != 2)
+        return refuse(source, "a merge is neither \"left right\" nor [\"left\", \"right\"]");
+    return add_merge(t, source, vocab, left, right);
+}
+
+static bool read_merges(th_tokenizer *t, const th_json_source *source, const json_t *vocab, const json_t *merges)
+{
+    size_t i;
+    const json_t *each;
+    if (!json_is_array(merges))
+        return refuse(source, "its merges are no list");
+    json_array_foreach(merges, i, each)
+    {
+        if (json_typeof(each) != json_typeof(json_array_get(merges, 0)))
+            return refuse(source, "its merges are partly \"left right\", partly [\"left\", \"right\"]");
+        if (!read_merge(t, source, vocab, each))
+            return false;
+    }
+    return true;
+}
+
+/* -- merges.txt -- */
+
+/* The whole file, with a NUL behind it; NULL with the error stored (none when memory is out). */
+static char *read_text(const th_json_source *source)
+{
+    int64_t size;
+    const char *trouble;
+    char *text = NULL;
+    FILE *file = th_regular_open(source->name, &size, &trouble);
+    if (file == NULL) {
+        refuse(source, trouble);
+    } else if ((uint64_t)size > th_model_limits.bytes) {
+        refuse(source, "it is larger than 64 MiB");
+    } else if ((text = malloc((size_t)size + 1))) {
+        const size_t bytes = fread(text, 1, (size_t)size, file);
+        text[bytes] = 0;
+        if (bytes != (size_t)size || strlen(text) != bytes) {
+            refuse(source, "it cannot be read whole, or has a NUL");
+            free(text);
+            text = NULL;
+        }
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const json_t *vocab)
+{
+    char *text = read_text(source);
+    bool good = text != NULL;
+    for (char *line = text; good && *line;) {
+        char *end = line + strcspn(line, "\n");
+        char *const next = *end ? end + 1 : end;
+        if (end > line && *end && end[-1] == '\r')
+            end--;
+        *end = 0;
+        good = add_merge_line(t, source, vocab, line);
+        line = next;
+    }
+    free(text);
+    return good;
+}
+
+/* -- options -- */
+
+/* null, "" or nothing. */
+static bool empty(const th_json_source *source, const json_t *model, const char *key)
+{
+    const json_t *value = json_object_get(model, key);
+    if (value == NULL || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0))
+        return true;
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" is not supported and must be null",
+            source->name, key);
+    return false;
+}
+
+static bool flag(const th_json_source *source, const json_t *model, const char *key, bool *value)
+{
+    const json_t *member = json_object_get(model, key);
+    *value = false;
+    return member == NULL || json_is_null(member) || th_json_boolean(source, model, key, value);
+}
+
+bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model)
+{
+    const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
+    const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
+    bool byte_fallback;
+    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
+        return refuse(source, "its model is no BPE");
+    if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
+        return refuse(source, "its model drops merges out, which is not supported");
+    if (unknown && !json_is_null(unknown) && !json_is_string(unknown))
+        return refuse(source, "its unk_token is no string");
+    if (!empty(source, model, "continuing_subword_prefix") || !empty(source, model, "end_of_word_suffix") ||
+        !flag(source, model, "fuse_unk", &t->fuse_unknown) || !flag(source, model, "byte_fallback", &byte_fallback) ||
+        !flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
+        !read_merges(t, source, vocab, json_object_get(model, "merges")))
+        return false;
+    if (json_is_string(unknown) && !id_of(vocab, json_string_value(unknown), &t->unknown))
+        t->unknown = -1; /* met in a text, it is an error there as well */
+    bool all_bytes = t->byte_level;
+    for (int i = 0; i < 256; i++)
+        all_bytes = all_bytes && t->byte_token[i] >= 0;
+    if (byte_fallback && !all_bytes)
+        return refuse(source, "its byte_fallback is not supported");
+    return true;
+}

@@ -1,0 +1,179 @@
+/* Tokenizers to files that the reference reads: tokenizer.json, and GPT-2's vocab.json and merges.txt. */
+#include <errno.h>
+#include <string.h>
+
+#include "io/atomic_file.h"
+#include "models/text/byte_alphabet.h"
+#include "models/text/tokenizer.h"
+
+static const char operation[] = "tokenizer_save";
+
+/* -- values -- */
+
+/* A token as files write it; NULL when memory is out. The caller's. */
+static char *written(const th_tokenizer *t, int32_t id)
+{
+    const th_token_entry *e = &t->vocabulary.entry[id];
+    const char *bytes = th_vocabulary_bytes(&t->vocabulary, id);
+    char *text = malloc(TH_BYTE_WRITTEN * (size_t)e->bytes + 1);
+    if (text && t->byte_level && !e->literal)
+        th_bytes_write(bytes, e->bytes, text);
+    else if (text)
+        memcpy(text, bytes, (size_t)e->bytes + 1);
+    return text;
+}
+
+static json_t *written_json(const th_tokenizer *t, int32_t id)
+{
+    char *text = written(t, id);
+    json_t *value = text ? json_string(text) : NULL;
+    free(text);
+    return value;
+}
+
+static json_t *vocabulary_json(const th_tokenizer *t)
+{
+    json_t *vocab = json_object();
+    bool made = vocab != NULL;
+    for (size_t i = 0; made && i < t->vocabulary.size; i++) {
+        if (!t->vocabulary.entry[i].model)
+            continue;
+        char *text = written(t, (int32_t)i);
+        made = text && json_object_set_new(vocab, text, json_integer((json_int_t)i)) == 0;
+        free(text);
+    }
+    if (!made)
+        json_decref(vocab);
+    return made ? vocab : NULL;
+}
+
+static json_t *merges_json(const th_tokenizer *t)
+{
+    json_t *merges = json_array();
+    bool made = merges != NULL;
+    for (size_t i = 0; made && i < t->merges.count; i++) {
+        const th_merge *m = &t->merges.merge[i];
+        if (th_merges_counts(&t->merges, i))
+            made = json_array_append_new(merges,
+                                         json_pack("[o, o]", written_json(t, m->left), written_json(t, m->right))) == 0;
+    }
+    if (!made)
+        json_decref(merges);
+    return made ? merges : NULL;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const th_added_token *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* In the order of their ids. */
+static json_t *added_json(const th_tokenizer *t)
+{
+    const size_t count = t->added.count;
+    th_added_token *token = calloc(count + 1, sizeof *token);
+    json_t *list = json_array();
+    bool made = token && list;
+    for (size_t i = 0; made && i < count; i++)
+        token[i] = t->added.token[i];
+    if (made)
+        qsort(token, count, sizeof *token, compare_ids);
+    for (size_t i = 0; made && i < count; i++)
+        made = json_array_append_new(list, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)token[i].id,
+                                                     "content", token[i].content, "single_word", 0, "lstrip",
+                                                     (int)token[i].lstrip, "rstrip", (int)token[i].rstrip, "normalized",
+                                                     (int)token[i].normalized, "special", (int)token[i].special)) == 0;
+    free(token);
+    if (!made)
+        json_decref(list);
+    return made ? list : NULL;
+}
+
+static json_t *tokenizer_json(const th_tokenizer *t)
+{
+    json_t *unknown = t->unknown < 0 ? json_null() : written_json(t, t->unknown);
+    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:O, s:O, s:O, s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", added_json(t), "normalizer",
+                     "pre_tokenizer", t->pre_tokenizer, "post_processor", t->post_processor, "decoder", t->decoder,
+                     "model", "type", "BPE", "dropout", "unk_token", unknown, "continuing_subword_prefix",
+                     "end_of_word_suffix", "fuse_unk", (int)t->fuse_unknown, "byte_fallback", 0, "ignore_merges",
+                     (int)t->ignore_merges, "vocab", vocabulary_json(t), "merges", merges_json(t));
+}
+
+/* So that transformers opens tokenizer.json as it is, whatever model lies beside it, and leaves decoded text alone. */
+static json_t *transformers_json(void)
+{
+    return json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+}
+
+/* -- files -- */
+
+static bool write_json(FILE *file, const json_t *value, size_t flags)
+{
+    return json_dumpf(value, file, flags) == 0;
+}
+
+static bool write_merges(const th_tokenizer *t, FILE *file)
+{
+    bool good = fputs("#version: 0.2\n", file) >= 0;
+    for (size_t i = 0; good && i < t->merges.count; i++) {
+        const th_merge *m = &t->merges.merge[i];
+        if (!th_merges_counts(&t->merges, i))
+            continue;
+        char *left = written(t, m->left), *right = written(t, m->right);
+        good = left && right && fprintf(file, "%s %s\n", left, right) > 0;
+        free(left);
+        free(right);
+    }
+    return good;
+}
+
+/* A file in the folder: a JSON value, or the merges if there is none. */
+static th_status save_file(const th_tokenizer *t, const char *folder, const char *name, json_t *value, size_t flags)
+{
+    char path[TH_MAX_PATH];
+    th_atomic_file file;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    errno = 0;
+    if (!th_atomic_begin(&file, path))
+        return th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    const bool good = value ? write_json(file.file, value, flags) : write_merges(t, file.file);
+    if (!th_atomic_end(&file, good))
+        return th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    return TH_OK;
+}
+
+static th_status save_json(const th_tokenizer *t, const char *folder, const char *name, json_t *value, size_t flags)
+{
+    const th_status status =
+        value ? save_file(t, folder, name, value, flags) : th_fail(t->ctx, TH_ERROR_MEMORY, operation, "out of memory");
+    json_decref(value);
+    return status;
+}
+
+/* Whether vocab.json and merges.txt say it all, as far as they can. */
+static bool fits_in_two_files(const th_tokenizer *t)
+{
+    bool fits = th_tokenizer_splits_as_gpt2(t) && !t->ignore_merges && t->unknown < 0;
+    for (size_t i = 0; fits && i < t->vocabulary.size; i++)
+        fits = t->vocabulary.entry[i].model;
+    return fits;
+}
+
+th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder)
+{
+    const th_tokenizer *t = tokenizer;
+    if (!th_tokenizer_usable(t, operation))
+        return t ? t->ctx->error : TH_ERROR_ARGUMENT;
+    if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a folder must be given, whose path is not too long");
+    if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)) ||
+        save_json(t, folder, "tokenizer_config.json", transformers_json(), JSON_INDENT(2)))
+        return t->ctx->error;
+    if (!fits_in_two_files(t))
+        return TH_OK;
+    if (save_json(t, folder, "vocab.json", vocabulary_json(t), JSON_COMPACT))
+        return t->ctx->error;
+    return save_file(t, folder, "merges.txt", NULL, 0);
+}

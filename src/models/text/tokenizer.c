@@ -1,0 +1,268 @@
+/* Tokenizers: made, asked, freed. The parts do the work; here they are held together. */
+#include "models/text/tokenizer.h"
+
+#include <string.h>
+
+#include "models/text/byte_alphabet.h"
+#include "models/text/grow.h"
+
+/* -- making and freeing -- */
+
+static void release(th_context *ctx, void *object)
+{
+    th_tokenizer *t = object;
+    th_split_release(&t->split);
+    th_vocabulary_release(&t->vocabulary);
+    th_merges_release(&t->merges);
+    th_added_tokens_release(&t->added);
+    free(t->template.before);
+    free(t->template.after);
+    json_decref(t->pre_tokenizer);
+    json_decref(t->post_processor);
+    json_decref(t->decoder);
+    free(t->cache);
+    th_word_memory_release(&t->word);
+    free(t->padded);
+    th_uncount_memory(ctx, t->counted);
+    *t = (th_tokenizer){.ctx = ctx, .freed = true};
+    th_rest(ctx, t, sizeof *t);
+}
+
+th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
+{
+    if (!th_usable_context(ctx, operation))
+        return NULL;
+    th_tokenizer *t = th_allocate(ctx, sizeof *t);
+    if (t == NULL || !th_attach(ctx, t, release)) {
+        th_release(ctx, t, sizeof *t);
+        th_fail_memory(ctx, operation, sizeof *t);
+        return NULL;
+    }
+    *t = (th_tokenizer){.ctx = ctx, .unknown = -1, .cache_key = th_hash_key_new()};
+    for (int i = 0; i < 256; i++)
+        t->byte_token[i] = -1;
+    t->cache = calloc(TH_CACHED_WORDS, sizeof *t->cache);
+    return th_tokenizer_made(t, operation, t->cache != NULL);
+}
+
+/* The context counts the memory that the tokenizer now holds. */
+static th_status count_memory(th_tokenizer *t, const char *operation)
+{
+    const th_vocabulary *v = &t->vocabulary;
+    const th_merges *m = &t->merges;
+    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    bytes += v->capacity * sizeof *v->entry + v->pool_capacity + v->slots * sizeof *v->slot;
+    bytes += m->capacity * sizeof *m->merge + m->slots * sizeof *m->slot;
+    bytes += t->added.capacity * sizeof *t->added.token;
+    for (size_t i = 0; i < t->added.count; i++)
+        bytes += t->added.token[i].bytes + 1;
+    bytes = (bytes + 63) / 64 * 64; /* the context counts in these steps */
+    if (bytes <= t->counted)
+        return TH_OK;
+    const th_status status = th_count_memory(t->ctx, bytes - t->counted, operation);
+    if (status == TH_OK)
+        t->counted = bytes;
+    return status;
+}
+
+th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made)
+{
+    if (made && !th_failed(t->ctx) && count_memory(t, operation) == TH_OK)
+        return t;
+    th_fail(t->ctx, TH_ERROR_MEMORY, operation, "out of memory");
+    th_tokenizer_free(t);
+    return NULL;
+}
+
+void th_tokenizer_free(th_tokenizer *tokenizer)
+{
+    if (tokenizer == NULL)
+        return;
+    if (tokenizer->freed) {
+        th_fail(tokenizer->ctx, TH_ERROR_STATE, "tokenizer_free", "the tokenizer has been freed already");
+        return;
+    }
+    th_detach_object(tokenizer->ctx, tokenizer);
+    release(tokenizer->ctx, tokenizer);
+}
+
+bool th_tokenizer_usable(const th_tokenizer *t, const char *operation)
+{
+    if (t == NULL) {
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the tokenizer is NULL");
+        return false;
+    }
+    th_use_context(t->ctx);
+    if (t->freed)
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "the tokenizer has been freed");
+    return !th_failed(t->ctx);
+}
+
+/* -- tokens -- */
+
+bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes)
+{
+    th_vocabulary *v = &t->vocabulary;
+    char *read = NULL;
+    size_t count = bytes;
+    bool literal = false;
+    if (t->byte_level) {
+        read = malloc(bytes + 1);
+        if (read == NULL)
+            return false;
+        literal = !th_bytes_read(written, bytes, read, &count);
+    }
+    const bool added = th_vocabulary_add(v, read && !literal ? read : written, literal ? bytes : count);
+    free(read);
+    if (!added)
+        return false;
+    v->entry[v->size - 1].model = true;
+    v->entry[v->size - 1].literal = literal;
+    /* A word is in the characters that stand for bytes, so a literal token is none that the model could find. */
+    return literal || th_vocabulary_index(v, (int32_t)v->size - 1);
+}
+
+void th_tokenizer_find_alphabet(th_tokenizer *t)
+{
+    th_vocabulary *v = &t->vocabulary;
+    for (int byte = 0; t->byte_level && byte < 256; byte++)
+        t->byte_token[byte] = th_vocabulary_find(v, &(const char){(char)byte}, 1);
+    for (size_t i = 0; i < v->size; i++) {
+        th_token_entry *e = &v->entry[i];
+        const int first = th_character_length(v->pool + e->offset, e->bytes);
+        e->made = e->indexed && (t->ignore_merges || e->bytes == (t->byte_level ? 1u : (unsigned)first));
+    }
+}
+
+bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)
+{
+    t->vocabulary.entry[merge.result].made = true;
+    return th_merges_add(&t->merges, merge);
+}
+
+bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token)
+{
+    th_vocabulary *v = &t->vocabulary;
+    if (token.id == (int64_t)v->size && !th_vocabulary_add(v, token.content, token.bytes))
+        return false;
+    th_token_entry *e = &v->entry[token.id];
+    /* What the model cannot make stands for its content, even if that could be read as characters that stand for bytes. */
+    if (!e->made) {
+        if (!th_vocabulary_replace(v, token.id, token.content, token.bytes))
+            return false;
+        e->literal = t->byte_level;
+    }
+    e->special = token.special;
+    return th_added_tokens_add(&t->added, token);
+}
+
+/* -- asking -- */
+
+static bool alive(const th_tokenizer *t)
+{
+    return t != NULL && !t->freed;
+}
+
+int64_t th_tokenizer_size(const th_tokenizer *tokenizer)
+{
+    return alive(tokenizer) ? (int64_t)tokenizer->vocabulary.size : 0;
+}
+
+const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes)
+{
+    const bool is = alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token);
+    if (bytes)
+        *bytes = is ? tokenizer->vocabulary.entry[token].bytes : 0;
+    return is ? th_vocabulary_bytes(&tokenizer->vocabulary, (int32_t)token) : NULL;
+}
+
+bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)
+{
+    return alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token) &&
+           tokenizer->vocabulary.entry[token].special;
+}
+
+/* Among the added tokens; -1: none. */
+static int32_t find_added(const th_tokenizer *t, const char *content, size_t bytes)
+{
+    const th_added_token *token = th_added_tokens_find(&t->added, content, bytes);
+    return token ? token->id : -1;
+}
+
+/* Among those that files write as they are; -1: none. */
+static int32_t find_literal(const th_tokenizer *t, const char *content, size_t bytes)
+{
+    for (size_t i = 0; i < t->vocabulary.size; i++) {
+        const th_token_entry *e = &t->vocabulary.entry[i];
+        if (e->literal && e->bytes == bytes && memcmp(t->vocabulary.pool + e->offset, content, bytes) == 0)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+/* The token that files write so: not the one that stands for these bytes, where that is written otherwise. */
+static bool find_written(const th_tokenizer *t, const char *content, size_t bytes, int32_t *id)
+{
+    char *read = malloc(bytes + 1);
+    size_t count = bytes;
+    if (read == NULL)
+        return false;
+    *id = find_added(t, content, bytes);
+    if (*id < 0)
+        *id = find_literal(t, content, bytes);
+    if (*id < 0 && (!t->byte_level || th_bytes_read(content, bytes, read, &count)))
+        *id = th_vocabulary_find(&t->vocabulary, t->byte_level ? read : content, count);
+    free(read);
+    return true;
+}
+
+int64_t th_tokenizer_find(const th_tokenizer *tokenizer, const char *content)
+{
+    if (!alive(tokenizer) || content == NULL)
+        return -1;
+    const size_t bytes = strlen(content);
+    int32_t id = find_added(tokenizer, content, bytes);
+    if (id < 0)
+        id = th_vocabulary_find(&tokenizer->vocabulary, content, bytes);
+    return id < 0 ? find_literal(tokenizer, content, bytes) : id;
+}
+
+int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
+{
+    static const char operation[] = "tokenizer_add";
+    th_tokenizer *t = tokenizer;
+    if (!th_tokenizer_usable(t, operation))
+        return -1;
+    const size_t bytes = content ? strlen(content) : 0;
+    if (bytes == 0 || bytes > TH_MAX_ADDED_TOKEN_BYTES || th_valid_bytes(content, bytes) != bytes) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
+                "a special token must be UTF-8 of 1 to %d bytes; this one has %zu bytes", TH_MAX_ADDED_TOKEN_BYTES,
+                bytes);
+        return -1;
+    }
+    int32_t id;
+    if (!find_written(t, content, bytes, &id)) {
+        th_fail_memory(t->ctx, operation, bytes);
+        return -1;
+    }
+    if (id < 0)
+        id = (int32_t)t->vocabulary.size;
+    if (id >= TH_MAX_TOKENS || t->added.count >= TH_MAX_ADDED_TOKENS) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "no tokenizer has more than %d tokens, %d of them added",
+                TH_MAX_TOKENS, TH_MAX_ADDED_TOKENS);
+        return -1;
+    }
+    const th_token_entry *e = (size_t)id < t->vocabulary.size ? &t->vocabulary.entry[id] : NULL;
+    if (e && e->made && (e->bytes != bytes || memcmp(t->vocabulary.pool + e->offset, content, bytes) != 0)) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
+                "'%.100s' cannot be a special token: so files write token %ld, which stands for other bytes", content,
+                (long)id);
+        return -1;
+    }
+    const th_added_token token = {.content = content, .bytes = bytes, .id = id, .special = true};
+    if (!th_tokenizer_add_added(t, token)) {
+        th_fail_memory(t->ctx, operation, bytes);
+        return -1;
+    }
+    return count_memory(t, operation) == TH_OK ? id : -1;
+}

@@ -1,0 +1,90 @@
+/* Tokens and their bytes: see vocabulary.h. */
+#include "models/text/vocabulary.h"
+
+#include "models/text/grow.h"
+
+/* The entry's bytes become these, in the pool. */
+static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
+{
+    if (count >= UINT32_MAX || !TH_GROW(v->pool, v->pool_capacity, v->pool_bytes + count + 1))
+        return false;
+    if (count > 0)
+        memcpy(v->pool + v->pool_bytes, bytes, count);
+    v->pool[v->pool_bytes + count] = 0;
+    e->offset = v->pool_bytes;
+    e->bytes = (uint32_t)count;
+    v->pool_bytes += count + 1;
+    return true;
+}
+
+bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count)
+{
+    if (!TH_GROW(v->entry, v->capacity, v->size + 1))
+        return false;
+    v->entry[v->size] = (th_token_entry){0};
+    if (!write(v, &v->entry[v->size], bytes, count))
+        return false;
+    v->size++;
+    return true;
+}
+
+bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size_t count)
+{
+    return write(v, &v->entry[id], bytes, count);
+}
+
+static size_t first_slot(const th_vocabulary *v, const char *bytes, size_t count)
+{
+    return (size_t)th_hash_bytes(v->key, bytes, count) & (v->slots - 1);
+}
+
+static void insert(th_vocabulary *v, int32_t id)
+{
+    size_t at = first_slot(v, th_vocabulary_bytes(v, id), v->entry[id].bytes);
+    while (v->slot[at] >= 0)
+        at = (at + 1) & (v->slots - 1);
+    v->slot[at] = id;
+}
+
+bool th_vocabulary_index(th_vocabulary *v, int32_t id)
+{
+    if (2 * (v->used + 1) > v->slots) {
+        const size_t slots = v->slots ? 2 * v->slots : 512;
+        int32_t *slot = malloc(slots * sizeof *slot);
+        if (slot == NULL)
+            return false;
+        memset(slot, 0xff, slots * sizeof *slot);
+        if (v->slots == 0)
+            v->key = th_hash_key_new();
+        free(v->slot);
+        v->slot = slot;
+        v->slots = slots;
+        for (size_t i = 0; i < v->size; i++)
+            if (v->entry[i].indexed)
+                insert(v, (int32_t)i);
+    }
+    insert(v, id);
+    v->entry[id].indexed = true;
+    v->used++;
+    return true;
+}
+
+int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t count)
+{
+    if (v->slots == 0)
+        return -1;
+    for (size_t at = first_slot(v, bytes, count); v->slot[at] >= 0; at = (at + 1) & (v->slots - 1)) {
+        const th_token_entry *e = &v->entry[v->slot[at]];
+        if (e->bytes == count && memcmp(v->pool + e->offset, bytes, count) == 0)
+            return v->slot[at];
+    }
+    return -1;
+}
+
+void th_vocabulary_release(th_vocabulary *v)
+{
+    free(v->entry);
+    free(v->pool);
+    free(v->slot);
+    *v = (th_vocabulary){0};
+}

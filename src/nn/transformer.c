@@ -1,0 +1,229 @@
+/* The encoder-decoder Transformer: embeddings and positions, two stacks, a classifier, put together from the public
+ * API. */
+#include "tapehead/transformer.h"
+
+#include <math.h>
+
+#include "nn/positions.h"
+#include "nn/transformer_block.h"
+#include "tapehead/tensor.h"
+#include "tensor/context.h"
+
+/* One side: what turns tokens into the vectors that its stack reads, and the stack. */
+typedef struct side {
+    th_module *embedding, *stack;
+    th_positions positions;
+} side;
+
+typedef struct transformer {
+    th_module base;
+    side source, target;
+    th_tensor *classifier;          /* (V, E) */
+    th_module *output;              /* the module that has it if the model is untied; else NULL */
+    th_transformer_options options; /* completed */
+} transformer;
+
+/* -- forward -- */
+
+/* There is no forward from one tensor to one; this also tells the model from other modules. */
+static th_tensor *no_forward(th_module *m, th_tensor *x)
+{
+    (void)x;
+    th_fail(m->ctx, TH_ERROR_ARGUMENT, m->type,
+            "takes a source and a target: call th_transformer_encode, th_transformer_decode or th_transformer_loss");
+    return NULL;
+}
+
+/* (B, T) -> (B, T, E) */
+static th_tensor *embed(const transformer *t, const side *s, const char *what, th_tensor *tokens, th_tensor *positions)
+{
+    if (th_positions_check(&s->positions, &t->base, what, tokens, positions) != TH_OK)
+        return NULL;
+    th_tensor *x = th_module_forward(s->embedding, tokens);
+    if (!t->options.no_embedding_scale)
+        x = th_scale(x, sqrt((double)t->options.width));
+    x = th_positions_added(&s->positions, x, positions);
+    if (x)
+        th_set_axes(x, "BTE");
+    return th_dropout(x, t->options.embedding_dropout);
+}
+
+static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *source_lens)
+{
+    const th_mask mask = {.valid_lens = source_lens};
+    return th_transform(t->source.stack, embed(t, &t->source, "the source", source, NULL),
+                          &(th_transform_options){.mask = &mask});
+}
+
+/* What the classifier sees, (B, T, E). */
+static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *memory,
+                         const th_transformer_decode_options *given)
+{
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
+    const th_mask memory_mask = {.valid_lens = given->memory_lens};
+    th_tensor *x = th_transform(t->target.stack, embed(t, &t->target, "the target", target, given->positions),
+                                  &(th_transform_options){.mask = &causal,
+                                                          .memory = memory,
+                                                          .memory_mask = &memory_mask,
+                                                          .positions = given->positions,
+                                                          .cache = given->cache,
+                                                          .memory_weights = given->memory_weights});
+    return th_rows_taken(x, given->rows);
+}
+
+static bool replaced_output(const transformer *t)
+{
+    return t->output && th_module_replaced(t->output);
+}
+
+static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
+{
+    th_tensor *logits =
+        replaced_output(t) ? th_module_forward(t->output, hidden) : th_dense(hidden, t->classifier, NULL);
+    return logits ? th_set_axes(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
+}
+
+th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lens)
+{
+    if (!th_module_begin_as(model, no_forward, "transformer_encode", "transformer"))
+        return NULL;
+    return th_module_end(model, encode((const transformer *)model, source, source_lens));
+}
+
+th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor *memory,
+                                   const th_transformer_decode_options *options)
+{
+    const th_transformer_decode_options given = options ? *options : (th_transformer_decode_options){0};
+    if (!th_module_begin_as(model, no_forward, "transformer_decode", "transformer"))
+        return NULL;
+    const transformer *t = (const transformer *)model;
+    th_tensor *logits = logits_of(t, hidden(t, target, memory, &given));
+    const int64_t layers = given.memory_weights && logits ? t->options.decoder_layers : 0;
+    return th_module_end_with(model, logits, layers, given.memory_weights, NULL);
+}
+
+th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lens, th_tensor *target,
+                                 th_tensor *next, const th_cross_entropy_options *options)
+{
+    if (!th_module_begin_as(model, no_forward, "transformer_loss", "transformer"))
+        return NULL;
+    const transformer *t = (const transformer *)model;
+    th_tensor *memory = encode(t, source, source_lens);
+    th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lens = source_lens});
+    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(t)
+                          ? th_dense_cross_entropy(x, t->classifier, next, options)
+                          : th_cross_entropy(logits_of(t, x), next, options);
+    return th_module_end(model, loss);
+}
+
+const th_transformer_options *th_transformer_options_of(const th_module *model)
+{
+    return model && th_module_is(model, no_forward) ? &((const transformer *)model)->options : NULL;
+}
+
+/* -- construction -- */
+
+static const char type[] = "transformer";
+
+static th_status check_options(th_context *ctx, const th_transformer_options *o)
+{
+    static const char *const name[] = {"source_vocabulary", "target_vocabulary", "length", "width", "heads",
+                                       "encoder_layers",    "decoder_layers"};
+    const int64_t size[] = {o->source_vocabulary, o->target_vocabulary, o->length, o->width, o->heads,
+                            o->encoder_layers,    o->decoder_layers};
+    if (th_check_given(ctx, type, 7, name, size) != TH_OK)
+        return ctx->error;
+    if ((unsigned)o->positions > TH_POSITIONS_NONE)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no kind of positions", (int)o->positions);
+    if (o->shared_embeddings && o->source_vocabulary != o->target_vocabulary)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "shared embeddings are of one vocabulary; the source's has %lld tokens, the target's %lld",
+                       (long long)o->source_vocabulary, (long long)o->target_vocabulary);
+    if (o->block.cross_attention)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "the decoder has cross attention, the encoder has not: .block.cross_attention must be false");
+    if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
+        return ctx->error;
+    return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
+}
+
+static void complete(th_transformer_options *o)
+{
+    double *const rate[] = {&o->block.dropout, &o->block.attention_dropout, &o->embedding_dropout};
+    for (int i = 0; i < 3; i++)
+        if (*rate[i] == 0)
+            *rate[i] = o->dropout;
+    th_block_complete(&o->block, o->width, o->heads);
+}
+
+/* Numbers in place of the layers' own: of norms and biases none are drawn. */
+static th_status fill_normal(th_tensor *weight, int64_t width)
+{
+    return weight ? th_fill_normal(weight, 0, 1 / sqrt((double)width)) : TH_OK;
+}
+
+static void fill_stack(const th_module *stack)
+{
+    for (th_parameter_iterator p = th_module_parameters(stack); th_parameter_next(&p);)
+        if (th_ndim(p.tensor) > 1 && th_fill_xavier_uniform(p.tensor, 1) != TH_OK)
+            return;
+}
+
+static th_module *add_embedding(transformer *t, const char *name, int64_t vocabulary)
+{
+    const int64_t width = t->options.width;
+    th_module *embedding = th_module_add(&t->base, name, th_embedding_new(t->base.ctx, vocabulary, width));
+    (void)fill_normal(th_module_find_parameter(embedding, "weight"), width);
+    return embedding;
+}
+
+static void add_positions(transformer *t, side *s, const char *name)
+{
+    const th_transformer_options *o = &t->options;
+    th_positions_add(&s->positions, &t->base, name, o->positions, o->length, o->width);
+    if (o->positions == TH_POSITIONS_LEARNED)
+        (void)fill_normal(s->positions.table, o->width);
+}
+
+static void add_members(transformer *t)
+{
+    const th_transformer_options *o = &t->options;
+    th_context *ctx = t->base.ctx;
+    const th_transformer_stack_options stack = {.block = o->block, .final_norm = o->final_norm};
+    if (o->shared_embeddings) {
+        t->source.embedding = t->target.embedding = add_embedding(t, "embedding", o->source_vocabulary);
+    } else {
+        t->source.embedding = add_embedding(t, "source_embedding", o->source_vocabulary);
+        t->target.embedding = add_embedding(t, "target_embedding", o->target_vocabulary);
+    }
+    add_positions(t, &t->source, "source_position");
+    add_positions(t, &t->target, "target_position");
+    t->source.stack = th_module_add(&t->base, "encoder",
+                                      th_transformer_encoder_new(ctx, o->encoder_layers, o->width, o->heads, &stack));
+    t->target.stack = th_module_add(&t->base, "decoder",
+                                      th_transformer_decoder_new(ctx, o->decoder_layers, o->width, o->heads, &stack));
+    fill_stack(t->source.stack);
+    fill_stack(t->target.stack);
+    t->classifier = th_module_find_parameter(t->target.embedding, "weight");
+    if (o->untied) {
+        const th_dense_layer_options dense = {.no_bias = true};
+        th_module *own = th_dense_new(ctx, o->width, o->target_vocabulary, &dense);
+        t->output = th_module_add(&t->base, "classifier", own);
+        t->classifier = th_module_find_parameter(t->output, "weight");
+        (void)fill_normal(t->classifier, o->width);
+    }
+}
+
+th_module *th_transformer_new(th_context *ctx, const th_transformer_options *options)
+{
+    const th_transformer_options given = options ? *options : (th_transformer_options){0};
+    if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
+        return NULL;
+    transformer *t = th_module_new(ctx, sizeof *t, type, no_forward);
+    if (t == NULL)
+        return NULL;
+    t->options = given;
+    complete(&t->options);
+    add_members(t);
+    return th_module_finish(&t->base);
+}

@@ -1,0 +1,101 @@
+/* Initialisers: random numbers of the initialisation stream, in place, by the fans of a weight. */
+#include <math.h>
+
+#include "tensor/random.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+/* The body of a tensor that can be drawn; NULL with the error pending. */
+static th_body *usable(const th_tensor *handle, const char *operation)
+{
+    th_body *t = th_usable(handle, NULL, operation, "t");
+    if (t && !th_is_floating(t->dtype)) {
+        th_fail(t->ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(t->dtype));
+        return NULL;
+    }
+    return t;
+}
+
+typedef struct fans {
+    double in, out;
+} fans;
+
+/* Of a weight (fan_out, fan_in, ...): further dimensions multiply both. Returns its body; NULL with the error pending.
+ */
+static th_body *find_fans(const th_tensor *handle, const char *operation, double gain, fans *result)
+{
+    th_body *t = usable(handle, operation);
+    if (t == NULL)
+        return NULL;
+    if (t->ndim < 2) {
+        th_fail(t->ctx, TH_ERROR_SHAPE, operation, "needs a weight (fan_out, fan_in) of two or more dimensions, not %s",
+                TH_SIZES_TEXT(t->ndim, t->size));
+        return NULL;
+    }
+    if (!(gain >= 0) || isinf(gain)) {
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the gain is %g", gain);
+        return NULL;
+    }
+    double field = 1;
+    for (int i = 2; i < t->ndim; i++)
+        field *= (double)t->size[i];
+    *result = (fans){(double)t->size[1] * field, (double)t->size[0] * field};
+    return t;
+}
+
+/* gain * sqrt(numerator / fan), 0 for a weight without elements. */
+static double scale(double gain, double numerator, double fan)
+{
+    return fan > 0 ? gain * sqrt(numerator / fan) : 0;
+}
+
+th_status th_fill_uniform(th_tensor *handle, double low, double high)
+{
+    th_body *t = usable(handle, "fill_uniform");
+    return t ? th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_uniform", low, high) : th_refused(handle);
+}
+
+th_status th_fill_normal(th_tensor *handle, double mean, double standard_deviation)
+{
+    th_body *t = usable(handle, "fill_normal");
+    return t ? th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_normal", mean, standard_deviation)
+             : th_refused(handle);
+}
+
+th_status th_fill_xavier_uniform(th_tensor *handle, double gain)
+{
+    fans fan = {0};
+    th_body *t = find_fans(handle, "fill_xavier_uniform", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
+    const double bound = scale(gain, 6, fan.in + fan.out);
+    return th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_xavier_uniform", -bound, bound);
+}
+
+th_status th_fill_xavier_normal(th_tensor *handle, double gain)
+{
+    fans fan = {0};
+    th_body *t = find_fans(handle, "fill_xavier_normal", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
+    return th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_xavier_normal", 0, scale(gain, 2, fan.in + fan.out));
+}
+
+th_status th_fill_kaiming_uniform(th_tensor *handle, double gain)
+{
+    fans fan = {0};
+    th_body *t = find_fans(handle, "fill_kaiming_uniform", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
+    const double bound = scale(gain, 3, fan.in);
+    return th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_kaiming_uniform", -bound, bound);
+}
+
+th_status th_fill_kaiming_normal(th_tensor *handle, double gain)
+{
+    fans fan = {0};
+    th_body *t = find_fans(handle, "fill_kaiming_normal", gain, &fan);
+    if (t == NULL)
+        return th_refused(handle);
+    return th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_kaiming_normal", 0, scale(gain, 1, fan.in));
+}
