@@ -9,12 +9,12 @@
 #include "suggest.h"
 
 static const char program[] = "attention";
-static int64_t threads, most = 4096;
+static int64_t threads, max = 4096;
 static double seconds = 0.5;
 static const program_option options[] = {
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
-    {"length", "the longest sequence that is measured", .whole = &most, .low = 1, .high = 1e6},
+    {"length", "the longest sequence that is measured", .whole = &max, .low = 1, .high = 1e6},
     {0},
 };
 
@@ -73,7 +73,7 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
     th_set_requires_gradient(packed, true);
     const th_mask mask = {.causal = v->causal,
                           .window = {v->window > 0, v->window - 1, -1},
-                          .valid_lens = v->padded ? lengths(ctx, s) : NULL};
+                          .valid_lengths = v->padded ? lengths(ctx, s) : NULL};
     th_tensor *slopes = v->alibi ? th_uniform(ctx, TH_FLOAT32, TH_SHAPE(s->heads), 0.01, 0.5) : NULL;
     const th_attention_options attention = {
         .mask = &mask, .dropout = v->dropout, .soft_cap = v->soft_cap, .alibi = slopes};
@@ -83,7 +83,7 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
         const double start = now();
         th_tensor *y = th_scaled_dot_product_attention(head(packed, 0), head(packed, 1), head(packed, 2), &attention);
         const double middle = now();
-        if (th_backward_with(y, &(th_backward_options){.cotangent = dy}))
+        if (th_backward(y, &(th_backward_options){.cotangent = dy}))
             give_up(program, th_error_message(ctx));
         const double end = now();
         least.forward = middle - start < least.forward ? middle - start : least.forward;
@@ -91,7 +91,7 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
         th_empty_gradient(packed); /* the next one overwrites, as in a layer */
         th_tape_clear(ctx);
     }
-    th_tensor_free(mask.valid_lens);
+    th_tensor_free(mask.valid_lengths);
     th_tensor_free(slopes);
     th_tensor_free(packed);
     th_tensor_free(dy);
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
         give_up(program, ctx ? th_error_message(ctx) : "out of memory");
     printf("batch,heads,length,size,variant,precision,threads,forward_ms,backward_ms,gflops,of_causal\n");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (shapes[i].length <= most)
+        if (shapes[i].length <= max)
             print_shape(ctx, &shapes[i]);
     th_context_free(ctx);
     return end_with_suggestion(program, argv[0], NULL, "elementwise", (const char *const[]){NULL});

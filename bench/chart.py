@@ -41,8 +41,8 @@ def text(x, y, content, anchor="middle", kind=""):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(content)}</text>'
 
 
-def line(x1, y1, x2, y2, colour="#ddd", dashes=""):
-    return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}" stroke-dasharray="{dashes}" fill="none"/>'
+def line(x1, y1, x2, y2, color="#ddd", dashes=""):
+    return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{color}" stroke-dasharray="{dashes}" fill="none"/>'
 
 
 def write_svg(path, width, height, parts):

@@ -12,12 +12,12 @@
 
 static const char program[] = "elementwise";
 enum { COLUMNS = 1024 };
-static int64_t threads, most = DRAM_FLOATS;
+static int64_t threads, largest = DRAM_FLOATS;
 static double seconds = 0.1;
 static const program_option options[] = {
     {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
-    {"elements", "of an operand in memory", .whole = &most, .low = 1 << 15, .high = 1 << 30},
+    {"elements", "of an operand in memory", .whole = &largest, .low = 1 << 15, .high = 1 << 30},
     {0},
 };
 
@@ -252,7 +252,7 @@ static void measure(const operation *o, const inputs *in, const place *p)
         if (th_profile_begin(in->ctx, &(th_profile_options){.max_events = -1}))
             break;
         th_tensor *y = apply(o, in);
-        if (th_requires_gradient(y) && dy && th_backward_with(y, &(th_backward_options){.cotangent = dy}))
+        if (th_requires_gradient(y) && dy && th_backward(y, &(th_backward_options){.cotangent = dy}))
             break;
         if (th_profile_end(in->ctx))
             break;
@@ -278,7 +278,7 @@ static void measure_adam(th_context *ctx, const char *name, double max_norm, con
         th_adam_w_new(module, &(th_adam_options){.learning_rate = 1e-3, .weight_decay = 0.1, .max_norm = max_norm});
     const double begin = now();
     for (int i = 0; i < 4 || now() - begin < seconds; i++) {
-        if (th_backward(th_sum(parameter, TH_ALL_AXES, NULL)))
+        if (th_backward(th_sum(parameter, TH_ALL_AXES, NULL), NULL))
             break;
         if (th_profile_begin(ctx, &(th_profile_options){.max_events = -1}) || th_optimizer_step(adam) ||
             th_profile_end(ctx))
@@ -334,6 +334,6 @@ int main(int argc, char **argv)
     th_context_free(ctx);
     printf("operation,phase,place,threads,ns,bytes,limit_ns,of_limit\n");
     measure_all(&(place){"cache", L2_FLOATS, 1, triad_gbs(L2_FLOATS, 1)});
-    measure_all(&(place){"memory", most / COLUMNS * COLUMNS, team, triad_gbs(DRAM_FLOATS, team)});
+    measure_all(&(place){"memory", largest / COLUMNS * COLUMNS, team, triad_gbs(DRAM_FLOATS, team)});
     return end_with_suggestion(program, argv[0], NULL, "probe", (const char *const[]){NULL});
 }

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     for (int64_t i = 0; i < repeats; i++) {
         times t = {.begin = now()};
         const th_generate_options generate = {.prompts = prompts,
-                                              .most_tokens = tokens,
+                                              .max_new_tokens = tokens,
                                               .temperature = temperature,
                                               .top_k = top_k,
                                               .top_p = top_p,

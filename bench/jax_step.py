@@ -52,8 +52,8 @@ def dense(p, x):
 
 
 def norm(p, x):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + 1e-5) * p["weight"] + p["bias"]
+    centerd = x - x.mean(-1, keepdims=True)
+    return centerd * jax.lax.rsqrt(jnp.square(centerd).mean(-1, keepdims=True) + 1e-5) * p["weight"] + p["bias"]
 
 
 def attention(qkv):  # (B T, 3 E) -> (B T, E)

@@ -13,7 +13,7 @@
 #include "suggest.h"
 
 static const char program[] = "linear";
-enum { MOST_SHAPES = 64, SAMPLES = 2000 };
+enum { MAX_SHAPES = 64, SAMPLES = 2000 };
 static int64_t threads;
 static double seconds = 0.2;
 static const char *precision = "float32";
@@ -82,10 +82,10 @@ static void parse_shape(const char *word, int64_t size[3])
 
 int main(int argc, char **argv)
 {
-    const char *words[MOST_SHAPES];
-    int64_t sizes[MOST_SHAPES][3];
+    const char *words[MAX_SHAPES];
+    int64_t sizes[MAX_SHAPES][3];
     const int count = parse_options_and_words(argc, argv, program, "linear M,N,K ...: products of layers by shape",
-                                              options, words, MOST_SHAPES);
+                                              options, words, MAX_SHAPES);
     for (int i = 0; i < count; i++)
         parse_shape(words[i], sizes[i]);
     th_context *ctx = th_context_new(

@@ -7,7 +7,7 @@ import time
 
 from configurations import read_configurations, work
 
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 
 
 def parse_options(about, variants, precisions):
@@ -45,7 +45,7 @@ def bfloat16_units(torch):
 
 def measure(step, options, configuration, build):
     """Prints what step(i), which waits for its end and returns a function that reads the loss, takes."""
-    most = options.steps or MOST_STEPS
+    most = options.steps or MAX_STEPS
     cold = 3 if most > 5 and work(configuration) < 1e11 else 1 if most > 1 else 0
     times, count = [], 0
     begin = time.monotonic()

@@ -38,7 +38,7 @@ def read_values(printed):
     return values
 
 
-def summarise(runs):
+def summarize(runs):
     """One row's rounds as one; start-up is the first round's, when no peer has anything compiled."""
     values = [run.values for run in runs]
     least = min(values, key=lambda v: v["min_ms"])
@@ -257,7 +257,7 @@ def write_chart(path, results):
 
 def write(directory, threads, probe, runs, remarks):
     """runs: configuration -> row -> its runs"""
-    results = {name: {row: summarise(found[row]) for row in found} for name, found in runs.items() if found}
+    results = {name: {row: summarize(found[row]) for row in found} for name, found in runs.items() if found}
     write_csv(directory / "latest.csv", results)
     (directory / "latest.md").write_text("\n".join(markdown(threads, probe, results, remarks)) + "\n")
     write_chart(directory / "latest.svg", results)

@@ -15,7 +15,7 @@
 #include "suggest.h"
 
 static const char program[] = "train_step";
-enum { BATCHES = 4, MOST_STEPS = 1000 };
+enum { BATCHES = 4, MAX_STEPS = 1000 };
 
 static int64_t layers = 2, width = 64, heads = 4, vocabulary = 16, length = 32, batch = 32, threads, steps;
 static double dropout, seconds = 10, started;
@@ -115,7 +115,7 @@ static th_tensor *train(const training *t, int64_t step)
 {
     th_tape_clear(t->ctx);
     th_tensor *loss = th_language_model_loss(t->model, t->tokens[step % BATCHES], t->targets[step % BATCHES], NULL);
-    if (th_backward(loss) || th_optimizer_step(t->adam))
+    if (th_backward(loss, NULL) || th_optimizer_step(t->adam))
         give_up(program, th_error_message(t->ctx));
     return loss;
 }
@@ -162,12 +162,12 @@ typedef struct {
 
 static outcome measure(const training *t)
 {
-    static double times[MOST_STEPS];
-    const int64_t most = steps ? steps : MOST_STEPS;
-    const int64_t cold = most > 5 && work(t->model) < 1e11 ? 3 : most > 1 ? 1 : 0; /* steps that warm up */
+    static double times[MAX_STEPS];
+    const int64_t max = steps ? steps : MAX_STEPS;
+    const int64_t cold = max > 5 && work(t->model) < 1e11 ? 3 : max > 1 ? 1 : 0; /* steps that warm up */
     outcome o = {0};
     int count = 0;
-    for (double begin = now(), spent = 0; o.steps < most && (steps || count < 3 || spent < seconds); o.steps++) {
+    for (double begin = now(), spent = 0; o.steps < max && (steps || count < 3 || spent < seconds); o.steps++) {
         th_tensor *loss = train(t, o.steps);
         o.end = now();
         o.last_loss = th_item(loss);
@@ -176,12 +176,12 @@ static outcome measure(const training *t)
             o.first_step = o.end;
         }
         if (o.steps >= cold) {
-            times[count++ % MOST_STEPS] = o.end - begin;
+            times[count++ % MAX_STEPS] = o.end - begin;
             spent += o.end - begin;
         }
         begin = now();
     }
-    o.median = median(times, count < MOST_STEPS ? count : MOST_STEPS);
+    o.median = median(times, count < MAX_STEPS ? count : MAX_STEPS);
     o.least = times[0];
     return o;
 }

@@ -12,7 +12,7 @@ set(TAPEHEAD_COMMON_FLAGS -fno-math-errno -fno-trapping-math)
 # would leave some apart, for processors that it finds faster so (from version 14 on for any).
 set(TAPEHEAD_CONTRACT_FLAGS -ffp-contract=fast $<$<C_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>)
 
-# Optimisation comes after CMake's own flags, so that the last one counts. Under the sanitizers -O1 keeps reports readable;
+# Optimization comes after CMake's own flags, so that the last one counts. Under the sanitizers -O1 keeps reports readable;
 # there gcc fuses multiply-add only with -fexpensive-optimizations.
 set(TAPEHEAD_OPTIMIZE_FLAGS $<$<CONFIG:Release,RelWithDebInfo>:-O2>)
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)

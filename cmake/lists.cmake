@@ -1,5 +1,5 @@
 # Lists that are made from the sources, so that they need no entry anywhere else: a kernel is a function defined as
-# `void TH_KERNEL(name)(...)` in a folder vector/ of src/kernels, or as `MAP_KERNEL(name, sources, numbers)` or `MAP_LOOP(...)`,
+# `void TH_KERNEL(name)(...)` in a folder vector/ of src/kernels, or as `ELEMENTWISE_KERNEL(name, sources, numbers)` or `ELEMENTWISE_LOOP(...)`,
 # which a second list keeps with these numbers; an operation is a descriptor defined as `const th_op th_op_name = {` in
 # src/ops. They are read when CMake runs, which it does again by itself when one of these files changes.
 

@@ -89,7 +89,7 @@ static th_status jacobian_on_tape(th_context *ctx, th_tensor *s, th_tensor *a, m
         th_tensor *e = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(heads, T, T)), *row = NULL;
         const th_backward_options options = {
             .cotangent = e, .keep_tape = true, .wrt = &s, .n_wrt = 1, .gradients = &row};
-        if (th_set(e, TH_INDEX(0, T - 1, i), 1) || th_backward_with(a, &options))
+        if (th_set(e, TH_INDEX(0, T - 1, i), 1) || th_backward(a, &options))
             return th_error_code(ctx);
         for (int j = 0; j < T; j++)
             jacobian[i][j] = th_get(row, TH_INDEX(0, T - 1, j));
@@ -116,7 +116,7 @@ static void parse(int argc, char **argv)
 static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gradient, matrix jacobian, double *loss)
 {
     th_tensor *tape[VALUES], *l = record(ctx, n, tape);
-    if (jacobian_on_tape(ctx, tape[S], tape[A], jacobian) || th_backward(l))
+    if (jacobian_on_tape(ctx, tape[S], tape[A], jacobian) || th_backward(l, NULL))
         return th_error_code(ctx);
     for (int which = 0; which < VALUES; which++)
         if (is_used(which) &&

@@ -19,8 +19,8 @@
 #include "options.h"
 #include "precision.h"
 
-enum { TRAINED = 16 };   /* tokens of a sentence in training, at most */
-enum { NEIGHBOURS = 4 }; /* words before each that the first block sees */
+enum { TRAINED = 16 };  /* tokens of a sentence in training, at most */
+enum { NEIGHBORS = 4 }; /* words before each that the first block sees */
 enum { TESTS = 8, TEST_BATCH = 250, PICTURED = 33 };
 static int64_t seed = 1, steps = 800, batch = 64, width = 64, heads = 2, threads = 0;
 static double lr = 2e-3;
@@ -34,7 +34,7 @@ static volatile sig_atomic_t interrupted;
 /* A batch, filled anew for every step. */
 typedef struct {
     th_tensor *tokens;  /* (B, T) */
-    th_tensor *lens;    /* (B): how many tokens of each row count */
+    th_tensor *lengths; /* (B): how many tokens of each row count */
     th_tensor *labels;  /* (B): 0 is, 1 are */
     th_tensor *subject; /* (B): the place that decides. To measure only: the model never sees it */
     th_tensor *nearest; /* (B): what the noun nearest to the gap would say, likewise */
@@ -49,14 +49,14 @@ static sentences sentences_new(th_context *ctx, int64_t count, int64_t longest)
 
 static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
 {
-    int32_t *tokens = th_data(all->tokens), *lens = th_data(all->lens), *labels = th_data(all->labels);
+    int32_t *tokens = th_data(all->tokens), *lengths = th_data(all->lengths), *labels = th_data(all->labels);
     int32_t *subject = th_data(all->subject), *nearest = th_data(all->nearest);
     const int64_t count = th_size(all->tokens, 0), longest = th_size(all->tokens, 1);
     for (int64_t b = 0; nearest && b < count; b++) { /* without memory the error waits in the context */
         const sentence s = draw_sentence(c, low, (int)longest, held_out);
         for (int64_t t = 0; t < longest; t++)
             tokens[b * longest + t] = t < s.length ? s.word[t] : PAD;
-        lens[b] = s.length;
+        lengths[b] = s.length;
         labels[b] = s.plural;
         subject[b] = s.subject;
         nearest[b] = s.nearest_plural;
@@ -92,7 +92,8 @@ static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weig
     const classifier *m = (const classifier *)model;
     if (!th_module_begin(model)) /* up to th_module_end_all, which keeps the results and gives the rest up */
         return NULL;
-    const th_mask near = {.valid_lens = s->lens, .window = TH_WINDOW(NEIGHBOURS, 0)}, all = {.valid_lens = s->lens};
+    const th_mask near = {.valid_lengths = s->lengths, .window = TH_WINDOW(NEIGHBORS, 0)},
+                  all = {.valid_lengths = s->lengths};
     th_transform_options options = {.mask = &near, .weights = weights};
     th_tensor *x = th_transform(m->local, th_module_forward(m->embedding, s->tokens), &options); /* (B, T, E) */
     options = (th_transform_options){.mask = &all, .weights = weights ? &weights[1] : NULL};
@@ -149,7 +150,7 @@ static th_status draw_picture(th_module *model)
     th_no_grad_end(model->ctx);
     if (th_error_code(model->ctx))
         return th_error_code(model->ctx);
-    const int64_t length = (int64_t)th_item(one.lens);
+    const int64_t length = (int64_t)th_item(one.lengths);
     for (int64_t t = 0; t < length; t++)
         row[t] = spelling[(int)th_get(one.tokens, TH_INDEX(0, t))];
     th_tensor *map = th_mean(th_concat(weights, 2, 0), TH_AXES(1), NULL); /* (2, T, T) */
@@ -217,7 +218,7 @@ int main(int argc, char **argv)
         draw_sentences(&train, &training, SHORTEST, false);
         th_tensor *loss = th_cross_entropy(classify(model, &train, NULL), train.labels, NULL);
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
-        if (th_backward(loss) || th_optimizer_step(adam))
+        if (th_backward(loss, NULL) || th_optimizer_step(adam))
             break;
         last = th_item(loss);
         th_progress_update(bar, step, last);

@@ -40,7 +40,7 @@ static th_tensor *copy_model_forward(th_module *base, th_tensor *tokens) /* (B, 
     const copy_model *m = (const copy_model *)base;
     th_tensor *h = embed(m, tokens);
     if (m->attention)
-        h = th_add(h, th_attend(m->attention, h, h, h, &causal));
+        h = th_add(h, th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &causal}));
     return th_module_forward(m->output, h);
 }
 
@@ -128,7 +128,7 @@ static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *l
     if (th_picture_curves(ctx, loss_picture, loss, 1, &chart) || no_attention)
         return th_error_code(ctx);
     th_tensor *h = embed(m, tokens), *weights = NULL; /* (1, H, T, T) */
-    th_attend_with(m->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
+    th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
     th_heatmap_options map = {"Where each symbol was looked up", "writes", "reads", .row_letters = spell(y, writes)};
     map.column_letters = spell(tokens, reads);
     weights = th_slice(th_select(weights, 0, 0), 1, length, 2 * length, 1); /* (H, n, T): from the separator on */
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
         logits = th_slice(logits, 1, length, 2 * length, 1); /* (B, n, V): from the separator on */
         th_tensor *loss = th_cross_entropy(logits, x, NULL);
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
-        if (th_backward(loss) || th_optimizer_step(adam))
+        if (th_backward(loss, NULL) || th_optimizer_step(adam))
             break;
         losses[step] = th_item(loss);
         if (step % 10 == 0)

@@ -2,7 +2,7 @@
  *
  * The operation is the Gaussian kernel between two sets of points, y_ij = exp(-gamma |x_i - c_j|²): shape rule, value,
  * gradient and samples, all that the library needs to record it, differentiate through it and check it. Exits 0 if the
- * right gradient passes and every wrong one is rejected. N points, M centres, E coordinates. */
+ * right gradient passes and every wrong one is rejected. N points, M centers, E coordinates. */
 #include <math.h>
 #include <stdlib.h>
 #include <tapehead/tapehead.h>
@@ -15,15 +15,15 @@ typedef struct gaussian_attributes {
     double gamma;
 } gaussian_attributes;
 
-static th_status gaussian_shape(th_call *c) /* x (N, E), centres (M, E) -> (N, M) */
+static th_status gaussian_shape(th_call *c) /* x (N, E), centers (M, E) -> (N, M) */
 {
-    const th_array *x = &c->input[0], *centres = &c->input[1];
+    const th_array *x = &c->input[0], *centers = &c->input[1];
     if (th_call_floating(c, 0) || th_call_same_type(c))
         return TH_ERROR_TYPE;
-    if (x->ndim != 2 || centres->ndim != 2 || x->size[1] != centres->size[1])
-        return th_call_fail(c, TH_ERROR_SHAPE, "points are (N, E) and centres (M, E), not %s and %s", TH_TEXT(x),
-                            TH_TEXT(centres));
-    th_call_output(c, 0, x->dtype, 2, (const int64_t[]){x->size[0], centres->size[0]}, NULL);
+    if (x->ndim != 2 || centers->ndim != 2 || x->size[1] != centers->size[1])
+        return th_call_fail(c, TH_ERROR_SHAPE, "points are (N, E) and centers (M, E), not %s and %s", TH_TEXT(x),
+                            TH_TEXT(centers));
+    th_call_output(c, 0, x->dtype, 2, (const int64_t[]){x->size[0], centers->size[0]}, NULL);
     return TH_OK;
 }
 
@@ -44,13 +44,13 @@ static void store(const th_array *a, int64_t i, double value)
 static void gaussian_forward(const th_call *c)
 {
     const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
-    const th_array *x = &c->input[0], *centres = &c->input[1], *y = &c->output[0];
-    const int64_t N = x->size[0], M = centres->size[0], E = x->size[1];
+    const th_array *x = &c->input[0], *centers = &c->input[1], *y = &c->output[0];
+    const int64_t N = x->size[0], M = centers->size[0], E = x->size[1];
     for (int64_t i = 0; i < N; i++)
         for (int64_t j = 0; j < M; j++) {
             double square = 0;
             for (int64_t e = 0; e < E; e++)
-                square += pow(load(x, i * E + e) - load(centres, j * E + e), 2);
+                square += pow(load(x, i * E + e) - load(centers, j * E + e), 2);
             store(y, i * M + j, exp(-gamma * square));
         }
 }
@@ -62,27 +62,27 @@ static void gaussian_forward(const th_call *c)
 static void gaussian_backward(const th_call *c)
 {
     const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
-    const th_array *x = &c->input[0], *centres = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
-    const int64_t N = x->size[0], M = centres->size[0], E = x->size[1];
+    const th_array *x = &c->input[0], *centers = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
+    const int64_t N = x->size[0], M = centers->size[0], E = x->size[1];
     for (int64_t i = 0; i < N && c->input_gradient[0].given; i++)
         for (int64_t e = 0; e < E; e++) {
             double sum = 0;
             for (int64_t j = 0; j < M; j++)
-                sum += load(dy, i * M + j) * load(y, i * M + j) * (load(x, i * E + e) - load(centres, j * E + e));
+                sum += load(dy, i * M + j) * load(y, i * M + j) * (load(x, i * E + e) - load(centers, j * E + e));
             store(&c->input_gradient[0], i * E + e, -2 * gamma * sum);
         }
     for (int64_t j = 0; j < M && c->input_gradient[1].given; j++)
         for (int64_t e = 0; e < E; e++) {
             double sum = 0;
             for (int64_t i = 0; i < N; i++)
-                sum += load(dy, i * M + j) * load(y, i * M + j) * (load(x, i * E + e) - load(centres, j * E + e));
+                sum += load(dy, i * M + j) * load(y, i * M + j) * (load(x, i * E + e) - load(centers, j * E + e));
             store(&c->input_gradient[1], j * E + e, 2 * gamma * sum);
         }
 }
 
 /* What the check runs on. N, M and E differ, so that mixed-up indices cannot hide. */
 static const th_sample gaussian_samples[] = {
-    {.name = "points and centres",
+    {.name = "points and centers",
      .attributes = &(gaussian_attributes){0.7},
      .n_inputs = 2,
      .input = {{.shape = TH_SIZES(3, 4)}, {.shape = TH_SIZES(2, 4)}}},
@@ -90,7 +90,7 @@ static const th_sample gaussian_samples[] = {
      .attributes = &(gaussian_attributes){2},
      .n_inputs = 2,
      .input = {{.shape = TH_SIZES(4, 1)}, {.shape = TH_SIZES(3, 1)}}},
-    {.name = "fixed centres",
+    {.name = "fixed centers",
      .attributes = &(gaussian_attributes){1},
      .n_inputs = 2,
      .input = {{.shape = TH_SIZES(3, 2)}, {.shape = TH_SIZES(2, 2), .constant = true}}},
@@ -111,17 +111,17 @@ static const th_op op_gaussian = {
     .samples = gaussian_samples,
 };
 
-static th_tensor *gaussian(th_tensor *x, th_tensor *centres, double gamma)
+static th_tensor *gaussian(th_tensor *x, th_tensor *centers, double gamma)
 {
-    return th_apply(&op_gaussian, &(gaussian_attributes){gamma}, x, centres);
+    return th_apply(&op_gaussian, &(gaussian_attributes){gamma}, x, centers);
 }
 
-/* -- a function that uses it: the log of a density made of a Gaussian at every centre; (N, E) -> (N) -- */
+/* -- a function that uses it: the log of a density made of a Gaussian at every center; (N, E) -> (N) -- */
 
 static th_tensor *log_density(void *user, th_tensor *x)
 {
-    th_tensor *centres = user; /* a parameter: the check finds it on the tape by itself */
-    return th_log(th_sum(gaussian(x, centres, 0.5), TH_AXES(1), NULL));
+    th_tensor *centers = user; /* a parameter: the check finds it on the tape by itself */
+    return th_log(th_sum(gaussian(x, centers, 0.5), TH_AXES(1), NULL));
 }
 
 /* -- what one writes in a hurry -- */
@@ -132,7 +132,7 @@ static void multiply(const th_array *gradient, double factor)
         store(gradient, i, factor * load(gradient, i));
 }
 
-static void backward_with_a_wrong_sign(const th_call *c) /* of the centres: "the difference is symmetric" */
+static void backward_with_a_wrong_sign(const th_call *c) /* of the centers: "the difference is symmetric" */
 {
     gaussian_backward(c);
     multiply(&c->input_gradient[1], -1);
@@ -145,18 +145,18 @@ static void backward_without_the_two(const th_call *c) /* (u²)' = u */
     multiply(&c->input_gradient[1], 0.5);
 }
 
-static void backward_without_the_sum(const th_call *c) /* = in place of +=: the last centre alone counts */
+static void backward_without_the_sum(const th_call *c) /* = in place of +=: the last center alone counts */
 {
     const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
-    const th_array *x = &c->input[0], *centres = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
-    const int64_t N = x->size[0], M = centres->size[0], E = x->size[1];
+    const th_array *x = &c->input[0], *centers = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
+    const int64_t N = x->size[0], M = centers->size[0], E = x->size[1];
     gaussian_backward(c);
     for (int64_t i = 0; i < N && c->input_gradient[0].given; i++)
         for (int64_t e = 0; e < E; e++)
             for (int64_t j = 0; j < M; j++)
                 store(&c->input_gradient[0], i * E + e,
                       -2 * gamma * load(dy, i * M + j) * load(y, i * M + j) *
-                          (load(x, i * E + e) - load(centres, j * E + e)));
+                          (load(x, i * E + e) - load(centers, j * E + e)));
 }
 
 static const struct mistake {
@@ -164,9 +164,9 @@ static const struct mistake {
     void (*backward)(const th_call *c);
     uint32_t flags;
 } mistakes[] = {
-    {"the centres' gradient has the wrong sign", backward_with_a_wrong_sign, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
+    {"the centers' gradient has the wrong sign", backward_with_a_wrong_sign, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
     {"the factor 2 is forgotten", backward_without_the_two, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
-    {"the sum over the centres is forgotten", backward_without_the_sum, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
+    {"the sum over the centers is forgotten", backward_without_the_sum, TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD},
     {"it overwrites, and does not say TH_OP_CANNOT_ADD", gaussian_backward, TH_OP_CONTIGUOUS},
 };
 
@@ -195,10 +195,10 @@ int main(int argc, char **argv)
     bool as_expected = judge("gaussian on its samples", true, status, &report, ctx);
 
     th_tensor *x =
-        th_randn(ctx, TH_FLOAT32, TH_SHAPE(5, 3)); /* checked in float64 nevertheless, and so are the centres */
-    th_tensor *centres = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
-    status = th_check_gradient_of(log_density, centres, x, &(th_gradient_options){.name = "log_density"}, &report);
-    as_expected &= judge("log_density, with its centres", true, status, &report, ctx);
+        th_randn(ctx, TH_FLOAT32, TH_SHAPE(5, 3)); /* checked in float64 nevertheless, and so are the centers */
+    th_tensor *centers = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
+    status = th_check_gradient_of(log_density, centers, x, &(th_gradient_options){.name = "log_density"}, &report);
+    as_expected &= judge("log_density, with its centers", true, status, &report, ctx);
 
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         th_op broken = op_gaussian;

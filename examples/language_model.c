@@ -36,13 +36,13 @@
 #include "language_model/corpus.h"
 #include "language_model/trainer.h"
 
-enum { MOST_TOKENS = 1 << 26 }; /* of a batch */
+enum { MAX_TOKENS = 1 << 26 }; /* of a batch */
 
 const char *program_path;
 static bool force, only_memory, quiet, other_tokenizer;
 static volatile sig_atomic_t interrupted;
 
-/* -- the model and its optimiser -- */
+/* -- the model and its optimizer -- */
 
 /* Parameters that --freeze names get no gradient, so that no step changes them. */
 static void freeze(th_module *model)
@@ -76,7 +76,7 @@ void make_model(trainer *t)
 
 void make_batch(trainer *t)
 {
-    if (chosen.batch > MOST_TOKENS / chosen.length)
+    if (chosen.batch > MAX_TOKENS / chosen.length)
         refuse(PROGRAM, "--batch times --length must be at most 67108864 tokens", "");
     t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
     t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
@@ -108,13 +108,13 @@ static th_status add_batch(trainer *t, double *loss)
     if (chosen.accumulate > 1)
         part = th_scale(part, 1.0 / (double)chosen.accumulate);
     *loss += th_item(part);
-    if (th_backward(part))
+    if (th_backward(part, NULL))
         return th_error_code(t->ctx);
     th_tape_clear(t->ctx);
     return TH_OK;
 }
 
-/* One step of the optimiser over `accumulate` batches; *loss is the mean of theirs. */
+/* One step of the optimizer over `accumulate` batches; *loss is the mean of theirs. */
 static th_status train_step(trainer *t, double *loss)
 {
     const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
@@ -157,7 +157,7 @@ th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *los
     return TH_OK;
 }
 
-/* What a checkpoint holds besides model and optimiser: numbers under names, read from where they are to be put back. */
+/* What a checkpoint holds besides model and optimizer: numbers under names, read from where they are to be put back. */
 enum { NUMBERS = 4 };
 static void list_numbers(trainer *t, th_checkpoint_number *list)
 {
@@ -199,13 +199,13 @@ static void check_numbers(const trainer *t, const char *name)
 {
     const struct {
         const char *name;
-        int64_t value, most;
+        int64_t value, max;
     } counts[] = {{"step", th_step(t->ctx), 1000000000}, {"worse", t->worse, 1000000000}};
     char problem[400];
     for (int i = 0; i < 2; i++)
-        if (counts[i].value < 0 || counts[i].value > counts[i].most) {
+        if (counts[i].value < 0 || counts[i].value > counts[i].max) {
             snprintf(problem, sizeof problem, "%.200s: \"%s\" is %lld, it must be 0 to %lld", in_run(t->run, name),
-                     counts[i].name, (long long)counts[i].value, (long long)counts[i].most);
+                     counts[i].name, (long long)counts[i].value, (long long)counts[i].max);
             give_up(PROGRAM, problem);
         }
     if (isnan(t->best) || t->best < 0) {
@@ -349,7 +349,7 @@ static int run_training(trainer *t, bool resume)
 th_status rehearse(trainer *t, bool evaluate_only)
 {
     const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
-                                                .most_tokens = chosen.sample_tokens,
+                                                .max_new_tokens = chosen.sample_tokens,
                                                 .temperature = chosen.temperature,
                                                 .slide = true};
     double loss = 0;

@@ -116,7 +116,7 @@ static inline void set_option(const char *program, const program_option *o, cons
 /* Options and at most `most` words, which go to `words`; returns how many there were. about: the first lines of
  * --help. */
 static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
-                                          const program_option *options, const char **words, int most)
+                                          const program_option *options, const char **words, int max)
 {
     enum { VERSION = MAX_OPTIONS, HELP = 'h', UNKNOWN = '?' }; /* beside the indices of the table, */
     _Static_assert((int)MAX_OPTIONS < (int)UNKNOWN, "which are smaller");
@@ -138,10 +138,10 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
             print_version(program);
         set_option(program, &options[i], optarg);
     }
-    for (int i = optind; i < argc && i - optind < most; i++)
+    for (int i = optind; i < argc && i - optind < max; i++)
         words[i - optind] = argv[i];
-    if (argc - optind > most)
-        refuse(program, "this is no option: ", argv[optind + most]);
+    if (argc - optind > max)
+        refuse(program, "this is no option: ", argv[optind + max]);
     return argc - optind;
 }
 

@@ -34,7 +34,7 @@ static volatile sig_atomic_t interrupted;
 
 typedef struct {
     th_tensor *source;  /* (B, S) */
-    th_tensor *lens;    /* (B), how many characters of each source count */
+    th_tensor *lengths; /* (B), how many characters of each source count */
     th_tensor *target;  /* (B, 1 + T): start, ten characters, end */
     th_tensor *written; /* (B, T): what the model made of the sources; NULL until it has */
 } pairs;
@@ -42,20 +42,20 @@ typedef struct {
 static pairs pairs_new(th_context *ctx, int64_t count)
 {
     return (pairs){.source = th_zeros(ctx, TH_INT32, TH_SHAPE(count, S)),
-                   .lens = th_zeros(ctx, TH_INT32, TH_SHAPE(count)),
+                   .lengths = th_zeros(ctx, TH_INT32, TH_SHAPE(count)),
                    .target = th_zeros(ctx, TH_INT32, TH_SHAPE(count, 1 + T))};
 }
 
 static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
 {
-    int32_t *source = th_data(p->source), *lens = th_data(p->lens), *target = th_data(p->target);
-    if (!source || !lens || !target)
+    int32_t *source = th_data(p->source), *lengths = th_data(p->lengths), *target = th_data(p->target);
+    if (!source || !lengths || !target)
         return; /* the error waits in the context */
     char row[1 + T + 1] = {0};
     snprintf(row, sizeof row, "%c%s%c", START_OF_TEXT, iso, END_OF_TEXT);
-    lens[b] = (int32_t)strlen(text);
+    lengths[b] = (int32_t)strlen(text);
     for (int64_t s = 0; s < S; s++)
-        source[b * S + s] = s < lens[b] ? text[s] : 0;
+        source[b * S + s] = s < lengths[b] ? text[s] : 0;
     for (int64_t t = 0; t < 1 + T; t++)
         target[b * (1 + T) + t] = row[t];
 }
@@ -64,7 +64,7 @@ static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
 static void draw_pairs(pairs *p, chance *c, bool held_out)
 {
     char text[DATE_SIZE], iso[ISO_SIZE];
-    for (int64_t b = 0; b < th_size(p->lens, 0); b++) {
+    for (int64_t b = 0; b < th_size(p->lengths, 0); b++) {
         draw_date(c, held_out, text, iso);
         set_pair(p, b, text, iso);
     }
@@ -89,14 +89,14 @@ static void translate(th_module *model, pairs *p)
 {
     th_generated result = {0};
     const th_generate_options options = {.source = p->source,
-                                         .source_lens = p->lens,
+                                         .source_lengths = p->lengths,
                                          .start = START_OF_TEXT,
                                          .end_tokens = (const int64_t[]){END_OF_TEXT},
                                          .n_end_tokens = 1,
-                                         .most_tokens = T};
+                                         .max_new_tokens = T};
     th_tensor_free(p->written);
     p->written = th_generate(model, &options, &result) == TH_OK ? result.tokens : NULL;
-    th_tensor_free(result.lens);
+    th_tensor_free(result.lengths);
 }
 
 /* The share of targets that are written exactly, end included. */
@@ -118,8 +118,8 @@ static th_status draw_picture(th_module *model, const pairs *p)
     th_tensor *start = th_slice(p->target, 1, 0, 1, 1), *rest = th_slice(p->written, 1, 0, T - 1, 1);
     th_tensor *before = th_concat((th_tensor *const[]){start, rest}, 2, 1); /* (1, T) */
     th_no_grad_begin(model->ctx);
-    th_transformer_decode(model, before, th_transformer_encode(model, p->source, p->lens),
-                          &(th_transformer_decode_options){.memory_lens = p->lens, .memory_weights = weights});
+    th_transformer_decode(model, before, th_transformer_encode(model, p->source, p->lengths),
+                          &(th_transformer_decode_options){.memory_lengths = p->lengths, .memory_weights = weights});
     th_no_grad_end(model->ctx);
     spell(p->source, 0, reads), spell(p->written, 0, writes);
     th_tensor *map = th_select(weights[decoder_layers - 1], 0, 0); /* (H, T, S) */
@@ -158,9 +158,9 @@ static int64_t train(th_context *ctx, th_module *model, th_optimizer *adam, pair
         /* The decoder is given the right characters, from the start to the tenth, and says after each what follows: all
          * at once, since causal attention hides from every character those after it (teacher forcing). */
         th_tensor *given = th_slice(p.target, 1, 0, T, 1), *following = th_slice(p.target, 1, 1, 1 + T, 1);
-        th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lens, given, following, NULL);
+        th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lengths, given, following, NULL);
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
-        if (th_backward(cross_entropy) || th_optimizer_step(adam))
+        if (th_backward(cross_entropy, NULL) || th_optimizer_step(adam))
             break;
         *loss = th_item(cross_entropy);
         th_progress_update(bar, step, *loss);

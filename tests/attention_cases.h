@@ -27,7 +27,7 @@ typedef struct attention_case {
     int64_t queries, keys, width, value_width;
     bool causal, bottom_right, window;
     int64_t left, right;
-    int lens;      /* 1: (B), 2: (B, T) */
+    int lengths;   /* 1: (B), 2: (B, T) */
     int positions; /* 1: (T), 2: (B, T) */
     mask_shape keep, additive;
     int slopes; /* 1: (H), 2: (B, H) */
@@ -56,8 +56,8 @@ static const attention_case cases[] = {
     {"window", SIZES(1, 2, 1, 70, 70, 16, 16), .window = true, .left = 5, .right = 3},
     {"window to the left", SIZES(1, 1, 1, 130, 130, 16, 16), .window = true, .left = 20, .right = -1, .causal = true},
     {"window beyond all", SIZES(1, 1, 1, 20, 30, 16, 16), .window = true, .left = INT64_MAX, .right = INT64_MAX},
-    {"lens", SIZES(3, 2, 1, 17, 40, 8, 8), .lens = 1},
-    {"lens per query", SIZES(3, 2, 1, 50, 40, 8, 8), .lens = 2, .with_lse = true},
+    {"lens", SIZES(3, 2, 1, 17, 40, 8, 8), .lengths = 1},
+    {"lens per query", SIZES(3, 2, 1, 50, 40, 8, 8), .lengths = 2, .with_lse = true},
     {"padding", SIZES(3, 2, 1, 17, 40, 8, 8), .keep = PER_KEY},
     {"keep per query", SIZES(2, 2, 1, 17, 40, 8, 8), .keep = PER_QUERY},
     {"keep", SIZES(2, 2, 1, 60, 80, 8, 8), .keep = PER_PAIR},
@@ -71,10 +71,10 @@ static const attention_case cases[] = {
     {"dropout, causal", SIZES(2, 1, 1, 100, 100, 8, 8), .dropout = 0.5, .causal = true, .with_lse = true},
     {"grouped heads", SIZES(2, 2, 3, 33, 40, 8, 8), .causal = true},
     {"grouped heads with everything", SIZES(2, 2, 2, 60, 70, 12, 20), .causal = true, .bottom_right = true,
-     .window = true, .left = 40, .right = -1, .lens = 2, .keep = PER_KEY, .additive = PER_HEAD, .dropout = 0.2,
+     .window = true, .left = 40, .right = -1, .lengths = 2, .keep = PER_KEY, .additive = PER_HEAD, .dropout = 0.2,
      .scale = 0.7, .with_lse = true, .add = true},
     {"packed", SIZES(2, 3, 1, 50, 50, 20, 20), .layout = PACKED, .causal = true},
-    {"packed, added", SIZES(2, 3, 1, 50, 50, 32, 32), .layout = PACKED, .lens = 1, .add = true},
+    {"packed, added", SIZES(2, 3, 1, 50, 50, 32, 32), .layout = PACKED, .lengths = 1, .add = true},
     {"columns apart", SIZES(2, 2, 2, 30, 45, 10, 18), .layout = REVERSED, .additive = PER_HEAD, .with_lse = true,
      .add = true},
     {"two blocks of keys", SIZES(1, 1, 1, 60, 1100, 8, 8), .with_lse = true},
@@ -105,7 +105,7 @@ static const attention_case cases[] = {
      .right = 9},
     {"places of one query", SIZES(4, 2, 2, 1, 700, 20, 20), .positions = 2, .causal = true, .slopes = 1},
     {"all options", SIZES(2, 2, 2, 60, 290, 12, 20), .positions = 2, .causal = true, .window = true, .left = 70,
-     .right = -1, .lens = 2, .keep = PER_KEY, .additive = PER_HEAD, .slopes = 2, .soft_cap = 1.5, .dropout = 0.2,
+     .right = -1, .lengths = 2, .keep = PER_KEY, .additive = PER_HEAD, .slopes = 2, .soft_cap = 1.5, .dropout = 0.2,
      .scale = 0.7, .with_lse = true, .add = true},
     {"no queries", SIZES(2, 2, 1, 0, 5, 8, 8), .additive = PER_KEY},
     {"no keys", SIZES(2, 2, 1, 5, 0, 8, 8), .with_lse = true},
@@ -252,11 +252,11 @@ static inline void make_rows(problem *p)
 static inline void make_masks(problem *p)
 {
     static const int in_order[5] = {0, 1, 2, 3, 4};
-    if (p->c.lens) {
-        make(p, LENS, (dims){{p->batch, 1, 1, p->c.lens == 2 ? p->queries : 1, 1}}, in_order);
+    if (p->c.lengths) {
+        make(p, LENS, (dims){{p->batch, 1, 1, p->c.lengths == 2 ? p->queries : 1, 1}}, in_order);
         for (int64_t i = 0; i < p->operands[LENS].count; i++) {
             const int64_t length = i == 1 ? 0 : (int64_t)((uniform() + 1) / 2 * (double)(p->keys + 1));
-            if (p->c.lens == 2)
+            if (p->c.lengths == 2)
                 ((int64_t *)p->operands[LENS].view.data)[i] = length;
             else
                 ((int32_t *)p->operands[LENS].view.data)[i] = (int32_t)length;
@@ -332,8 +332,8 @@ static inline problem *make_problem(const attention_case *c, th_dtype dtype)
                  .left = c->left,
                  .right = c->right,
                  .position = c->bottom_right ? c->keys - c->queries : 0},
-        .valid_lens = x[LENS].view,
-        .valid_lens_64 = c->lens == 2,
+        .valid_lengths = x[LENS].view,
+        .valid_lengths_64 = c->lengths == 2,
         .positions = x[POSITIONS].view,
         .positions_64 = c->positions == 2,
         .keep = x[KEEP].view,

@@ -29,10 +29,11 @@ static inline bool is_visible(const problem *p, int64_t b, int64_t h, int64_t g,
     if (band->window && ((band->left >= 0 && band->left < 1 << 20 && s < at - band->left) ||
                          (band->right >= 0 && band->right < 1 << 20 && s > at + band->right)))
         return false;
-    const operand *lens = &p->operands[LENS];
-    if (lens->view.data) {
-        const int64_t i = offset(lens, b, h, g, t, 0);
-        if (s >= (a->valid_lens_64 ? ((const int64_t *)lens->view.data)[i] : ((const int32_t *)lens->view.data)[i]))
+    const operand *lengths = &p->operands[LENS];
+    if (lengths->view.data) {
+        const int64_t i = offset(lengths, b, h, g, t, 0);
+        if (s >=
+            (a->valid_lengths_64 ? ((const int64_t *)lengths->view.data)[i] : ((const int32_t *)lengths->view.data)[i]))
             return false;
     }
     if (a->keep.data && !((const bool *)a->keep.data)[offset(&p->operands[KEEP], b, h, g, t, s)])
@@ -67,7 +68,7 @@ static inline void define_row(const problem *p, expected *e, int64_t b, int64_t 
 {
     const th_attention *a = &p->attention;
     const int64_t place = place_of(p, b, t);
-    double most = -INFINITY, sum = 0, dot = 0;
+    double max = -INFINITY, sum = 0, dot = 0;
     bool any = false;
     for (int64_t s = 0; s < p->keys; s++) {
         if (!is_visible(p, b, h, g, t, s))
@@ -84,14 +85,14 @@ static inline void define_row(const problem *p, expected *e, int64_t b, int64_t 
         if (a->alibi.data)
             z -= get(p, SLOPES, b, h, g, 0, 0) * fabs((double)(s - place));
         weight[s] = z + (a->additive.data ? get(p, ADDITIVE, b, h, g, t, s) : 0);
-        most = fmax(most, weight[s]);
+        max = fmax(max, weight[s]);
         any = true;
     }
     for (int64_t s = 0; s < p->keys; s++) {
-        weight[s] = is_visible(p, b, h, g, t, s) ? exp(weight[s] - most) : 0;
+        weight[s] = is_visible(p, b, h, g, t, s) ? exp(weight[s] - max) : 0;
         sum += weight[s];
     }
-    const double lse = any ? most + log(sum) : -INFINITY;
+    const double lse = any ? max + log(sum) : -INFINITY;
     *expected_at(p, e, LSE, b, h, g, t, 0) = lse;
     for (int64_t d = 0; d < p->value_width; d++)
         *expected_at(p, e, O, b, h, g, t, d) = 0;
@@ -249,8 +250,9 @@ static inline void check_batch(const attention_case *c, const th_machine *machin
         for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
             if (arrays[i]->data)
                 arrays[i]->data = (char *)arrays[i]->data + b * arrays[i]->leading[0] * 4;
-        if (a->valid_lens.data)
-            a->valid_lens.data = (char *)a->valid_lens.data + b * a->valid_lens.leading[0] * (a->valid_lens_64 ? 8 : 4);
+        if (a->valid_lengths.data)
+            a->valid_lengths.data =
+                (char *)a->valid_lengths.data + b * a->valid_lengths.leading[0] * (a->valid_lengths_64 ? 8 : 4);
         if (a->positions.data)
             a->positions.data = (char *)a->positions.data + b * a->positions.leading[0] * (a->positions_64 ? 8 : 4);
         if (a->keep.data)
@@ -339,7 +341,7 @@ static inline void check_queries_alone(const attention_case *c, const th_machine
         } rows[] = {{&a->q, element_size(dtype)},
                     {&a->o, element_size(dtype)},
                     {&a->log_sum_exp, element_size(dtype)},
-                    {&a->valid_lens, a->valid_lens_64 ? 8 : 4},
+                    {&a->valid_lengths, a->valid_lengths_64 ? 8 : 4},
                     {&a->keep, 1},
                     {&a->additive, element_size(dtype)}};
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -502,13 +504,13 @@ static inline void check_kinds_of_mask(const th_machine *machine)
     run(causal, machine, 1);
     for (int kind = 0; kind < 3; kind++) {
         c = base;
-        c.lens = kind == 0 ? 2 : 0;
+        c.lengths = kind == 0 ? 2 : 0;
         c.keep = kind == 1 ? PER_PAIR : NO_MASK;
         c.additive = kind == 2 ? PER_PAIR : NO_MASK;
         problem *p = make_problem(&c, TH_FLOAT32);
         for (int64_t t = 0; t < 60; t++) {
             if (kind == 0)
-                ((int64_t *)p->attention.valid_lens.data)[t] = t + 1;
+                ((int64_t *)p->attention.valid_lengths.data)[t] = t + 1;
             for (int64_t s = 0; kind == 1 && s < 60; s++)
                 ((bool *)p->attention.keep.data)[t * 60 + s] = s <= t;
             for (int64_t s = 0; kind == 2 && s < 60; s++)

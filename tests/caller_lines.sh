@@ -2,8 +2,8 @@
 # caller_lines.sh INCLUDE: every public function that makes something of a tensor, module or context of the caller's, or changes it, has
 # the macro of its own name that gives its errors the caller's line. Such a function is told by its prototype: the first parameter is a
 # handle that is not const, and it returns
-#   a tensor (TH_AT), or a module, an optimiser, a progress bar or a tokenizer (TH_AT_POINTER); or
-#   a status that must be looked at, the handle being a tensor, a module, an optimiser or a tokenizer (TH_AT_STATUS).
+#   a tensor (TH_AT), or a module, an optimizer, a progress bar or a tokenizer (TH_AT_POINTER); or
+#   a status that must be looked at, the handle being a tensor, a module, an optimizer or a tokenizer (TH_AT_STATUS).
 # What only asks (a const handle; th_..._find) makes no error; what ends a scope hands back its argument; th_at_pop is the macros' own;
 # th_apply_n, whose first parameter is an operation, is called by functions that have a macro, or by th_apply, which is one.
 # Every macro wraps the function whose name it has.

@@ -19,7 +19,8 @@ int main(int argc, char **argv)
     th_module *model = th_language_model_new(
         ctx, &(th_language_model_options){.vocabulary = 300, .length = 32, .width = 192, .heads = 3, .layers = 1});
     th_tensor *prompt = th_zeros(ctx, TH_INT32, TH_SHAPE(1, 2));
-    const th_status status = th_generate(model, &(th_generate_options){.prompts = prompt, .most_tokens = tokens}, NULL);
+    const th_status status =
+        th_generate(model, &(th_generate_options){.prompts = prompt, .max_new_tokens = tokens}, NULL);
     if (status)
         fprintf(stderr, "decode: %s\n", th_error_message(ctx));
     th_context_free(ctx);

@@ -115,7 +115,8 @@ static inline void expect_unchanged(const state *before)
 static inline void expect_at(int line, th_gradient_function_of_one *function, void *user, th_tensor *x,
                              th_gradient_verdict verdict, const char *sentence)
 {
-    ck_assert_msg(th_backward(th_sum(th_mul(weight, weight), TH_ALL_AXES, NULL)) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_msg(th_backward(th_sum(th_mul(weight, weight), TH_ALL_AXES, NULL), NULL) == TH_OK, "%s",
+                  th_error_message(ctx));
     ck_assert_ptr_nonnull(th_dropout(weight, 0.5)); /* so that a call has been drawn */
     size_t live[4];
     for (int i = 0; i < 4; i++) {

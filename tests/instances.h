@@ -13,8 +13,8 @@
 #include "tile_interpreter.h"
 
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
-extern const th_product_kernels th_product_chains_f32_baseline[2], th_product_chains_f32_avx2[2],
-    th_product_chains_f32_avx512[2], th_product_dots_f32_avx512bf16[2], th_product_tiles_f32_amx[2];
+extern const th_product_kernels th_product_fma_f32_baseline[2], th_product_fma_f32_avx2[2],
+    th_product_fma_f32_avx512[2], th_product_dpbf16_f32_avx512bf16[2], th_product_amx_f32_amx[2];
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 
 /* Beyond the instruction sets that have kernels of their own: what only multiplies bfloat16 terms, beside AVX-512. */
@@ -22,11 +22,10 @@ enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, AMX, PRODUCT_PATHS };
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
 
-static const th_product_kernels *const term_products[PRODUCT_PATHS] = {
-    th_product_chains_f32_baseline, th_product_chains_f32_avx2,
-    th_product_chains_f32_avx512,   th_product_dots_f32_avx512bf16,
+static const th_product_kernels *const part_products[PRODUCT_PATHS] = {
+    th_product_fma_f32_baseline, th_product_fma_f32_avx2, th_product_fma_f32_avx512, th_product_dpbf16_f32_avx512bf16,
 #ifdef TAPEHEAD_TILES
-    th_product_tiles_f32_amx,
+    th_product_amx_f32_amx,
 #endif
 };
 static const char *const product_path_names[] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
@@ -39,7 +38,7 @@ static inline bool supported(int isa)
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
-    const bool has[PRODUCT_PATHS] = {true, avx2, avx512, bf16, bf16 && term_products[AMX]};
+    const bool has[PRODUCT_PATHS] = {true, avx2, avx512, bf16, bf16 && part_products[AMX]};
     return has[isa] && (isa != AMX || tiles_start());
 }
 
@@ -51,15 +50,15 @@ static inline th_machine machine_of(int isa, int threads)
                         .gemm = isa == BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE,
                         .threads = threads,
                         .kernels = {f32[kernels], f64[kernels]},
-                        .products = term_products[isa]};
+                        .products = part_products[isa]};
 }
 
 /* A map by its name, and where a table has it. */
 #define ENTRY(name) #name, offsetof(th_kernels, name)
 
-static inline th_map_kernel *map_at(const th_kernels *kernels, size_t entry)
+static inline th_elementwise_kernel *map_at(const th_kernels *kernels, size_t entry)
 {
-    th_map_kernel *map;
+    th_elementwise_kernel *map;
     memcpy(&map, (const char *)kernels + entry, sizeof map);
     return map;
 }

@@ -1,5 +1,5 @@
 /* memcheck: operations of odd sizes and steps of small models, in every precision, for memcheck.sh, which runs them
- * under valgrind. Every byte of a result decides a branch here, so that valgrind reports an uninitialised one. */
+ * under valgrind. Every byte of a result decides a branch here, so that valgrind reports an uninitialized one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,14 +34,14 @@ static void attend(th_context *ctx, th_dtype dtype, int64_t queries, int64_t key
     th_tensor *v = leaf(ctx, dtype, TH_SHAPE(B, HEADS, keys, width + 1));
     th_tensor *lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), (int64_t[]){keys, keys / 2});
     const th_mask masks[] = {
-        {.causal = TH_CAUSAL_BOTTOM_RIGHT}, {.valid_lens = lengths}, {.window = TH_WINDOW(3, 2)}, {0}};
+        {.causal = TH_CAUSAL_BOTTOM_RIGHT}, {.valid_lengths = lengths}, {.window = TH_WINDOW(3, 2)}, {0}};
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
         th_tensor *lse = NULL;
         const th_attention_options options = {.mask = &masks[m], .soft_cap = m == 2 ? 3 : 0, .log_sum_exp = &lse};
         th_tensor *o = th_scaled_dot_product_attention(q, k, v, &options);
         look(o);
         look(lse);
-        if (th_backward(th_sum(th_mul(o, o), TH_ALL_AXES, NULL)))
+        if (th_backward(th_sum(th_mul(o, o), TH_ALL_AXES, NULL), NULL))
             return;
         look(th_gradient(q));
         look(th_gradient(k));
@@ -59,7 +59,7 @@ static void multiply(th_context *ctx, th_dtype dtype, int64_t rows, int64_t in, 
     look(y);
     th_tensor *z = th_matmul(y, w);
     look(z);
-    if (th_backward(th_sum(th_gelu(z), TH_ALL_AXES, NULL)))
+    if (th_backward(th_sum(th_gelu(z), TH_ALL_AXES, NULL), NULL))
         return;
     look(th_gradient(x));
     look(th_gradient(w));
@@ -92,14 +92,14 @@ static void train(th_context *ctx, bool llama)
     for (int i = 0; i < 2; i++) {
         th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
         look(loss);
-        if (th_backward(loss) || th_optimizer_step(adam))
+        if (th_backward(loss, NULL) || th_optimizer_step(adam))
             return;
         th_tape_clear(ctx);
     }
     sum += th_module_crc32c(model);
     th_tensor *prompts = th_slice(tokens, 1, 0, 2, 1);
     th_generated text;
-    if (th_generate(model, &(th_generate_options){.prompts = prompts, .most_tokens = 3, .temperature = 1}, &text))
+    if (th_generate(model, &(th_generate_options){.prompts = prompts, .max_new_tokens = 3, .temperature = 1}, &text))
         return;
     look(text.tokens);
     th_tape_clear(ctx);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# memcheck.sh PROGRAM: runs PROGRAM (tests/memcheck.c) under valgrind. valgrind reports every branch on an uninitialised value, and
+# memcheck.sh PROGRAM: runs PROGRAM (tests/memcheck.c) under valgrind. valgrind reports every branch on an uninitialized value, and
 # every access outside allocated memory. It does not support AVX-512, so this tests AVX2.
 set -eu
 program=$1

@@ -21,7 +21,7 @@
 typedef struct test_memory {
     int64_t calls, fail_at; /* call number fail_at fails; 0: none */
     bool forever;           /* and every call after it */
-    size_t bytes, most;     /* outstanding, now and at most */
+    size_t bytes, max;      /* outstanding, now and at most */
 } test_memory;
 
 static inline void *test_memory_take(void *user, size_t bytes)
@@ -31,7 +31,7 @@ static inline void *test_memory_take(void *user, size_t bytes)
     if (m->fail_at && (m->calls == m->fail_at || (m->forever && m->calls > m->fail_at)))
         return NULL;
     m->bytes += bytes;
-    m->most = m->bytes > m->most ? m->bytes : m->most;
+    m->max = m->bytes > m->max ? m->bytes : m->max;
     return aligned_alloc(64, bytes);
 }
 

@@ -13,7 +13,7 @@
 static inline double step_down(th_tensor *loss, th_optimizer *optimizer)
 {
     const double value = th_item(loss);
-    if (th_backward(loss) || th_optimizer_step(optimizer))
+    if (th_backward(loss, NULL) || th_optimizer_step(optimizer))
         ck_abort_msg("%s", th_error_message(ctx));
     th_tape_clear(ctx);
     return value;

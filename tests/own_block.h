@@ -14,7 +14,7 @@ static inline th_tensor *block_forward(th_module *m, th_tensor *x)
 {
     const block *b = (const block *)m;
     th_tensor *h = th_module_forward(b->norm1, x);
-    h = th_attend(b->self_attn, h, h, h, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+    h = th_attend(b->self_attn, h, h, h, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
     x = th_add(x, th_module_forward(b->dropout, h));
     h = th_gelu(th_module_forward(b->linear1, th_module_forward(b->norm2, x)));
     return th_add(x, th_module_forward(b->dropout, th_module_forward(b->linear2, h)));

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < steps && th_error_code(ctx) == TH_OK; i++) {
         th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
         last = th_item(loss);
-        if (th_backward(loss) || th_optimizer_step(adam))
+        if (th_backward(loss, NULL) || th_optimizer_step(adam))
             break;
         th_tape_clear(ctx);
     }

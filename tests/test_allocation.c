@@ -56,7 +56,7 @@ static th_tensor *toy_forward(th_module *m, th_tensor *tokens)
     toy *t = (toy *)m;
     th_tensor *x = th_module_forward(t->embedding, tokens);
     th_tensor *h = th_module_forward(t->norm, x);
-    h = th_attend(t->attention, h, h, h, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+    h = th_attend(t->attention, h, h, h, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
     return th_module_forward(t->head, th_gelu_tanh(th_add(x, th_module_forward(t->dropout, h))));
 }
 
@@ -96,7 +96,7 @@ static void start(training *t, int threads)
 static th_status step(training *t)
 {
     th_tensor *loss = th_cross_entropy(th_module_forward(t->model, t->tokens), t->targets, NULL);
-    const th_status status = th_backward(loss) || th_optimizer_step(t->adam) ? th_error_code(t->ctx) : TH_OK;
+    const th_status status = th_backward(loss, NULL) || th_optimizer_step(t->adam) ? th_error_code(t->ctx) : TH_OK;
     if (t->error_cleared_first)
         th_error_clear(t->ctx);
     th_tape_clear(t->ctx);
@@ -195,7 +195,7 @@ static th_status gradients_read(training *t)
     th_tensor *logits = th_keep_gradient(th_module_forward(t->model, t->tokens));
     th_tensor *loss = th_cross_entropy(logits, t->targets, NULL);
     th_tensor *weight = th_module_find_parameter(t->model, "head.weight"), *copy = NULL;
-    th_status status = th_backward(loss);
+    th_status status = th_backward(loss, NULL);
     if (status == TH_OK) {
         th_tensor *of_result = th_gradient(logits);
         copy = of_result ? th_keep(th_gradient(weight)) : NULL;
@@ -204,7 +204,7 @@ static th_status gradients_read(training *t)
     th_tensor *chosen[1] = {NULL};
     if (status == TH_OK) {
         loss = th_sum(th_module_forward(t->model, t->tokens), TH_ALL_AXES, NULL);
-        status = th_backward_with(loss, &(th_backward_options){.wrt = &weight, .n_wrt = 1, .gradients = chosen});
+        status = th_backward(loss, &(th_backward_options){.wrt = &weight, .n_wrt = 1, .gradients = chosen});
         ck_assert(status != TH_OK || chosen[0]);
     }
     th_tensor_free(copy);

@@ -112,14 +112,14 @@ static void change(void)
 static void back(void)
 {
     th_tensor *t = any_leaf();
-    RUN(th_backward(below(4) ? th_sum(t, TH_ALL_AXES, NULL) : t));
+    RUN(th_backward(below(4) ? th_sum(t, TH_ALL_AXES, NULL) : t, NULL));
     keep(th_gradient(any_leaf()));
     keep(th_keep_gradient(any_leaf()));
 }
 static void back_to_chosen(void)
 {
     th_tensor *wrt[] = {any_leaf(), any_leaf()}, *gradient[2] = {NULL};
-    RUN(th_backward_with(
+    RUN(th_backward(
         any_leaf(),
         &(th_backward_options){
             .cotangent = any(), .keep_tape = below(2), .wrt = wrt, .n_wrt = below(3), .gradients = gradient}));
@@ -193,7 +193,7 @@ static void free_module(void)
     if (below(2))
         th_module_free(any_module());
 }
-static void optimise(void)
+static void optimize(void)
 {
     th_optimizer **place = &optimizer[below(OPTIMIZERS)];
     const int what = below(8);
@@ -243,7 +243,7 @@ static void call_anything(void)
     static void (*const function[])(void) = {
         make,       use_one,       use_one,        use_one,     use_two,  use_two,     look,
         change,     back,          back_to_chosen, free_tensor, clear,    end_scope,   begin_scope,
-        use_module, change_module, make_module,    free_module, optimise, change_mode, check,
+        use_module, change_module, make_module,    free_module, optimize, change_mode, check,
     };
     function[below(sizeof function / sizeof function[0])]();
     if (below(8))
@@ -255,7 +255,7 @@ static double simple_step(th_context *c)
 {
     th_tensor *x = th_set_requires_gradient(th_full(c, TH_FLOAT32, TH_SHAPE(3), 1.5), true);
     th_tensor *loss = th_sum(th_mul(th_mul(x, x), x), TH_ALL_AXES, NULL);
-    const double value = th_backward(loss) == TH_OK ? th_item(loss) + th_get(th_gradient(x), TH_INDEX(1)) : -1;
+    const double value = th_backward(loss, NULL) == TH_OK ? th_item(loss) + th_get(th_gradient(x), TH_INDEX(1)) : -1;
     th_tape_clear(c);
     th_tensor_free(x);
     return value;

@@ -52,11 +52,11 @@ static void assert_same_bits(th_tensor *a, th_tensor *b, const char *what)
 
 static const th_rotary_options rotaries[] = {
     {.base = 0},
-    {.pairing = TH_ROTARY_NEIGHBOURS},
+    {.pairing = TH_ROTARY_NEIGHBORS},
     {.base = 500000, .width = 12},
-    {.base = 30, .pairing = TH_ROTARY_NEIGHBOURS, .width = 18},
+    {.base = 30, .pairing = TH_ROTARY_NEIGHBORS, .width = 18},
     {.scaling = {TH_ROTARY_LINEAR, .factor = 2.5}},
-    {.base = 500000, .pairing = TH_ROTARY_NEIGHBOURS, .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 8192}},
+    {.base = 500000, .pairing = TH_ROTARY_NEIGHBORS, .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 8192}},
 };
 enum { ROTARIES = sizeof rotaries / sizeof *rotaries };
 
@@ -129,8 +129,8 @@ START_TEST(rotary_reads_views_and_knows_no_rows)
     th_tensor *y = th_rotary(q, o), *z = th_rotary(copy, o);
     assert_same_bits(y, z, "a view and its copy");
     th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(B, H, T, D));
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
-    ck_assert_int_eq(th_backward_with(z, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    ck_assert_int_eq(th_backward(z, &(th_backward_options){.cotangent = cotangent}), TH_OK);
     assert_same_bits(th_swap_axes(th_select(th_gradient(packed), 2, 1), 1, 2), th_gradient(copy), "their gradients");
     for (int64_t t = 0; t < T; t++) {
         th_rotary_options alone = *o;
@@ -256,7 +256,7 @@ END_TEST
 
 static const th_multi_head_attention_options layers[] = {
     {.scores = {.rotary = true}},
-    {.kv_heads = 2, .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBOURS, .qk_norm = true}},
+    {.kv_heads = 2, .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS, .qk_norm = true}},
     {.scores = {.rotary = true, .rotary_scaling = {TH_ROTARY_LLAMA3, 4, 1, 3, 20}}},
     {.scores = {.alibi = true, .soft_cap = 2}},
     {.kv_heads = 1, .scores = {.rotary = true, .rotary_width = 4, .alibi = true, .window = 3, .soft_cap = 4}},
@@ -275,7 +275,7 @@ START_TEST(a_layer_with_a_cache_has_the_bits_of_the_whole)
     ck_assert_int_eq(th_module_cast(m, dtype), TH_OK);
     th_tensor *x = th_randn(ctx, dtype, TH_SHAPE(2, T, WIDTH));
     th_no_grad_begin(ctx);
-    th_tensor *whole = th_attend(m, x, x, x, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+    th_tensor *whole = th_attend(m, x, x, x, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
         th_cache *cache = th_cache_new(m, 2, ROOM);
         int64_t first = 0;
@@ -288,7 +288,7 @@ START_TEST(a_layer_with_a_cache_has_the_bits_of_the_whole)
                       *positions = integers(TH_INT64, TH_SHAPE(count), place);
             const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .positions = positions};
             const th_attend_options with = {.mask = &mask, .positions = positions, .cache = cache};
-            assert_same_bits(th_attend_with(m, piece, piece, piece, &with), th_slice(whole, 1, first, first + count, 1),
+            assert_same_bits(th_attend(m, piece, piece, piece, &with), th_slice(whole, 1, first, first + count, 1),
                              "a piece");
             first += count;
         }

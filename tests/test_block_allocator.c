@@ -129,7 +129,7 @@ START_TEST(the_first_hole_that_fits_is_taken)
 }
 END_TEST
 
-/* Neighbours given back in any order become one hole again. */
+/* Neighbors given back in any order become one hole again. */
 START_TEST(what_is_given_back_joins)
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -286,7 +286,7 @@ static double spent(void)
 }
 
 /* The best of three runs over `count` blocks that lie side by side: given back, and taken again, in orders in which
- * neither has a neighbour that is free, and holes that are all too small. */
+ * neither has a neighbor that is free, and holes that are all too small. */
 static double time_of_blocks(size_t count)
 {
     th_block **block = malloc(count * sizeof *block);
@@ -312,7 +312,7 @@ static double time_of_blocks(size_t count)
     return least;
 }
 
-/* Ten times as many blocks: about ten times the time, where a walk over all neighbours or holes takes a hundred times.
+/* Ten times as many blocks: about ten times the time, where a walk over all neighbors or holes takes a hundred times.
  */
 START_TEST(time_grows_with_the_number_of_blocks)
 {

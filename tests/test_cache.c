@@ -124,7 +124,7 @@ END_TEST
 /* Sequences of different lengths in one batch go on each from its own end, over what stood there. */
 START_TEST(each_sequence_goes_on_from_its_own_end)
 {
-    static const int64_t lens[B] = {5, 2, 7};
+    static const int64_t lengths[B] = {5, 2, 7};
     th_module *model = th_language_model_new(ctx, &models[_i]);
     th_tensor *tokens = tokens_new(B, T);
     static float whole[B * T * V], piece[B * T * V];
@@ -136,7 +136,7 @@ START_TEST(each_sequence_goes_on_from_its_own_end)
         int32_t token[B];
         int64_t place[B];
         for (int b = 0; b < B; b++) {
-            place[b] = lens[b] + turn;
+            place[b] = lengths[b] + turn;
             token[b] = ((const int32_t *)th_data_const(tokens))[b * T + place[b]];
         }
         th_language_model_logits_options options = {.cache = cache,
@@ -167,18 +167,19 @@ START_TEST(memory_is_projected_once)
     th_no_grad_begin(ctx);
     th_cache *cache = th_cache_new(model, 2, CAPACITY);
     for (int turn = 0; turn < 2; turn++) { /* another source after a reset */
-        th_tensor *lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), len);
+        th_tensor *lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2), len);
         th_tensor *memory =
             th_keep(th_transformer_encode(model, th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4 - turn), source), NULL));
         th_tensor *target = tokens_new(2, 3), *other = th_zeros(ctx, TH_FLOAT32, th_shape_of(memory));
         float whole[2 * 3 * V], piece[2 * V];
         if (turn)
-            lens = NULL;
-        copy_out(th_transformer_decode(model, target, memory, &(th_transformer_decode_options){.memory_lens = lens}),
-                 whole, 2 * 3 * V);
+            lengths = NULL;
+        copy_out(
+            th_transformer_decode(model, target, memory, &(th_transformer_decode_options){.memory_lengths = lengths}),
+            whole, 2 * 3 * V);
         for (int64_t t = 0; t < 3; t++) {
             const th_transformer_decode_options options = {
-                .memory_lens = lens, .cache = cache, .positions = th_full(ctx, TH_INT32, TH_SHAPE(1), (double)t)};
+                .memory_lengths = lengths, .cache = cache, .positions = th_full(ctx, TH_INT32, TH_SHAPE(1), (double)t)};
             th_tensor *token = th_contiguous(th_slice(target, 1, t, t + 1, 1));
             copy_out(th_transformer_decode(model, token, t == 0 ? memory : other, &options), piece, 2 * V);
             for (int b = 0; b < 2; b++)

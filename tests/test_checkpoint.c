@@ -9,10 +9,10 @@
 #include <time.h>
 
 #include "folder.h"
-#include "models/files/crc32c.h"
 #include "memory.h"
-#include "nn/optimizer_saved.h"
+#include "models/files/crc32c.h"
 #include "models/store/safetensors_write.h"
+#include "nn/optimizer_saved.h"
 #include "tapehead/tapehead.h"
 #include "tensor/tensor.h"
 
@@ -79,7 +79,7 @@ static void step(void)
         th_tensor *square = th_sum(th_mul(p.tensor, p.tensor), TH_ALL_AXES, NULL);
         loss = loss ? th_add(loss, square) : square;
     }
-    ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_msg(th_backward(loss, NULL) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(ctx));
     th_tape_clear(ctx);
 }
 
@@ -232,7 +232,7 @@ static void write_state(const char *state)
     int n = 0;
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p); n++) {
         tensors[n].name = n == 0 ? "first.weight" : n == 1 ? "first.bias" : "second.scale";
-        tensors[n].array = th_tensor_array(th_body_of(p.tensor));
+        tensors[n].array = th_tensor_array(th_tensor_impl_of(p.tensor));
     }
     const th_named_text text = {"tapehead.state", state};
     ck_assert_int_eq(th_store(&(th_storing){ctx, "test", path, tensors, 3, &text, state != NULL, ".checksums"}), TH_OK);
@@ -263,19 +263,19 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":-1}}",
          "\"learning_rate\" is -1, it must be 0 or more"},
         {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":null}}",
-         "the optimiser needs \"options\", an object"},
+         "the optimizer needs \"options\", an object"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1e3}}}",
          "\"steps\" is something else"},
-        {"{\"version\":1," RANDOM ",\"optimizer\":null}", "other optimiser: none in the file, adam_w here; missing: "
+        {"{\"version\":1," RANDOM ",\"optimizer\":null}", "other optimizer: none in the file, adam_w here; missing: "
                                                           "the number \"position\"; missing: the number \"best\" "
                                                           "(in all: 2 missing, 1 other options)"},
         {"{\"version\":1," RANDOM
          ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{},\"groups\":[]},"
          "\"parameters\":{\"first.weight\":{\"steps\":3,\"group\":0,\"frozen\":false}}}",
-         "missing: max_norm of the optimiser; missing: beta1 of the optimiser; "},
+         "missing: max_norm of the optimizer; missing: beta1 of the optimizer; "},
         {"{\"version\":1," RANDOM
          ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{\"max_norm\":[0]},\"groups\":[]}}",
-         "other type: max_norm of the optimiser is no number in the file; missing: beta1 of the optimiser; "},
+         "other type: max_norm of the optimizer is no number in the file; missing: beta1 of the optimizer; "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_state(cases[i][0]);
@@ -389,7 +389,7 @@ START_TEST(every_difference_is_named)
     lines[0] = 0;
     expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE,
                   "model (in all: 2 missing, 2 of another shape, 1 of another type, 1 other options); at test_");
-    ck_assert_str_eq(lines, "other optimiser: adam_w in the file, sgd here\n"
+    ck_assert_str_eq(lines, "other optimizer: adam_w in the file, sgd here\n"
                             "missing: the number \"epoch\"\n"
                             "other type: the number \"best\" is no integer in the file\n"
                             "missing: more (7)\n"
@@ -409,10 +409,10 @@ START_TEST(other_options_are_an_error_unless_they_are_meant)
     const th_parameter_group rate = {.pattern = "first.*", .weight_decay = TH_ZERO};
     adam =
         th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.3, .beta2 = 0.99, .groups = &rate, .n_groups = 1});
-    expect_status(load(), TH_ERROR_FILE, "beta2 of the optimiser is 0.999");
+    expect_status(load(), TH_ERROR_FILE, "beta2 of the optimizer is 0.999");
     ck_assert_int_eq(count(lines, "other option: "), 3);
     ck_assert_int_eq(count(lines, "has 1 groups in the file and 2 here"), 1);
-    ck_assert_int_eq(count(lines, "second.scale is in group 0 of the optimiser in the file and 1 here"), 1);
+    ck_assert_int_eq(count(lines, "second.scale is in group 0 of the optimizer in the file and 1 here"), 1);
     th_checkpoint c = run();
     c.other_options = true;
     ck_assert_int_eq(th_checkpoint_load(path, &c), TH_OK);
@@ -427,7 +427,7 @@ START_TEST(other_options_are_an_error_unless_they_are_meant)
     c.optimizer = th_adam_w_new(dense, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
     c.other_options = false;
     expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE,
-                  "second.scale is one of the optimiser's in the file, here it is not");
+                  "second.scale is one of the optimizer's in the file, here it is not");
 }
 END_TEST
 
@@ -457,10 +457,10 @@ START_TEST(what_cannot_be_saved_is_refused)
     c.configuration = NULL;
     c.model = th_module_find(model, "second");
     expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT,
-                  "1 of the 3 parameters of the optimiser (adam_w) are not");
+                  "1 of the 3 parameters of the optimizer (adam_w) are not");
     c.model = model;
     th_tensor *scale = th_module_find_parameter(model, "second.scale");
-    ck_assert_int_eq(th_backward(th_sum(scale, TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_sum(scale, TH_ALL_AXES, NULL), NULL), TH_OK);
     expect_status(th_checkpoint_save(path, &c), TH_ERROR_STATE,
                   "second.scale has a gradient that no step has used yet");
     ck_assert_int_eq(th_optimizer_step(adam), TH_OK);
@@ -660,8 +660,8 @@ START_TEST(a_full_disk_leaves_the_old_file)
     ck_assert_int_ge(child, 0);
     if (child == 0) { /* the limit of a file's size stands in for a disk's */
         signal(SIGXFSZ, SIG_IGN);
-        for (rlim_t most = 0; most < (rlim_t)saved.st_size; most += 100) {
-            setrlimit(RLIMIT_FSIZE, &(struct rlimit){most, RLIM_INFINITY});
+        for (rlim_t max = 0; max < (rlim_t)saved.st_size; max += 100) {
+            setrlimit(RLIMIT_FSIZE, &(struct rlimit){max, RLIM_INFINITY});
             const th_checkpoint c = run();
             const bool refused = th_checkpoint_save(path, &c) == TH_ERROR_FILE;
             if (!refused || strstr(th_error_message(ctx), "run.safetensors: File too large") == NULL)

@@ -5,7 +5,7 @@
 
 START_TEST(check_values)
 {
-    /* "123456789" is the check value in catalogues of CRCs; the others are those of RFC 3720, B.4. */
+    /* "123456789" is the check value in catalogs of CRCs; the others are those of RFC 3720, B.4. */
     unsigned char zeros[32] = {0}, ones[32], up[32];
     for (int i = 0; i < 32; i++) {
         ones[i] = 0xff;

@@ -41,12 +41,13 @@ typedef void scenario(bool fused);
 
 static void plain(bool fused)
 {
-    ck_assert_int_eq(th_backward(classify(fused, x, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(classify(fused, x, NULL), NULL), TH_OK);
 }
 
 static void scaled(bool fused)
 {
-    ck_assert_int_eq(th_backward(th_scale(classify(fused, x, &(th_cross_entropy_options){TH_IGNORE(3)}), -2.5)), TH_OK);
+    ck_assert_int_eq(th_backward(th_scale(classify(fused, x, &(th_cross_entropy_options){TH_IGNORE(3)}), -2.5), NULL),
+                     TH_OK);
 }
 
 /* The gradients are not empty any more: nothing is on offer. */
@@ -60,7 +61,7 @@ static void accumulated(bool fused)
 static void both_losses_before_backward(bool fused)
 {
     th_tensor *first = classify(fused, x, NULL), *second = classify(fused, x, NULL);
-    ck_assert_int_eq(th_backward(th_add(first, th_scale(second, 3))), TH_OK);
+    ck_assert_int_eq(th_backward(th_add(first, th_scale(second, 3)), NULL), TH_OK);
 }
 
 /* Recorded later, walked earlier: takes the memory of both gradients. */
@@ -68,14 +69,14 @@ static void used_again(bool fused)
 {
     th_tensor *loss = classify(fused, x, NULL);
     th_tensor *other = th_mean(th_dense(x, weight, NULL), TH_ALL_AXES, NULL);
-    ck_assert_int_eq(th_backward(th_add(loss, other)), TH_OK);
+    ck_assert_int_eq(th_backward(th_add(loss, other), NULL), TH_OK);
 }
 
 static void walked_twice(bool fused)
 {
     th_tensor *loss = classify(fused, x, NULL);
-    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
-    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
 /* A chosen gradient first, into memory of its own. */
@@ -83,11 +84,10 @@ static void chosen_before(bool fused)
 {
     th_tensor *loss = classify(fused, x, NULL), *chosen = NULL;
     ck_assert_int_eq(
-        th_backward_with(loss,
-                         &(th_backward_options){.keep_tape = true, .wrt = &weight, .n_wrt = 1, .gradients = &chosen}),
+        th_backward(loss, &(th_backward_options){.keep_tape = true, .wrt = &weight, .n_wrt = 1, .gradients = &chosen}),
         TH_OK);
     ck_assert_ptr_null(th_gradient(weight));
-    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
     expect_close(th_gradient(weight), chosen, "the chosen gradient");
 }
 
@@ -100,14 +100,14 @@ static void replayed(bool fused)
 
 static void of_an_intermediate(bool fused)
 {
-    ck_assert_int_eq(th_backward(classify(fused, th_tanh(th_scale(x, 0.5)), NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(classify(fused, th_tanh(th_scale(x, 0.5)), NULL), NULL), TH_OK);
 }
 
 /* A view has no memory of its own to offer. */
 static void of_a_view(bool fused)
 {
     th_tensor *halves = th_reshape(th_scale(x, 0.5), TH_SHAPE(2, ROWS / 2, WIDTH));
-    ck_assert_int_eq(th_backward(classify(fused, th_reshape(halves, TH_SHAPE(ROWS, WIDTH)), NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(classify(fused, th_reshape(halves, TH_SHAPE(ROWS, WIDTH)), NULL), NULL), TH_OK);
 }
 
 static void never_walked(bool fused)
@@ -122,19 +122,18 @@ static void never_walked(bool fused)
 static void after_a_failed_backward(bool fused)
 {
     th_tensor *loss = classify(fused, th_tanh(x), NULL), *constant = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
-    ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.wrt = &constant, .n_wrt = 1}), TH_ERROR_ARGUMENT);
+    ck_assert_int_eq(th_backward(loss, &(th_backward_options){.wrt = &constant, .n_wrt = 1}), TH_ERROR_ARGUMENT);
     th_error_clear(ctx);
-    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
 /* Chosen, in a pass that does not reach it. */
 static void chosen_for_another_loss(bool fused)
 {
     th_tensor *h = th_tanh(x), *loss = classify(fused, h, NULL), *other = th_mean(weight, TH_ALL_AXES, NULL), *chosen;
-    ck_assert_int_eq(th_backward_with(other, &(th_backward_options){.wrt = &h, .n_wrt = 1, .gradients = &chosen}),
-                     TH_OK);
+    ck_assert_int_eq(th_backward(other, &(th_backward_options){.wrt = &h, .n_wrt = 1, .gradients = &chosen}), TH_OK);
     ck_assert_double_eq(th_get(chosen, TH_INDEX(0, 0)), 0);
-    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
 /* The node that made what is classified is walked for its other result first. */
@@ -144,8 +143,8 @@ static void beside_another_result(bool fused)
     th_tensor *y =
         th_scaled_dot_product_attention(q, q, q, &(th_attention_options){.log_sum_exp = &log_sum_exp}); /* (N, E, 1) */
     th_tensor *loss = classify(fused, log_sum_exp, NULL), *other = th_mean(y, TH_ALL_AXES, NULL);
-    ck_assert_int_eq(th_backward_with(other, &(th_backward_options){.keep_tape = true}), TH_OK);
-    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(other, &(th_backward_options){.keep_tape = true}), TH_OK);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
 /* Through a handle that is older than the gradient. */
@@ -158,7 +157,7 @@ static void written_to_from_outside(bool fused)
     th_tape_clear(ctx);
     th_tensor *loss = classify(fused, x, NULL);
     ck_assert_int_eq(th_fill(handle, 7), TH_OK);
-    ck_assert_int_eq(th_backward(loss), TH_OK);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
 static scenario *const scenarios[] = {written_to_from_outside,
@@ -196,11 +195,11 @@ END_TEST
 START_TEST(only_what_is_wanted)
 {
     th_tensor *frozen = th_keep(weight);
-    ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, frozen, targets, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, frozen, targets, NULL), NULL), TH_OK);
     th_tensor *dx = th_keep(th_gradient(x));
     ck_assert_ptr_null(th_gradient(frozen));
     th_empty_gradient(x);
-    ck_assert_int_eq(th_backward(th_dense_cross_entropy(th_detach(x), weight, targets, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(th_detach(x), weight, targets, NULL), NULL), TH_OK);
     ck_assert_ptr_null(th_gradient(x));
     ck_assert_ptr_nonnull(th_gradient(weight));
     plain(false);
@@ -216,7 +215,7 @@ START_TEST(the_logits_are_never_whole)
     th_tensor *t = th_zeros(small, TH_INT32, TH_SHAPE(8 * CHUNK));
     th_tensor *h = th_randn(small, TH_FLOAT32, TH_SHAPE(8 * CHUNK, 8));
     const size_t before = th_memory(small).peak;
-    ck_assert_int_eq(th_backward(th_dense_cross_entropy(h, w, t, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(h, w, t, NULL), NULL), TH_OK);
     const size_t chunk = sizeof(float) * MANY * CHUNK;
     ck_assert_uint_gt(th_memory(small).peak - before, chunk);
     ck_assert_uint_lt(th_memory(small).peak - before, 2 * chunk);
@@ -236,7 +235,7 @@ START_TEST(rows_that_do_not_count_leak_nothing)
             for (int64_t j = 0; j < WIDTH; j++)
                 rows[i * WIDTH + j] = poisoned ? NAN : 1;
         }
-        ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, weight, targets, &options)), TH_OK);
+        ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, weight, targets, &options), NULL), TH_OK);
         if (poisoned)
             ck_assert_mem_eq(th_data(th_gradient(weight)), th_data(expected), sizeof(float) * CLASSES * WIDTH);
         else
@@ -260,7 +259,7 @@ START_TEST(the_same_bits_on_any_team)
     for (int threads = 1; threads <= 4; threads++) {
         ck_assert_int_eq(th_set_threads(ctx, threads), TH_OK);
         th_tensor *l = classify(true, x, NULL);
-        ck_assert_int_eq(th_backward(l), TH_OK);
+        ck_assert_int_eq(th_backward(l, NULL), TH_OK);
         if (threads > 1) {
             ck_assert(th_item(l) == loss);
             ck_assert_mem_eq(th_data(th_gradient(x)), th_data(dx), sizeof(float) * ROWS * WIDTH);
@@ -281,7 +280,7 @@ START_TEST(a_weight_changed_before_backward_is_an_error)
 {
     th_tensor *loss = classify(true, x, NULL);
     ck_assert_int_eq(th_fill(weight, 1), TH_OK);
-    ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+    ck_assert_int_eq(th_backward(loss, NULL), TH_ERROR_STATE);
     ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "was changed at"));
     th_error_clear(ctx);
 }

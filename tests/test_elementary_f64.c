@@ -25,7 +25,7 @@ static double uniform(double low, double high)
 }
 
 /* The number so many places after x (towards 0 when negative). */
-static double neighbour(double x, int64_t places)
+static double neighbor(double x, int64_t places)
 {
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -109,7 +109,7 @@ static const accuracy accuracies[] = {
     {ENTRY(gelu), reference_gelu, -39, 9, 1, 2, 48 * 0x1p-1074},
 };
 
-enum { SWEEP = 20000, MOST_STEPS = 1 << 21 };
+enum { SWEEP = 20000, MAX_STEPS = 1 << 21 };
 
 static double sample(const accuracy *a, int i)
 {
@@ -121,9 +121,9 @@ static double sample(const accuracy *a, int i)
             return any;
     }
     if (i % 4 == 2) {
-        const double most = fmin(a->high / a->step, MOST_STEPS), least = fmax(a->low / a->step, -MOST_STEPS);
-        return neighbour((double)((long double)floor(uniform(least, most)) * (long double)a->step),
-                         (int64_t)uniform(-3, 4));
+        const double max = fmin(a->high / a->step, MAX_STEPS), least = fmax(a->low / a->step, -MAX_STEPS);
+        return neighbor((double)((long double)floor(uniform(least, max)) * (long double)a->step),
+                        (int64_t)uniform(-3, 4));
     }
     return a->low + uniform(0, 1) * (a->high / 2 - a->low / 2) * 2;
 }
@@ -518,7 +518,7 @@ START_TEST(test_bits)
         p[i] = i % 4 == 0 ? any_number() : uniform(-3, 3);
     }
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-        th_map_kernel *map = map_at(f64[isa], b->entry);
+        th_elementwise_kernel *map = map_at(f64[isa], b->entry);
         map(SWEEP, (void *const[]){y, x, p}, NULL);
         const uint64_t wanted = isa == BASELINE ? b->baseline : b->fused, got = digest(SWEEP, y);
         ck_assert_msg(got == wanted, "%s on instruction set %d: 0x%016llx, not 0x%016llx", b->name, isa,

@@ -8,8 +8,8 @@
 #include "tapehead/tapehead.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
-#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 #include "context.h"
@@ -129,7 +129,7 @@ static void put(const th_array *a, void *at, double value)
 }
 
 /* Small multiples of 1/8: sums and products of a few of them are exact. */
-static void randomise(const laid *l)
+static void randomize(const laid *l)
 {
     for (int64_t i = 0; i < numel_of(&l->array); i++)
         put(&l->array, element(&l->array, &l->array, i), (double)(below(65) - 32) / 8);
@@ -171,7 +171,7 @@ static laid broadcast_source(th_dtype dtype, int ndim, const int64_t *size)
     for (int i = missing; i < ndim; i++)
         own[i - missing] = below(5) == 0 ? 1 : size[i];
     const laid l = lay(dtype, ndim - missing, own, true);
-    randomise(&l);
+    randomize(&l);
     return l;
 }
 
@@ -184,7 +184,7 @@ START_TEST(test_maps_on_any_layout)
         const th_kernels *kernels = th_context_kernels(ctx, dtype);
         const bool add = below(2), choose = below(3) == 0;
         const laid y = lay(dtype, ndim, size, false);
-        randomise(&y);
+        randomize(&y);
         const laid expected = copy_of(&y);
         const laid a = broadcast_source(dtype, ndim, size), b = broadcast_source(dtype, ndim, size);
         const laid condition = broadcast_source(TH_BOOL, ndim, size);
@@ -215,7 +215,7 @@ START_TEST(test_maps_in_place)
         int64_t size[TH_MAX_DIMS];
         const int ndim = random_shape(size);
         const laid y = lay(TH_FLOAT32, ndim, size, false);
-        randomise(&y);
+        randomize(&y);
         const laid expected = copy_of(&y), b = broadcast_source(TH_FLOAT32, ndim, size);
         for (int64_t i = 0; i < numel_of(&y.array); i++) {
             void *at = element(&expected.array, &expected.array, i);
@@ -237,7 +237,7 @@ START_TEST(test_copies_and_fills)
         const int ndim = random_shape(size);
         const th_dtype dtype = dtypes[below(5)];
         const laid y = lay(dtype, ndim, size, false);
-        randomise(&y);
+        randomize(&y);
         const bool add = th_is_floating(dtype) && below(2), fill = below(4) == 0;
         const laid expected = copy_of(&y), x = broadcast_source(dtype, ndim, size);
         const double constant = below(2) ? 0 : 3;
@@ -266,7 +266,7 @@ START_TEST(test_large_transposition)
             free(x.memory);
             x = lay(dtypes[k], 3, size, false);
         } while (!th_array_contiguous(&x.array));
-        randomise(&x);
+        randomize(&x);
         const int64_t transposed[] = {3, 130, 257};
         do {
             free(y.memory);
@@ -359,8 +359,8 @@ START_TEST(test_sums_over_any_axes)
             reduced[i - missing] = below(2) ? 1 : size[i];
         const th_dtype dtype = below(2) ? TH_FLOAT32 : TH_FLOAT64;
         const laid x = lay(dtype, ndim, size, true), y = lay(dtype, ndim - missing, reduced, false);
-        randomise(&x);
-        randomise(&y);
+        randomize(&x);
+        randomize(&y);
         const bool add = below(2);
         const laid expected = copy_of(&y);
         for (int64_t i = 0; i < numel_of(&y.array) && !add; i++)
@@ -484,7 +484,7 @@ START_TEST(test_sums_return_their_scratch_memory)
 {
     enum { ROWS = 500, COLUMNS = 3000 };
     th_tensor *x = th_ones(ctx, TH_FLOAT64, TH_SHAPE(ROWS, COLUMNS)), *y = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(COLUMNS));
-    const th_array from = th_tensor_array(th_body_of(x)), to = th_tensor_array(th_body_of(y));
+    const th_array from = th_tensor_array(th_tensor_impl_of(x)), to = th_tensor_array(th_tensor_impl_of(y));
     const size_t live = th_memory(ctx).live;
     th_sum_to_array(ctx, &to, &from, true);
     ck_assert_uint_eq(th_memory(ctx).live, live);
@@ -526,17 +526,17 @@ START_TEST(test_walks_in_row_major_order)
             if (shorter->array.size[i] != 1)
                 whole.size[i + whole.ndim - shorter->array.ndim] = shorter->array.size[i];
         const int64_t numel = numel_of(&whole), first = numel > 0 ? below(numel) : 0;
-        th_nest nest;
-        th_position place;
-        const bool any = th_nest_build_row_major(&nest, &a.array, 1, (const th_array *const[]){&b.array});
+        th_iterator nest;
+        th_iterator_position place;
+        const bool any = th_iterator_build_row_major(&nest, &a.array, 1, (const th_array *const[]){&b.array});
         ck_assert_int_eq(any, numel > 0);
         if (any) {
             ck_assert_int_eq(nest.numel, numel);
-            th_nest_place(&nest, first, &place);
+            th_iterator_seek(&nest, first, &place);
         }
         const int last = any ? nest.ndim - 1 : 0;
-        for (int64_t done = first, run; done < numel; done += run, th_nest_advance(&nest, run, &place)) {
-            run = th_nest_run(&nest, &place);
+        for (int64_t done = first, run; done < numel; done += run, th_iterator_advance(&nest, run, &place)) {
+            run = th_iterator_run(&nest, &place);
             ck_assert(run > 0 && run <= numel - done);
             for (int64_t i = 0; i < run; i++) {
                 ck_assert_ptr_eq(place.at[0] + i * nest.array[0].stride[last], element(&a.array, &whole, done + i));
@@ -564,15 +564,15 @@ START_TEST(test_axes_left_out)
     ck_assert(lines.size[0] == 4 && lines.size[1] == 5 && lines.stride[0] == 15 && lines.stride[1] == 1);
     ck_assert_str_eq(lines.axes, "BE");
     ck_assert_str_eq(middle.axes, "");
-    th_nest nest;
-    ck_assert(th_nest_build_row_major(&nest, &lines, 0, NULL));
+    th_iterator nest;
+    ck_assert(th_iterator_build_row_major(&nest, &lines, 0, NULL));
     ck_assert(nest.numel == 20 && nest.ndim == 2 && nest.array[0].stride[0] == 15 * 8);
-    ck_assert(th_nest_build(&nest, &none, 0, NULL));
+    ck_assert(th_iterator_build(&nest, &none, 0, NULL));
     ck_assert(nest.numel == 1 && nest.ndim == 1);
     const th_array empty = {.data = data, .dtype = TH_INT64, .ndim = 3, .size = {INT64_MAX, INT64_MAX, 0}};
-    ck_assert(!th_nest_build(&nest, &empty, 0, NULL));
+    ck_assert(!th_iterator_build(&nest, &empty, 0, NULL));
     const th_array missing = {.dtype = TH_INT64, .ndim = 1, .size = {2}, .stride = {1}};
-    ck_assert(!th_nest_build(&nest, &x, 1, (const th_array *const[]){&missing}));
+    ck_assert(!th_iterator_build(&nest, &x, 1, (const th_array *const[]){&missing}));
 }
 END_TEST
 

@@ -44,7 +44,7 @@ static th_tensor *tokens(int64_t batch, int64_t length, int64_t factor, int64_t 
     return t;
 }
 
-static th_tensor *lens(int64_t a, int64_t b, int64_t c)
+static th_tensor *lengths(int64_t a, int64_t b, int64_t c)
 {
     return th_from_data(ctx, TH_INT64, TH_SHAPE(B), (const int64_t[]){a, b, c});
 }
@@ -85,8 +85,8 @@ START_TEST(members_are_named_as_in_pytorch)
 END_TEST
 
 /* Every combination of what the options share, tie, scale and add, from the model's own members. */
-static th_tensor *by_hand(th_module *model, const th_transformer_options *o, th_tensor *source, th_tensor *source_lens,
-                          th_tensor *target)
+static th_tensor *by_hand(th_module *model, const th_transformer_options *o, th_tensor *source,
+                          th_tensor *source_lengths, th_tensor *target)
 {
     th_tensor *in[2] = {source, target}, *x[2];
     static const char *const sides[2] = {"source", "target"};
@@ -110,7 +110,7 @@ static th_tensor *by_hand(th_module *model, const th_transformer_options *o, th_
             x[side] = th_add(x[side], table_of_waves);
         }
     }
-    const th_mask padding = {.valid_lens = source_lens}, causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    const th_mask padding = {.valid_lengths = source_lengths}, causal = {.causal = TH_CAUSAL_TOP_LEFT};
     th_transform_options given = {.mask = &padding};
     for (int i = 0; i < 2; i++)
         x[0] = th_transform(th_module_list_at(th_module_find(model, "encoder.layers"), i), x[0], &given);
@@ -141,12 +141,13 @@ START_TEST(it_is_the_model_by_hand)
     options.block.gated = _i % 5 == 0;
     options.block.norm = _i % 7 == 0 ? TH_RMS_NORM : TH_LAYER_NORM;
     th_module *model = th_transformer_new(ctx, &options);
-    th_tensor *source = tokens(B, S, 3, V), *target = tokens(B, T, 5, V), *source_lens = lens(5, 2, 3);
-    th_tensor *expected = by_hand(model, &options, source, source_lens, target);
-    th_tensor *memory = th_transformer_encode(model, source, source_lens);
+    th_tensor *source = tokens(B, S, 3, V), *target = tokens(B, T, 5, V), *source_lengths = lengths(5, 2, 3);
+    th_tensor *expected = by_hand(model, &options, source, source_lengths, target);
+    th_tensor *memory = th_transformer_encode(model, source, source_lengths);
     th_tensor *weights[2];
     th_tensor *logits = th_transformer_decode(
-        model, target, memory, &(th_transformer_decode_options){.memory_lens = source_lens, .memory_weights = weights});
+        model, target, memory,
+        &(th_transformer_decode_options){.memory_lengths = source_lengths, .memory_weights = weights});
     assert_shape(logits, TH_SHAPE(B, T, V));
     ck_assert_str_eq(th_axes_of(logits), "BTV");
     ck_assert_double_le(largest_difference(logits, expected), 1e-12);
@@ -158,10 +159,10 @@ START_TEST(it_is_the_model_by_hand)
     th_tensor *next = tokens(B, T, 7, V);
     const th_cross_entropy_options loss = {TH_IGNORE(2), .label_smoothing = 0.1};
     const double by_parts = th_item(th_cross_entropy(expected, next, &loss));
-    ck_assert_double_eq_tol(th_item(th_transformer_loss(model, source, source_lens, target, next, &loss)), by_parts,
+    ck_assert_double_eq_tol(th_item(th_transformer_loss(model, source, source_lengths, target, next, &loss)), by_parts,
                             1e-12);
     th_set_fusion(ctx, false);
-    ck_assert_double_eq_tol(th_item(th_transformer_loss(model, source, source_lens, target, next, &loss)), by_parts,
+    ck_assert_double_eq_tol(th_item(th_transformer_loss(model, source, source_lengths, target, next, &loss)), by_parts,
                             1e-12);
 }
 END_TEST
@@ -205,9 +206,9 @@ START_TEST(padding_reaches_nothing)
             for (int64_t s = 0; s < th_size(source, 1); s++)
                 token[b * th_size(source, 1) + s] =
                     (int32_t)(s < length[b] ? (b + s) % V : longer); /* other tokens behind the end */
-        th_tensor *l = th_transformer_loss(model, source, lens(5, 0, 2), target, next, NULL);
+        th_tensor *l = th_transformer_loss(model, source, lengths(5, 0, 2), target, next, NULL);
         loss[longer] = th_item(l);
-        ck_assert_int_eq(th_backward(l), TH_OK);
+        ck_assert_int_eq(th_backward(l, NULL), TH_OK);
         gradient[longer] = 0;
         for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
             if (strcmp(p.name, "source_position.weight") != 0) /* it has the shape of all positions anyway */
@@ -239,7 +240,7 @@ START_TEST(sizes_may_be_odd_or_zero)
         th_tensor *loss =
             th_transformer_loss(model, tokens(b, s, 3, V), NULL, tokens(b, t, 3, W), tokens(b, t, 5, W), NULL);
         ck_assert(isfinite(th_item(loss)));
-        ck_assert_int_eq(th_backward(loss), TH_OK);
+        ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
         for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
             if (th_gradient(p.tensor))
                 ck_assert(isfinite(th_item(th_sum(th_gradient(p.tensor), TH_ALL_AXES, NULL))));
@@ -282,10 +283,10 @@ static uint32_t trained(const th_transformer_options *options, bool recompute, i
     given.block.recompute = recompute;
     th_module *model = th_transformer_new(ctx, &given);
     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 3e-3});
-    th_tensor *source = tokens(B, S, 3, V), *source_lens = lens(5, 1, 4), *target = tokens(B, T, 5, V),
+    th_tensor *source = tokens(B, S, 3, V), *source_lengths = lengths(5, 1, 4), *target = tokens(B, T, 5, V),
               *next = tokens(B, T, 7, V);
     for (int step = 0; step < 12; step++)
-        loss[step] = step_down(th_transformer_loss(model, source, source_lens, target, next, NULL), adam);
+        loss[step] = step_down(th_transformer_loss(model, source, source_lengths, target, next, NULL), adam);
     const uint32_t crc = th_module_crc32c(model);
     *exact = strstr(th_build_info(ctx), "gemm=native") != NULL;
     th_context_free(ctx);
@@ -365,7 +366,7 @@ START_TEST(its_gradients_are_right)
     options.block.recompute = _i & 1;
     options.block.gated = _i >> 1;
     th_module *model = th_transformer_new(ctx, &options);
-    th_tensor *const inputs[] = {tokens(B, 3, 2, 5), lens(3, 0, 1)};
+    th_tensor *const inputs[] = {tokens(B, 3, 2, 5), lengths(3, 0, 1)};
     th_gradient_report report;
     const th_status status = th_check_gradient(ctx, loss_of, model, 2, inputs, NULL, &report);
     ck_assert_msg(status == TH_OK, "%s%s", report.text, th_error_message(ctx));
@@ -437,7 +438,7 @@ START_TEST(errors)
     assert_error(th_module_forward(model, source), TH_ERROR_ARGUMENT, "takes a source and a target");
     assert_error(th_transformer_encode(model, memory, NULL), TH_ERROR_TYPE, "the source must be int32 or int64");
     assert_error(th_transformer_encode(model, tokens(B, 8, 3, V), NULL), TH_ERROR_SHAPE, "at most 7 tokens");
-    assert_error(th_transformer_encode(model, source, lens(5, 6, 1)), TH_ERROR_INDEX, "6");
+    assert_error(th_transformer_encode(model, source, lengths(5, 6, 1)), TH_ERROR_INDEX, "6");
     assert_error(th_transformer_decode(model, target, NULL, NULL), TH_ERROR_ARGUMENT, "memory");
     assert_error(
         th_transformer_decode(model, target, memory,

@@ -238,7 +238,7 @@ static void hasty_forward(const th_call *c)
     for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++) {
         const double x = load(&c->input[0], i);
         sum += x * x / 2;
-        if (c->early)
+        if (c->precomputed)
             store(&c->input_gradient[0], i, 2 * x);
     }
     store(&c->output[0], 0, sum);

@@ -57,14 +57,16 @@ static th_tensor *integers(int64_t rows, int64_t columns, const int32_t *data)
 static th_generate_options prompted(void)
 {
     return (th_generate_options){.prompts = integers(B, T, prompt),
-                                 .lens = th_from_data(ctx, TH_INT64, TH_SHAPE(B), prompt_len),
-                                 .most_tokens = MOST};
+                                 .lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), prompt_len),
+                                 .max_new_tokens = MOST};
 }
 
 static th_generate_options sourced(void)
 {
-    return (th_generate_options){
-        .source = integers(B, 4, source), .source_lens = integers(B, 0, source_len), .start = 3, .most_tokens = MOST};
+    return (th_generate_options){.source = integers(B, 4, source),
+                                 .source_lengths = integers(B, 0, source_len),
+                                 .start = 3,
+                                 .max_new_tokens = MOST};
 }
 
 typedef struct tokens {
@@ -80,18 +82,18 @@ static tokens generated_by(th_module *model, const th_generate_options *options)
     ck_assert_msg(status == TH_OK, "%s", th_error_message(ctx));
     const int64_t batch = th_size(result.tokens, 0);
     tokens t = {.len = {0}};
-    ck_assert_int_le(batch * options->most_tokens, B * MOST);
+    ck_assert_int_le(batch * options->max_new_tokens, B * MOST);
     ck_assert_int_eq(th_dtype_of(result.tokens), TH_INT32);
-    ck_assert_int_eq(th_size(result.tokens, 1), options->most_tokens);
-    ck_assert_int_eq(th_copy_out(result.lens, t.len, (size_t)batch * sizeof *t.len), TH_OK);
+    ck_assert_int_eq(th_size(result.tokens, 1), options->max_new_tokens);
+    ck_assert_int_eq(th_copy_out(result.lengths, t.len, (size_t)batch * sizeof *t.len), TH_OK);
     const int32_t *data = th_data_const(result.tokens);
     for (int64_t b = 0; b < batch; b++)
-        memcpy(t.token[b], data + b * options->most_tokens, (size_t)options->most_tokens * sizeof *data);
+        memcpy(t.token[b], data + b * options->max_new_tokens, (size_t)options->max_new_tokens * sizeof *data);
     ck_assert_int_eq(result.scores != NULL, options->beams > 1);
     if (result.scores)
         ck_assert_int_eq(th_copy_out(result.scores, t.score, (size_t)batch * sizeof *t.score), TH_OK);
     th_tensor_free(result.tokens);
-    th_tensor_free(result.lens);
+    th_tensor_free(result.lengths);
     th_tensor_free(result.scores);
     no_error();
     return t;
@@ -192,7 +194,7 @@ START_TEST(a_sequence_depends_on_nothing_else_in_its_batch)
     const tokens changed = generated_by(model, &options);
     ck_assert_mem_eq(changed.token[1], all.token[1], sizeof all.token[1]);
     options.prompts = integers(1, T, prompt);
-    options.lens = NULL;
+    options.lengths = NULL;
     const tokens alone = generated_by(model, &options);
     ck_assert_mem_eq(alone.token[0], all.token[0], sizeof all.token[0]);
 
@@ -216,11 +218,11 @@ START_TEST(training_goes_on_as_if_nothing_had_been_generated)
         th_set_step(ctx, 4);
         for (int i = 0; i < 2; i++) {
             th_tensor *l = th_language_model_loss(model, data, data, NULL);
-            const th_generate_options options = {.prompts = data, .most_tokens = 3, .temperature = 1};
+            const th_generate_options options = {.prompts = data, .max_new_tokens = 3, .temperature = 1};
             if (turn)
                 generated_by(model, &options);
             loss[turn][i] = th_item(l);
-            ck_assert_int_eq(th_backward(l), TH_OK);
+            ck_assert_int_eq(th_backward(l, NULL), TH_OK);
             th_tensor *dw = th_gradient(th_module_find_parameter(model, "embedding.weight"));
             ck_assert_int_eq(th_copy_out(dw, gradient[turn], sizeof gradient[turn]), TH_OK);
             th_empty_gradient(th_module_find_parameter(model, "embedding.weight"));
@@ -315,10 +317,10 @@ END_TEST
 /* -- beam search -- */
 
 /* The best of all sequences of `most` tokens, or that end before with `end`, by their sum of log-probabilities. */
-static double best_of_all(th_module *model, int64_t b, int32_t *token, int64_t n, int64_t most, int32_t end, double sum,
+static double best_of_all(th_module *model, int64_t b, int32_t *token, int64_t n, int64_t max, int32_t end, double sum,
                           int32_t *best, int64_t *best_length, double best_sum, int64_t begin)
 {
-    if (n - begin == most || (n > begin && token[n - 1] == end)) {
+    if (n - begin == max || (n > begin && token[n - 1] == end)) {
         if (sum > best_sum) {
             best_sum = sum;
             *best_length = n - begin;
@@ -332,7 +334,7 @@ static double best_of_all(th_module *model, int64_t b, int32_t *token, int64_t n
         total += exp(logits[v]);
     for (int v = 0; v < V; v++) {
         token[n] = v;
-        best_sum = best_of_all(model, b, token, n + 1, most, end, sum + logits[v] - log(total), best, best_length,
+        best_sum = best_of_all(model, b, token, n + 1, max, end, sum + logits[v] - log(total), best, best_length,
                                best_sum, begin);
     }
     return best_sum;
@@ -346,7 +348,7 @@ START_TEST(enough_beams_find_the_best_sequence)
     th_module *model = decoder_only ? lively() : enlivened(th_transformer_new(ctx, &encoder_decoder));
     th_generate_options options = decoder_only ? prompted() : sourced();
     const int64_t end = END;
-    options.most_tokens = SHORT;
+    options.max_new_tokens = SHORT;
     options.end_tokens = &end;
     options.n_end_tokens = 1;
     options.beams = V * V;
@@ -380,7 +382,7 @@ START_TEST(beams_of_a_sequence_depend_on_nothing_else)
     const tokens all = generated_by(model, &options);
     for (int b = 0; b < B; b++) {
         options.prompts = integers(1, prompt_len[b], prompt + b * T);
-        options.lens = NULL;
+        options.lengths = NULL;
         const tokens alone = generated_by(model, &options);
         ck_assert_int_eq(alone.len[0], all.len[b]);
         ck_assert_mem_eq(alone.token[0], all.token[b], sizeof all.token[b]);
@@ -402,15 +404,15 @@ START_TEST(what_makes_no_sense_is_an_error)
     do {                                                                                                               \
         th_generate_options options = prompted();                                                                      \
         __VA_ARGS__;                                                                                                   \
-        th_generated result = {.lens = (th_tensor *)model};                                                            \
+        th_generated result = {.lengths = (th_tensor *)model};                                                         \
         expect_status(th_generate(model, &options, &result), code, words);                                             \
-        ck_assert_ptr_null(result.lens);                                                                               \
+        ck_assert_ptr_null(result.lengths);                                                                            \
     } while (0)
     EXPECT(TH_ERROR_ARGUMENT, "prompts is NULL", options.prompts = NULL);
-    EXPECT(TH_ERROR_ARGUMENT, "most_tokens must be given", options.most_tokens = 0);
-    EXPECT(TH_ERROR_SHAPE, "a prompt of 5 tokens and 13 more", options.most_tokens = 13);
-    EXPECT(TH_ERROR_SHAPE, "do not fit", options.most_tokens = INT64_MAX);
-    EXPECT(TH_ERROR_SHAPE, "overflows", options.most_tokens = INT64_MAX, options.slide = true);
+    EXPECT(TH_ERROR_ARGUMENT, "max_new_tokens must be given", options.max_new_tokens = 0);
+    EXPECT(TH_ERROR_SHAPE, "a prompt of 5 tokens and 13 more", options.max_new_tokens = 13);
+    EXPECT(TH_ERROR_SHAPE, "do not fit", options.max_new_tokens = INT64_MAX);
+    EXPECT(TH_ERROR_SHAPE, "overflows", options.max_new_tokens = INT64_MAX, options.slide = true);
     EXPECT(TH_ERROR_ARGUMENT, "temperature -1", options.temperature = -1);
     EXPECT(TH_ERROR_ARGUMENT, "top_p 1.5", options.top_p = 1.5);
     EXPECT(TH_ERROR_ARGUMENT, "top_p nan", options.top_p = (double)NAN);
@@ -420,12 +422,12 @@ START_TEST(what_makes_no_sense_is_an_error)
     EXPECT(TH_ERROR_ARGUMENT, "-1 beams", options.beams = -1);
     EXPECT(TH_ERROR_INDEX, "end token 11 is outside", options.end_tokens = &end, options.n_end_tokens = 1);
     EXPECT(TH_ERROR_INDEX, "lens[1] is 6, outside [1, 5]",
-           options.lens = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));
+           options.lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));
     EXPECT(TH_ERROR_INDEX, "token 3 of prompt 0 is 11", options.prompts = integers(B, T, strange));
     EXPECT(TH_ERROR_TYPE, "prompts must be int32 or int64",
            options.prompts = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(B, T)));
     EXPECT(TH_ERROR_SHAPE, "prompts must be (B, T)", options.prompts = integers(B * T, 0, prompt));
-    EXPECT(TH_ERROR_SHAPE, "lens must be (B) for the same B", options.lens = integers(B - 1, 0, prompt));
+    EXPECT(TH_ERROR_SHAPE, "lens must be (B) for the same B", options.lengths = integers(B - 1, 0, prompt));
     EXPECT(TH_ERROR_ARGUMENT, "has no source", options.source = options.prompts);
     EXPECT(TH_ERROR_ARGUMENT, "neither a language_model nor", model = dense);
 #undef EXPECT
@@ -456,7 +458,7 @@ static th_memory_usage usage_of(bool shapes_only, test_memory *memory, bool beam
     if (ctx) {
         th_module *model = beams ? th_transformer_new(ctx, &encoder_decoder) : th_language_model_new(ctx, &gpt);
         th_generate_options options = beams ? sourced() : prompted();
-        options.lens = options.source_lens = NULL;
+        options.lengths = options.source_lengths = NULL;
         if (!beams && !shapes_only) { /* whole prompts */
             int32_t whole[B * T] = {0};
             options.prompts = integers(B, T, whole);

@@ -169,7 +169,7 @@ static th_tensor *layer_left_behind(void *user, th_tensor *x)
 START_TEST(a_layer_left_behind_in_every_run_is_refused)
 {
     expect_status(th_check_gradient_of(layer_left_behind, NULL, vector(1, 2, 3), NULL, &report), TH_ERROR_STATE,
-                  "makes a module or an optimiser in every run");
+                  "makes a module or an optimizer in every run");
 }
 END_TEST
 
@@ -331,7 +331,7 @@ static th_tensor *clearing_last(void *user, th_tensor *x)
 static th_tensor *calling_backward(void *user, th_tensor *x)
 {
     (void)user;
-    if (th_backward(th_sum(th_mul(x, weight), TH_ALL_AXES, NULL)))
+    if (th_backward(th_sum(th_mul(x, weight), TH_ALL_AXES, NULL), NULL))
         return NULL;
     ck_assert_ptr_nonnull(th_gradient(x));
     ck_assert_ptr_nonnull(th_gradient(weight));
@@ -514,7 +514,7 @@ static th_tensor *stepping(void *user, th_tensor *x)
     lazy *l = user;
     th_tensor *y = th_module_forward(l->layer, th_reshape(x, TH_SHAPE(1, 3)));
     if (l->calls == 0)
-        (void)!(th_backward(th_sum(y, TH_ALL_AXES, NULL)) || th_optimizer_step((th_optimizer *)(void *)l->table));
+        (void)!(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL) || th_optimizer_step((th_optimizer *)(void *)l->table));
     else
         (void)!th_module_cast(l->layer, TH_FLOAT32);
     return y;

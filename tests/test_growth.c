@@ -127,7 +127,7 @@ static th_tensor *leaves_of_many_sizes(int64_t n)
 static th_tensor *many_losses(int64_t n)
 {
     for (int64_t i = 0; i < n / 2; i++)
-        ck_assert_int_eq(th_backward(total(th_tanh(x))), TH_OK);
+        ck_assert_int_eq(th_backward(total(th_tanh(x)), NULL), TH_OK);
     return total(x);
 }
 
@@ -156,7 +156,7 @@ static double time_of_step(form *forward, int64_t n)
         th_empty_gradient(x);
         th_empty_gradient(rows);
         begin = spent();
-        ck_assert_msg(th_backward(forward(n)) == TH_OK, "%s", th_error_message(ctx));
+        ck_assert_msg(th_backward(forward(n), NULL) == TH_OK, "%s", th_error_message(ctx));
         th_tape_clear(ctx);
     }
     const double time = spent() - begin;
@@ -190,7 +190,7 @@ static double time_of_model(int64_t n)
     th_tensor *sum = NULL;
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
         sum = plus(sum, p.tensor);
-    ck_assert_int_eq(th_backward(total(sum)), TH_OK);
+    ck_assert_int_eq(th_backward(total(sum), NULL), TH_OK);
     ck_assert_int_eq(th_optimizer_step(adam), TH_OK);
     th_tape_clear(ctx);
     ck_assert_int_eq(th_module_cast(model, TH_FLOAT64), TH_OK);

@@ -179,13 +179,13 @@ START_TEST(the_estimate_covers_the_memory)
 }
 END_TEST
 
-static size_t jansson_now, jansson_most;
+static size_t jansson_now, jansson_max;
 
 static void *count_allocated(size_t bytes)
 {
     void *memory_of = malloc(bytes);
     jansson_now += malloc_usable_size(memory_of);
-    jansson_most = jansson_now > jansson_most ? jansson_now : jansson_most;
+    jansson_max = jansson_now > jansson_max ? jansson_now : jansson_max;
     return memory_of;
 }
 
@@ -212,11 +212,11 @@ START_TEST(a_long_string_is_estimated_while_it_is_read)
             const th_json_source from = source();
             size_t estimate;
             ck_assert_int_eq(th_json_measure(&from, text, strlen(text), &usual, &estimate), TH_OK);
-            jansson_now = jansson_most = 0;
+            jansson_now = jansson_max = 0;
             json_t *value = th_json_build(&from, text, strlen(text));
             ck_assert_ptr_nonnull(value);
-            ck_assert_msg(estimate >= jansson_most, "%zu bytes of text: %zu bytes, %zu estimated", strlen(text),
-                          jansson_most, estimate);
+            ck_assert_msg(estimate >= jansson_max, "%zu bytes of text: %zu bytes, %zu estimated", strlen(text),
+                          jansson_max, estimate);
             json_decref(value);
         }
     json_set_alloc_funcs(malloc, free);
@@ -236,7 +236,7 @@ START_TEST(many_keys_are_checked_in_bounded_memory)
     memcpy(at - 1, "}", 2);
     const th_json_source from = source();
     ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_OK);
-    ck_assert_uint_lt(memory.most, 64 << 20);
+    ck_assert_uint_lt(memory.max, 64 << 20);
     memcpy(text + 3, text + 11 * 999999 + 3, 5); /* now the first is the last */
     memcpy(text + 1, text + 11 * 999999 + 1, 8);
     ck_assert_int_eq(th_json_check(&from, text, strlen(text), &usual), TH_ERROR_FILE);

@@ -1,4 +1,4 @@
-/* The layers around one operation each, their initialisation, and a layer of a user's own: a pre-norm transformer block
+/* The layers around one operation each, their initialization, and a layer of a user's own: a pre-norm transformer block
  * that trains. Attention has a test of its own. */
 #include <math.h>
 
@@ -205,7 +205,7 @@ static double train(th_context *c, int steps, uint32_t *crc, bool fusion)
     for (int step = 0; step < steps; step++) {
         fill_batch(tokens, targets, step);
         th_tensor *loss = th_cross_entropy(th_module_forward(m, tokens), targets, NULL);
-        ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(c));
+        ck_assert_msg(th_backward(loss, NULL) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s", th_error_message(c));
         th_tape_clear(c);
         if (step == 3)
             allocations = th_memory(c).allocations;

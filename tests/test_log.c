@@ -12,8 +12,8 @@
 
 #include "tapehead/tapehead.h"
 
-#include "models/files/crc32c.h"
 #include "memory.h"
+#include "models/files/crc32c.h"
 
 #include "context.h"
 #include "folder.h"
@@ -166,9 +166,9 @@ START_TEST(json_resumes_only_a_log)
         no_error();
         expect_text("");
     }
-    const th_log_options early = {.resume = true, .step = 0};
+    const th_log_options precomputed = {.resume = true, .step = 0};
     put_text("{\"step\": 1}\n", "w"); /* every record is later */
-    th_json_log_close(th_json_log_open(ctx, path, &early));
+    th_json_log_close(th_json_log_open(ctx, path, &precomputed));
     no_error();
     expect_text("");
 }

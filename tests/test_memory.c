@@ -71,7 +71,7 @@ static void run(th_context *ctx, const program *p, int steps)
         th_status status = TH_OK;
         for (int i = 0; i < p->micro_batches && status == TH_OK; i++) {
             th_tensor *loss = th_language_model_loss(model, tokens, next, NULL);
-            status = th_backward(p->micro_batches > 1 ? th_scale(loss, 1.0 / p->micro_batches) : loss);
+            status = th_backward(p->micro_batches > 1 ? th_scale(loss, 1.0 / p->micro_batches) : loss, NULL);
         }
         if (status || th_optimizer_step(optimizer))
             return;
@@ -110,16 +110,16 @@ START_TEST(the_forecast_is_exact_and_enough)
     ck_assert_uint_eq(forecast.reserved, real.reserved);
     ck_assert_uint_eq(forecast.reserved_peak, real.reserved_peak);
     ck_assert_uint_eq(forecast.allocations, real.allocations);
-    ck_assert_uint_eq(real.reserved_peak, all.most);
+    ck_assert_uint_eq(real.reserved_peak, all.max);
     ck_assert_uint_eq(real.allocations, (size_t)all.calls);
-    ck_assert_uint_lt(none.most, real.reserved_peak / 2); /* handles and records; no numbers */
+    ck_assert_uint_lt(none.max, real.reserved_peak / 2); /* handles and records; no numbers */
     ck_assert_uint_ge(real.reserved_peak, real.peak);
 
-    all.most = 0;
+    all.max = 0;
     options.memory_limit = forecast.reserved_peak;
     const th_memory_usage limited = memory_after(p, &options, 3);
     ck_assert_uint_eq(limited.reserved_peak, forecast.reserved_peak);
-    ck_assert_uint_le(all.most, options.memory_limit);
+    ck_assert_uint_le(all.max, options.memory_limit);
     ck_assert_uint_eq(all.bytes, 0);
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(a_limit_holds_in_the_forecast_as_well)
             memory[shapes_only] = th_memory(ctx);
             snprintf(message[shapes_only], sizeof *message, "%s", th_error_message(ctx));
             ck_assert_uint_le(memory[shapes_only].reserved_peak, options.memory_limit);
-            ck_assert_uint_le(c.most, options.memory_limit);
+            ck_assert_uint_le(c.max, options.memory_limit);
             th_context_free(ctx);
             ck_assert_uint_eq(c.bytes, 0);
         }
@@ -172,7 +172,7 @@ START_TEST(the_forecast_counts_what_sums_and_copies_need)
             y = th_layer_norm(y, &(th_norm_options){.weight = row, .bias = row});
             th_tensor *loss = th_add(th_mse(y, row), th_sum(th_mean(y, TH_AXES(0), NULL), TH_ALL_AXES, NULL));
             loss = th_add(loss, th_sum(th_sum(y, TH_AXES(0), NULL), TH_ALL_AXES, NULL));
-            ck_assert_msg(th_backward(loss) == TH_OK, "%s", th_error_message(ctx));
+            ck_assert_msg(th_backward(loss, NULL) == TH_OK, "%s", th_error_message(ctx));
             th_tape_clear(ctx);
         }
         memory[shapes_only] = th_memory(ctx);
@@ -193,7 +193,7 @@ START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
     th_module *model = th_dense_new(ctx, 8, 4, NULL);
     th_optimizer *sgd = th_sgd_new(model, &(th_sgd_options){.learning_rate = 1e-3, .momentum = 0.9});
     const float numbers[8] = {1, 2, 3};
-    th_memory_usage early = {0};
+    th_memory_usage precomputed = {0};
     th_tensor *kept = NULL, *stale = NULL;
     for (int step = 0; step < 2000; step++) {
         th_step_begin(ctx);
@@ -204,17 +204,17 @@ START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
         th_tensor *loss = th_cross_entropy(th_add(th_module_forward(model, th_sub(x, mean)), bias), labels, NULL);
         if (step == 0)
             kept = th_keep(stale = x);
-        ck_assert_msg(th_backward(loss) == TH_OK && th_optimizer_step(sgd) == TH_OK, "%s", th_error_message(ctx));
+        ck_assert_msg(th_backward(loss, NULL) == TH_OK && th_optimizer_step(sgd) == TH_OK, "%s", th_error_message(ctx));
         th_tape_clear(ctx);
         if (step == 2)
-            early = th_memory(ctx);
+            precomputed = th_memory(ctx);
         if (step > 2)
-            ck_assert_uint_eq(th_memory(ctx).live, early.live);
+            ck_assert_uint_eq(th_memory(ctx).live, precomputed.live);
     }
     const th_memory_usage late = th_memory(ctx);
-    ck_assert_uint_eq(late.reserved, early.reserved);
-    ck_assert_uint_eq(late.owned, early.owned);
-    ck_assert_uint_eq(late.allocations, early.allocations);
+    ck_assert_uint_eq(late.reserved, precomputed.reserved);
+    ck_assert_uint_eq(late.owned, precomputed.owned);
+    ck_assert_uint_eq(late.allocations, precomputed.allocations);
     ck_assert(isfinite(th_get(kept, TH_INDEX(3, 3))) && th_error_code(ctx) == TH_OK);
     ck_assert(isnan(th_get(stale, TH_INDEX(3, 3))) || th_error_code(ctx) == TH_ERROR_STATE);
     th_error_clear(ctx);
@@ -269,7 +269,7 @@ START_TEST(a_clear_gives_back_what_the_step_used)
         th_tensor *y = th_softmax(th_matmul(x, x), -1);
         ck_assert_uint_gt(th_memory(ctx).live, with_leaf);
         if (i == 1) /* a tape that is walked, one that is not, one with an error, one with kept values */
-            ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL)), TH_OK);
+            ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
         if (i == 2)
             ck_assert_ptr_null(th_add(y, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3))));
         th_keep_values(ctx, i == 3);

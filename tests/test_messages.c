@@ -185,9 +185,9 @@ static void write_replaced(const char *path, const template *t, size_t from, siz
 
 /* Replaces each string of the template in turn, and calls load for the file at path. The new strings: control
  * characters as JSON escapes, the same as raw bytes, and the escapes behind the old string. */
-static void replace_each_string(const char *path, const template *t, int most, void (*load)(const char *path))
+static void replace_each_string(const char *path, const template *t, int max, void (*load)(const char *path))
 {
-    for (size_t from = t->begin; from < t->end && most > 0; from++) {
+    for (size_t from = t->begin; from < t->end && max > 0; from++) {
         if (t->bytes[from] != '"')
             continue;
         size_t to = ++from;
@@ -199,7 +199,7 @@ static void replace_each_string(const char *path, const template *t, int most, v
             load(path);
         }
         from = to;
-        most--;
+        max--;
     }
 }
 

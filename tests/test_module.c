@@ -244,12 +244,12 @@ START_TEST(freezing)
     ck_assert_int_eq(th_module_count_trainable(m), all);
     th_module *layers = th_module_find(m, "layers");
     th_tensor *tokens = th_zeros(ctx, TH_INT32, TH_SHAPE(3)), *weight = th_module_find_parameter(m, "layers.0.weight");
-    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_ptr_nonnull(th_gradient(weight));
     th_tape_clear(ctx);
     ck_assert_int_eq(th_module_freeze(layers, true), TH_OK);
     ck_assert_int_eq(th_module_count_trainable(m), all - 40);
-    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_ptr_null(th_gradient(weight));
     ck_assert_ptr_nonnull(th_gradient(th_module_find_parameter(m, "output")));
     th_tape_clear(ctx);
@@ -267,7 +267,7 @@ START_TEST(conversion_in_place)
     float before[16], after[16];
     ck_assert_int_eq(th_copy_out(weight, before, sizeof before), TH_OK);
     const uint32_t crc = th_module_crc32c(m);
-    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_ERROR_STATE); /* the tape uses them */
     expect_error(TH_ERROR_STATE, "th_tape_clear first");
     ck_assert_int_eq(th_dtype_of(weight), TH_FLOAT32);
@@ -281,7 +281,7 @@ START_TEST(conversion_in_place)
     for (int i = 0; i < 16; i++)
         ck_assert(wide[i] == (double)before[i]);
     ck_assert_int_eq(th_dtype_of(th_module_forward(m, tokens)), TH_FLOAT64);
-    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_int_eq(th_dtype_of(th_gradient(weight)), TH_FLOAT64);
     th_tape_clear(ctx);
     ck_assert_int_eq(th_module_cast(m, TH_FLOAT32), TH_OK);
@@ -317,7 +317,7 @@ START_TEST(freeing_gives_everything_back)
     size_t live[6];
     for (int i = 0; i < 6; i++) {
         th_module *m = model_new();
-        ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL), NULL), TH_OK);
         th_tensor *weight = th_module_find_parameter(m, "layers.0.weight");
         th_tensor_free(weight); /* belongs to its module */
         ck_assert_int_eq(th_numel(weight), 16);
@@ -402,7 +402,7 @@ START_TEST(parameters_lie_in_blocks_that_never_move)
     ck_assert_int_le(blocks, 7); /* each at least half as large as all before it together */
     /* Gradients mirror the layout. */
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 7));
-    ck_assert_int_eq(th_backward(th_mean(th_module_forward(first, x), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(first, x), TH_ALL_AXES, NULL), NULL), TH_OK);
     const char *dw = th_data(th_gradient(th_module_find_parameter(first, "weight")));
     const char *db = th_data(th_gradient(th_module_find_parameter(first, "bias")));
     ck_assert_int_eq(db - dw, 192);
@@ -451,7 +451,7 @@ START_TEST(shapes_only)
     ck_assert_uint_ge(th_memory(dry).live, 1024 * 4096 * 4);
     ck_assert_uint_eq(th_module_crc32c(m), 0);
     th_tensor *x = th_zeros(dry, TH_FLOAT32, TH_SHAPE(2, 1024));
-    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_uint_ge(th_memory(dry).live, 2 * 1024 * 4096 * 4);
     ck_assert_uint_ge(th_memory(dry).reserved, th_memory(dry).live); /* counted as if there were data */
     ck_assert_msg(th_error_code(dry) == TH_OK, "%s", th_error_message(dry));

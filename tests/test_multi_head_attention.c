@@ -60,10 +60,9 @@ static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th
                 const int64_t *first_hidden)
 {
     left l;
-    th_tensor *y = th_attend(m, q, k, v, mask);
+    th_tensor *y = th_attend(m, q, k, v, &(th_attend_options){.mask = mask});
     l.bytes[0] = bytes_of(y, &l.size[0]);
-    ck_assert_msg(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s",
-                  th_error_message(ctx));
+    ck_assert_msg(th_backward(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s", th_error_message(ctx));
     l.bytes[1] = bytes_of(th_gradient(th_module_find_parameter(m, "in_proj_weight")), &l.size[1]);
     l.bytes[2] = bytes_of(th_gradient(th_module_find_parameter(m, "out_proj.weight")), &l.size[2]);
     l.bytes[3] = bytes_of(th_gradient(q), &l.size[3]);
@@ -118,7 +117,7 @@ static void spoil(th_tensor *t, const int64_t *first, float value)
             x[b * S * E + i] = isnan(value) ? value : value + (float)(i % 7);
 }
 
-static th_module *lens_layer(void)
+static th_module *lengths_layer(void)
 {
     th_module *m =
         th_multi_head_attention_new(ctx, 100, 5, &(th_multi_head_attention_options){.dropout = 0.5, .no_bias = true});
@@ -133,13 +132,13 @@ static const float spoilers[] = {NAN, INFINITY, 3, -1e30f};
 START_TEST(row_lens)
 {
     th_set_fusion(ctx, _i == 0);
-    th_module *m = lens_layer();
+    th_module *m = lengths_layer();
     th_tensor *q = leaf(TH_SHAPE(2, 4, 100)), *k = leaf(TH_SHAPE(2, 6, 100)), *v = leaf(TH_SHAPE(2, 6, 100));
-    const int32_t lens[2] = {3, 2};
+    const int32_t lengths[2] = {3, 2};
     const int64_t first[2] = {3, 2};
-    const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lens)};
+    const th_mask mask = {.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lengths)};
     th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
-    assert_shape(th_attend(m, q, k, v, &mask), TH_SHAPE(2, 4, 100));
+    assert_shape(th_attend(m, q, k, v, &(th_attend_options){.mask = &mask}), TH_SHAPE(2, 4, 100));
     th_tape_clear(ctx);
     left before = run(m, q, k, v, &mask, cotangent, first);
     for (int i = 0; i < 8; i++) {
@@ -155,30 +154,30 @@ END_TEST
 START_TEST(row_lens_per_query)
 {
     th_set_fusion(ctx, _i == 0);
-    th_module *m = lens_layer();
+    th_module *m = lengths_layer();
     th_tensor *q = leaf(TH_SHAPE(2, 4, 100)), *k = leaf(TH_SHAPE(2, 6, 100)), *v = leaf(TH_SHAPE(2, 6, 100));
-    const int32_t lens[8] = {1, 5, 2, 3, 4, 1, 4, 2};
-    const int64_t most[2] = {5, 4};
-    const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4), lens)};
+    const int32_t lengths[8] = {1, 5, 2, 3, 4, 1, 4, 2};
+    const int64_t max[2] = {5, 4};
+    const th_mask mask = {.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4), lengths)};
     th_tensor *all = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
     /* What no query sees may be anything. */
-    left before = run(m, q, k, v, &mask, all, most);
-    spoil(k, most, NAN);
-    spoil(v, most, INFINITY);
-    left after = run(m, q, k, v, &mask, all, most);
+    left before = run(m, q, k, v, &mask, all, max);
+    spoil(k, max, NAN);
+    spoil(v, max, INFINITY);
+    left after = run(m, q, k, v, &mask, all, max);
     assert_same_bits(&before, &after, "past every query's length");
     release_left(&before);
     release_left(&after);
     /* Row by row: what one query does not see changes nothing of its row, nor of the gradients that come from it. */
-    spoil(k, most, 0);
-    spoil(v, most, 0);
+    spoil(k, max, 0);
+    spoil(v, max, 0);
     for (int row = 0; row < 8; row++) {
         th_tensor *one = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
         float *c = th_data(one);
         for (int e = 0; e < 100; e++)
             c[row * 100 + e] = 0.01f * (float)(e + 1);
         int64_t first[2] = {6, 6};
-        first[row / 4] = lens[row];
+        first[row / 4] = lengths[row];
         left was = run(m, q, k, v, &mask, one, first);
         th_tensor *k2 = th_set_requires_gradient(th_keep(k), true), *v2 = th_set_requires_gradient(th_keep(v), true);
         spoil(k2, first, 2);
@@ -197,12 +196,14 @@ END_TEST
 START_TEST(row_lens_per_query_one_to_T_is_causal)
 {
     th_set_fusion(ctx, _i == 0);
-    th_module *m = lens_layer();
+    th_module *m = lengths_layer();
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
-    const int32_t lens[12] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6};
+    const int32_t lengths[12] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6};
     th_tensor *by_lens =
-        th_attend(m, x, x, x, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 6), lens)});
-    th_tensor *causal = th_attend(m, x, x, x, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
+        th_attend(m, x, x, x,
+                  &(th_attend_options){
+                      .mask = &(th_mask){.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 6), lengths)}});
+    th_tensor *causal = th_attend(m, x, x, x, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
     ck_assert(largest_difference(by_lens, causal) == 0);
 }
 END_TEST
@@ -264,11 +265,13 @@ END_TEST
 START_TEST(row_heads_folded_into_the_batch)
 {
     th_set_fusion(ctx, _i == 0);
-    th_module *m = lens_layer();
+    th_module *m = lengths_layer();
     th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100)), *k = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100)),
               *v = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
-    const int32_t lens[2] = {3, 2}, repeated[10] = {3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
-    th_tensor *y = th_attend(m, q, k, v, &(th_mask){.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lens)});
+    const int32_t lengths[2] = {3, 2}, repeated[10] = {3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
+    th_tensor *y = th_attend(
+        m, q, k, v,
+        &(th_attend_options){.mask = &(th_mask){.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2), lengths)}});
     th_tensor *weight = th_module_find_parameter(m, "in_proj_weight");
     th_tensor *const x[3] = {q, k, v};
     th_tensor *folded[3];
@@ -278,7 +281,7 @@ START_TEST(row_heads_folded_into_the_batch)
         folded[i] = th_reshape(th_transpose(th_reshape(p, TH_SHAPE(2, length, 5, 20)), TH_AXES(0, 2, 1, 3)),
                                TH_SHAPE(10, length, 20));
     }
-    const th_mask mask = {.valid_lens = th_from_data(ctx, TH_INT32, TH_SHAPE(10), repeated)};
+    const th_mask mask = {.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(10), repeated)};
     th_tensor *o =
         th_scaled_dot_product_attention(folded[0], folded[1], folded[2], &(th_attention_options){.mask = &mask});
     o = th_reshape(th_transpose(th_reshape(o, TH_SHAPE(2, 5, 4, 20)), TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 4, 100));
@@ -341,10 +344,10 @@ static const construction constructions[] = {
     {"grouped", 6, 6, {.kv_heads = 2}, 2, 3, 4, 3},
     {"one key head for all", 6, 2, {.kv_heads = 1, .value_width = 10}, 2, 3, 4, 2},
     {"rotary halves", 12, 2, {.scores = {.rotary = true}}, 2, 4, 4, 1},
-    {"rotary neighbours",
+    {"rotary neighbors",
      12,
      2,
-     {.scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBOURS, .rotary_base = 50, .rotary_width = 4}},
+     {.scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS, .rotary_base = 50, .rotary_width = 4}},
      2,
      4,
      4,
@@ -395,7 +398,7 @@ static double projected(const th_module *m, int i, const int64_t *rows, const in
     return sum;
 }
 
-/* A head (D) of queries (i = 0) or keys (1): rows first .. first + D - 1 of x's projection, normalised and turned. */
+/* A head (D) of queries (i = 0) or keys (1): rows first .. first + D - 1 of x's projection, normalized and turned. */
 static void head_vector(const construction *c, const th_module *m, int i, const int64_t *rows, const int64_t *inputs,
                         int64_t first, int64_t D, int64_t position, const double *x, double *head)
 {
@@ -525,9 +528,9 @@ static th_mask make_mask(const construction *c, int which, double *bias)
         mask.window = TH_WINDOW(1, -1);
     }
     if (which == 3 || which == 5) {
-        mask.valid_lens = th_zeros(ctx, TH_INT64, TH_SHAPE(c->B));
+        mask.valid_lengths = th_zeros(ctx, TH_INT64, TH_SHAPE(c->B));
         for (int64_t b = 0; b < c->B; b++)
-            ck_assert_int_eq(th_set(mask.valid_lens, TH_INDEX(b), (double)(S - 1 - b)), TH_OK);
+            ck_assert_int_eq(th_set(mask.valid_lengths, TH_INDEX(b), (double)(S - 1 - b)), TH_OK);
     }
     if (which == 4) { /* padding: (B, 1, 1, S), the first key hidden */
         mask.keep = th_full(ctx, TH_BOOL, TH_SHAPE(c->B, 1, 1, S), 1);
@@ -548,7 +551,7 @@ static th_mask make_mask(const construction *c, int which, double *bias)
             bias[i] -= slope_of(h, H) * fabs((double)(s - aligned));
         const int64_t reach = c->options.scores.window ? c->options.scores.window - 1 : S + T;
         const bool hidden = s < aligned - reach || (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) ||
-                            (mask.valid_lens && s >= S - 1 - b) || (which == 4 && s == 0) || (which == 5 && t == 0);
+                            (mask.valid_lengths && s >= S - 1 - b) || (which == 4 && s == 0) || (which == 5 && t == 0);
         if (hidden)
             bias[i] = -INFINITY;
     }
@@ -584,14 +587,16 @@ START_TEST(against_plain_loops)
             continue;
         const th_mask mask = make_mask(c, which, bias);
         reference(c, l.module, x, bias, y, weights);
-        th_tensor *w = NULL, *result = th_attend_with(l.module, l.x[0], l.x[1], l.x[2],
-                                                      &(th_attend_options){.mask = &mask, .weights = &w});
+        th_tensor *w = NULL, *result = th_attend(l.module, l.x[0], l.x[1], l.x[2],
+                                                 &(th_attend_options){.mask = &mask, .weights = &w});
         assert_shape(result, TH_SHAPE(c->B, c->T, out));
         assert_shape(w, TH_SHAPE(c->B, c->heads, c->T, c->S));
         assert_close(result, y, 1e-12, c->name, which, "output");
         assert_close(w, weights, 1e-12, c->name, which, "weights");
         /* Asking for the weights changes nothing. */
-        ck_assert_double_le(largest_difference(result, th_attend(l.module, l.x[0], l.x[1], l.x[2], &mask)), 1e-14);
+        ck_assert_double_le(largest_difference(result, th_attend(l.module, l.x[0], l.x[1], l.x[2],
+                                                                 &(th_attend_options){.mask = &mask})),
+                            1e-14);
         th_tape_clear(ctx);
     }
     free(y);
@@ -630,9 +635,10 @@ START_TEST(row_narrow_projections)
     th_tensor *wq = th_module_find_parameter(scaled, "q_proj_weight");
     ck_assert_int_eq(th_copy_into(wq, th_scale(wq, sqrt(8))), TH_OK);
     for (int i = 0; i < 3; i++) {
-        th_tensor *y = th_attend(m, x, x, x, &masks[i]);
+        th_tensor *y = th_attend(m, x, x, x, &(th_attend_options){.mask = &masks[i]});
         assert_shape(y, TH_SHAPE(64, 5, 512));
-        ck_assert_double_le(largest_difference(y, th_attend(scaled, x, x, x, &masks[i])), 1e-5);
+        ck_assert_double_le(largest_difference(y, th_attend(scaled, x, x, x, &(th_attend_options){.mask = &masks[i]})),
+                            1e-5);
     }
 }
 END_TEST
@@ -644,7 +650,7 @@ START_TEST(row_cross_attention)
     stir_biases(m);
     th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)),
               *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512)), *weights = NULL;
-    th_tensor *y = th_attend_with(m, q, kv, kv, &(th_attend_options){.weights = &weights});
+    th_tensor *y = th_attend(m, q, kv, kv, &(th_attend_options){.weights = &weights});
     assert_shape(y, TH_SHAPE(1, 62, 512));
     assert_shape(weights, TH_SHAPE(1, 8, 62, 60));
     th_tensor *sums = th_sum(weights, TH_AXES(-1), NULL);
@@ -666,8 +672,9 @@ START_TEST(row_masks_as_numbers)
         kept[i] = i % 60 == i / 60 % 60 || (i * 2654435761u >> 7) % 3 == 0; /* one at least in every row */
         number[i] = kept[i] ? 0 : 1;
     }
-    th_tensor *by_number = th_attend(m, q, kv, kv, &(th_mask){.additive = th_scale(hidden, -1e9)});
-    th_tensor *by_keep = th_attend(m, q, kv, kv, &(th_mask){.keep = keep});
+    th_tensor *by_number =
+        th_attend(m, q, kv, kv, &(th_attend_options){.mask = &(th_mask){.additive = th_scale(hidden, -1e9)}});
+    th_tensor *by_keep = th_attend(m, q, kv, kv, &(th_attend_options){.mask = &(th_mask){.keep = keep}});
     ck_assert_double_le(largest_difference(by_number, by_keep), 1e-6);
 }
 END_TEST
@@ -689,7 +696,7 @@ START_TEST(row_training_dropout)
     ck_assert_int_eq(th_set(out, TH_INDEX(0, 0), 1), TH_OK);
     ck_assert_int_eq(th_set(out, TH_INDEX(1, 4), 1), TH_OK);
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 50, 8)), *weights = NULL;
-    th_tensor *y = th_attend_with(m, x, x, x, &(th_attend_options){.weights = &weights});
+    th_tensor *y = th_attend(m, x, x, x, &(th_attend_options){.weights = &weights});
     double sum = 0;
     int levels = 0;
     for (int64_t i = 0; i < 300; i++) {
@@ -725,8 +732,9 @@ START_TEST(fused_and_composed_draw_the_same_dropout)
         th_context *c = ctx;
         th_set_seed(c, 77); /* calls start again */
         th_set_fusion(c, i == 0);
-        th_tensor *result = th_attend(m, x, x, x, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
-        ck_assert_int_eq(th_backward(th_sum(th_mul(result, result), TH_ALL_AXES, NULL)), TH_OK);
+        th_tensor *result =
+            th_attend(m, x, x, x, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
+        ck_assert_int_eq(th_backward(th_sum(th_mul(result, result), TH_ALL_AXES, NULL), NULL), TH_OK);
         y[i] = th_keep(result);
         g[i] = th_keep(th_gradient(x));
         th_empty_gradient(x);
@@ -746,9 +754,10 @@ START_TEST(row_training_every_parameter_receives_a_gradient)
     dropped.options = o;
     built l = build(&dropped, TH_FLOAT32);
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
-    th_tensor *y = th_attend(l.module, l.x[0], l.x[1], l.x[2], takes_mask(c, 0) ? NULL : &causal);
+    th_tensor *y =
+        th_attend(l.module, l.x[0], l.x[1], l.x[2], &(th_attend_options){.mask = takes_mask(c, 0) ? NULL : &causal});
     th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, th_shape_of(y));
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
     for (th_parameter_iterator p = th_module_parameters(l.module); th_parameter_next(&p);) {
         ck_assert_msg(th_gradient(p.tensor) != NULL, "%s: %s received no gradient", c->name, p.name);
         ck_assert_msg(th_item(th_max(th_abs(th_gradient(p.tensor)), TH_ALL_AXES, NULL)) > 0,
@@ -768,7 +777,8 @@ typedef struct {
 static th_tensor *masked_forward(void *user, th_tensor *const *x)
 {
     const masked_layer *l = user;
-    return th_attend(l->module, x[0], x[l->inputs > 1 ? 1 : 0], x[l->inputs - 1], l->mask);
+    return th_attend(l->module, x[0], x[l->inputs > 1 ? 1 : 0], x[l->inputs - 1],
+                     &(th_attend_options){.mask = l->mask});
 }
 
 static void check_layer(const construction *c, built *l, int which, th_gradient_mode mode)
@@ -828,7 +838,7 @@ END_TEST
 
 /* -- the rest -- */
 
-START_TEST(parameters_and_their_initialisation)
+START_TEST(parameters_and_their_initialization)
 {
     th_module *m = th_multi_head_attention_new(ctx, 64, 4, NULL);
     th_tensor *in = th_module_find_parameter(m, "in_proj_weight");
@@ -878,7 +888,7 @@ START_TEST(axes_have_letters)
 {
     th_module *m = th_multi_head_attention_new(ctx, 12, 3, NULL);
     th_tensor *x = th_set_axes(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 12)), "BTE"), *weights = NULL;
-    th_tensor *y = th_attend_with(m, x, x, x, &(th_attend_options){.weights = &weights});
+    th_tensor *y = th_attend(m, x, x, x, &(th_attend_options){.weights = &weights});
     ck_assert_str_eq(th_axes_of(y), "BTE");
     ck_assert_str_eq(th_axes_of(weights), "BHTS");
 }
@@ -950,8 +960,7 @@ START_TEST(errors)
     expect_error(TH_ERROR_ARGUMENT, "a window of 2 keys needs a causal mask");
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
     th_tensor *positions = th_zeros(ctx, TH_INT64, TH_SHAPE(3));
-    ck_assert_ptr_null(
-        th_attend_with(windowed, x, x, x, &(th_attend_options){.mask = &causal, .positions = positions}));
+    ck_assert_ptr_null(th_attend(windowed, x, x, x, &(th_attend_options){.mask = &causal, .positions = positions}));
     expect_error(TH_ERROR_SHAPE, "positions is (3)");
     assert_shape(th_attend(m, x, x, x, NULL), TH_SHAPE(2, 5, 12)); /* it works again */
 }
@@ -976,7 +985,7 @@ int main(void)
     tcase_add_loop_test(rows, row_training_every_parameter_receives_a_gradient, 0, CONSTRUCTIONS);
     tcase_add_loop_test(rows, row_training_gradient_check, 0, 2 * CONSTRUCTIONS);
     tcase_add_loop_test(rows, row_training_gradient_check_full_size, 0, 3);
-    tcase_add_test(rows, parameters_and_their_initialisation);
+    tcase_add_test(rows, parameters_and_their_initialization);
     tcase_add_test(rows, any_leading_dimensions);
     tcase_add_test(rows, axes_have_letters);
     tcase_add_test(rows, errors);

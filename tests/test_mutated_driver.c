@@ -10,7 +10,7 @@
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
 static breakage broken;
 
-static th_status broken_open(th_pass *pass, th_body *t, th_array *target, bool *add)
+static th_status broken_open(th_pass *pass, th_tensor_impl *t, th_array *target, bool *add)
 {
     const th_status status = th_gradient_open(pass, t, target, add);
     if (broken == OPEN_OVERWRITES)

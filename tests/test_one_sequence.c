@@ -11,8 +11,8 @@
 
 #include "context.h"
 
-enum { MOST_BATCH = 3, MOST_HEADS = 4, MOST_ROWS = 96, MOST_WIDTH = 72, PRECISIONS = TH_PRECISION_BFLOAT16 + 1 };
-enum { SETUPS = 60, ELEMENTS = MOST_BATCH * MOST_HEADS * MOST_ROWS * MOST_WIDTH };
+enum { MAX_BATCH = 3, MAX_HEADS = 4, MAX_ROWS = 96, MAX_WIDTH = 72, PRECISIONS = TH_PRECISION_BFLOAT16 + 1 };
+enum { SETUPS = 60, ELEMENTS = MAX_BATCH * MAX_HEADS * MAX_ROWS * MAX_WIDTH };
 typedef enum way { FUSED, COMPOSED, WEIGHTS, WAYS } way;
 static const char *const way_names[] = {"fused", "composed", "weights requested"};
 
@@ -29,7 +29,7 @@ static uint32_t draw(uint32_t below)
 /* Attention of `batch` sequences; self: their queries and keys are the same tokens. Sequence b has length[b] keys, and
  * as many queries in self-attention; the rest is padding. */
 typedef struct setup {
-    int64_t batch, heads, group, queries, keys, width, value_width, length[MOST_BATCH];
+    int64_t batch, heads, group, queries, keys, width, value_width, length[MAX_BATCH];
     bool self, alibi;
     bool by_tokens; /* memory has the order (B, T, H, D), as the layers before attention leave it */
     th_causal causal;
@@ -41,7 +41,7 @@ typedef struct setup {
 static setup random_setup(th_precision precision)
 {
     static const int64_t widths[] = {1, 3, 8, 16, 24, 33, 64, 72};
-    setup s = {.batch = 1 + draw(MOST_BATCH),
+    setup s = {.batch = 1 + draw(MAX_BATCH),
                .heads = 1 + draw(2),
                .group = 1 + draw(2),
                .self = draw(3) > 0,
@@ -49,8 +49,8 @@ static setup random_setup(th_precision precision)
                .width = widths[draw(8)],
                .value_width = widths[draw(8)],
                .precision = precision};
-    s.keys = 1 + draw(draw(4) ? 40 : MOST_ROWS);
-    s.queries = s.self ? s.keys : 1 + draw(draw(4) ? 10 : MOST_ROWS);
+    s.keys = 1 + draw(draw(4) ? 40 : MAX_ROWS);
+    s.queries = s.self ? s.keys : 1 + draw(draw(4) ? 10 : MAX_ROWS);
     if (s.self) {
         s.causal = draw(3) ? TH_CAUSAL_TOP_LEFT : TH_CAUSAL_NONE;
         if (draw(3) == 0)
@@ -92,7 +92,7 @@ static const char *const result_names[] = {"the output", "dq", "dk", "dv", "the 
 /* Row-major (batch, heads, rows, columns). */
 typedef struct results {
     int64_t rows[RESULTS], columns[RESULTS], heads[RESULTS];
-    float data[RESULTS][ELEMENTS + MOST_BATCH * MOST_HEADS * MOST_ROWS * (MOST_ROWS + 64)];
+    float data[RESULTS][ELEMENTS + MAX_BATCH * MAX_HEADS * MAX_ROWS * (MAX_ROWS + 64)];
 } results;
 
 static bool is_padding(const setup *s, const part *p, int64_t b, int64_t row)
@@ -104,7 +104,7 @@ static bool is_padding(const setup *s, const part *p, int64_t b, int64_t row)
 static th_tensor *leaf(const setup *s, const part *p, operand which, int64_t heads, int64_t row, int64_t rows,
                        int64_t columns, th_tensor **base)
 {
-    static float data[MOST_BATCH * MOST_HEADS * (MOST_ROWS + 64) * MOST_WIDTH];
+    static float data[MAX_BATCH * MAX_HEADS * (MAX_ROWS + 64) * MAX_WIDTH];
     const bool of_keys = which == K || which == V;
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < heads; h++)
@@ -147,8 +147,8 @@ static void run(const setup *s, const part *p, way how, results *to)
     th_tensor *dy = leaf(s, p, O_GRADIENT, heads, p->query, p->queries, s->value_width, &base[O_GRADIENT]);
     th_mask mask = {.causal = p->causal, .window = s->window};
     if (p->length)
-        mask.valid_lens = base[OPERANDS] = th_from_data(ctx, TH_INT64, TH_SHAPE(p->batch), p->length);
-    int64_t position[MOST_BATCH * MOST_ROWS];
+        mask.valid_lengths = base[OPERANDS] = th_from_data(ctx, TH_INT64, TH_SHAPE(p->batch), p->length);
+    int64_t position[MAX_BATCH * MAX_ROWS];
     for (int64_t i = 0; i < p->batch * p->queries; i++)
         position[i] = p->query + i % p->queries;
     if (p->at_positions)
@@ -164,7 +164,7 @@ static void run(const setup *s, const part *p, way how, results *to)
     if (weights)
         keep_result(to, P, weights);
     if (!p->forward_only) {
-        ck_assert_int_eq(th_backward_with(o, &(th_backward_options){.cotangent = dy}), TH_OK);
+        ck_assert_int_eq(th_backward(o, &(th_backward_options){.cotangent = dy}), TH_OK);
         keep_result(to, DQ, th_gradient(q));
         keep_result(to, DK, th_gradient(k));
         keep_result(to, DV, th_gradient(v));
@@ -224,7 +224,7 @@ static void check_batch(const setup *s, way how)
     part p = whole(s, s->length);
     run(s, &p, how, &batch);
     for (int64_t b = 0; b < s->batch; b++) {
-        int64_t lengths[MOST_BATCH] = {s->keys, s->keys, s->keys};
+        int64_t lengths[MAX_BATCH] = {s->keys, s->keys, s->keys};
         lengths[b] = s->length[b];
         p = whole(s, lengths);
         run(s, &p, how, &other);
@@ -373,7 +373,7 @@ START_TEST(a_long_sum_stays_long)
         th_tensor *x = th_slice(wide, 1, 0, T, 1);
         x = _i ? th_contiguous(x) : x;
         ck_assert_int_eq(th_set_precision(ctx, (th_precision)precision), TH_OK);
-        ck_assert_int_eq(th_backward_with(th_dense(x, w, NULL), &(th_backward_options){.cotangent = dy}), TH_OK);
+        ck_assert_int_eq(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = dy}), TH_OK);
         ck_assert_int_eq(th_copy_out(th_gradient(w), gradient[precision], sizeof gradient[precision]), TH_OK);
         th_empty_gradient(w);
         th_tape_clear(ctx);

@@ -1,4 +1,4 @@
-/* The optimisers' kernels against plain float64 arithmetic over 1,000 steps, and the same bits on AVX2 and AVX-512. */
+/* The optimizers' kernels against plain float64 arithmetic over 1,000 steps, and the same bits on AVX2 and AVX-512. */
 #include <math.h>
 #include <string.h>
 

@@ -7,10 +7,10 @@
 #include "kernels/machine/team.h"
 #include "suite.h"
 
-enum { MOST_TASKS = 1000 };
+enum { MAX_TASKS = 1000 };
 
 typedef struct record {
-    atomic_int runs[MOST_TASKS];
+    atomic_int runs[MAX_TASKS];
     atomic_int wrong_workers;
     int threads;
 } record;
@@ -25,14 +25,14 @@ static void note(void *shared, int64_t index, int worker)
 
 START_TEST(test_every_task_runs_once)
 {
-    static const int64_t counts[] = {0, 1, 2, 3, 7, 64, 65, MOST_TASKS};
+    static const int64_t counts[] = {0, 1, 2, 3, 7, 64, 65, MAX_TASKS};
     static const int teams[] = {-1, 0, 1, 2, 3, 4, 70}; /* more than processors, more than tasks */
     for (size_t t = 0; t < sizeof teams / sizeof *teams; t++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             static record r;
             r = (record){.threads = teams[t] < 1 ? 1 : teams[t]};
             th_parallel(teams[t], counts[c], note, &r);
-            for (int64_t i = 0; i < MOST_TASKS; i++)
+            for (int64_t i = 0; i < MAX_TASKS; i++)
                 if (atomic_load(&r.runs[i]) != (i < counts[c]))
                     ck_abort_msg("task %d of %d ran %d times", (int)i, (int)counts[c], atomic_load(&r.runs[i]));
             ck_assert_int_eq(atomic_load(&r.wrong_workers), 0);
@@ -73,7 +73,7 @@ static void wait_for_the_rest(void *shared, int64_t index, int worker)
     (void)worker;
     atomic_int *done = shared;
     if (index == 0)
-        while (atomic_load(done) < MOST_TASKS - 1)
+        while (atomic_load(done) < MAX_TASKS - 1)
             usleep(10);
     atomic_fetch_add(done, 1);
 }
@@ -81,8 +81,8 @@ static void wait_for_the_rest(void *shared, int64_t index, int worker)
 START_TEST(test_workers_help_each_other)
 {
     atomic_int done = 0;
-    th_parallel(2, MOST_TASKS, wait_for_the_rest, &done);
-    ck_assert_int_eq(atomic_load(&done), MOST_TASKS);
+    th_parallel(2, MAX_TASKS, wait_for_the_rest, &done);
+    ck_assert_int_eq(atomic_load(&done), MAX_TASKS);
 }
 END_TEST
 
@@ -93,7 +93,7 @@ static void ask_inside(void *shared, int64_t index, int worker)
     record inner = {.threads = 1}; /* the inner tasks run here, as worker 0 */
     if (th_team_threads(4) != 1)
         atomic_fetch_add((atomic_int *)shared, 1);
-    th_parallel(4, MOST_TASKS, note, &inner);
+    th_parallel(4, MAX_TASKS, note, &inner);
     atomic_fetch_add((atomic_int *)shared, atomic_load(&inner.wrong_workers));
 }
 
@@ -112,9 +112,9 @@ static int team_in_child(void)
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         static record r = {.threads = 2};
-        th_parallel(2, MOST_TASKS, note, &r);
+        th_parallel(2, MAX_TASKS, note, &r);
         int right = 1;
-        for (int i = 0; i < MOST_TASKS; i++)
+        for (int i = 0; i < MAX_TASKS; i++)
             right = right && atomic_load(&r.runs[i]) == 1;
         _exit(right ? th_team_threads(2) : 99);
     }

@@ -74,7 +74,7 @@ static double dense_gradients(th_context *ctx, th_dtype dtype)
 {
     th_tensor *x = operand(ctx, dtype, 7, 9), *w = operand(ctx, dtype, 5, 9);
     th_tensor *cotangent = th_uniform(ctx, dtype, TH_SHAPE(7, 5), -1, 1);
-    RUNS(th_backward_with(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
+    RUNS(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
     return square_sum(th_gradient(x)) + square_sum(th_gradient(w));
 }
 
@@ -142,7 +142,7 @@ static void gradients_of(int kind, bool forward, bool backward, float *gradients
     th_tensor *x = operand(ctx, TH_FLOAT32, TOKENS, WIDTH_OF_X), *w = operand(ctx, TH_FLOAT32, CLASSES, WIDTH_OF_X);
     th_tensor *loss = recorded(ctx, kind, x, w);
     RUNS(th_set_precision(ctx, backward ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32));
-    RUNS(th_backward(loss));
+    RUNS(th_backward(loss, NULL));
     ck_assert((th_precision_of(ctx) != TH_PRECISION_FLOAT32) == backward);
     RUNS(th_copy_out(th_gradient(x), gradients, TOKENS * WIDTH_OF_X * sizeof(float)));
     RUNS(th_copy_out(th_gradient(w), gradients + TOKENS * WIDTH_OF_X, CLASSES * WIDTH_OF_X * sizeof(float)));
@@ -175,7 +175,7 @@ static void check_hidden_rows(th_precision precision, int64_t rows, int64_t hidd
     float gradient[OUT * IN], first[OUT * IN];
     for (int i = 0; i < (int)(sizeof hidden / sizeof *hidden); i++) {
         ((float *)th_data(x))[hidden_row * IN + 3] = hidden[i];
-        RUNS(th_backward_with(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
+        RUNS(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
         RUNS(th_copy_out(th_gradient(w), gradient, sizeof gradient));
         th_tape_clear(ctx);
         th_empty_gradient(w);
@@ -204,7 +204,8 @@ START_TEST(test_chunks_of_the_classifier)
     th_tensor *targets = th_random_integers(ctx, TH_INT64, TH_SHAPE(ROWS_OF_X), 0, MANY);
     for (int composed = 0; composed < 2; composed++) {
         RUNS(th_backward(composed ? th_cross_entropy(th_dense(x, w, NULL), targets, NULL)
-                                  : th_dense_cross_entropy(x, w, targets, NULL)));
+                                  : th_dense_cross_entropy(x, w, targets, NULL),
+                         NULL));
         RUNS(th_copy_out(th_gradient(w), gradients[composed], sizeof gradients[composed]));
         th_tape_clear(ctx);
         th_empty_gradient(w);
@@ -228,7 +229,7 @@ static void train(th_precision precision, double *losses /* (STEPS) */)
     for (int step = 0; step < STEPS; step++) {
         th_tensor *loss = th_mse(th_module_forward(second, th_tanh(th_module_forward(first, x))), y);
         losses[step] = th_item(loss);
-        RUNS(th_backward(loss));
+        RUNS(th_backward(loss, NULL));
         for (int i = 0; i < 2; i++)
             RUNS(th_optimizer_step(optimizers[i]));
         th_tape_clear(ctx);

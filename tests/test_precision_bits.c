@@ -17,23 +17,23 @@
 
 /* -- paths: a test is run once for each of them and each number of terms -- */
 
-enum { MOST_TERMS = 2, WAYS = PRODUCT_PATHS * MOST_TERMS };
+enum { MAX_PARTS = 2, WAYS = PRODUCT_PATHS * MAX_PARTS };
 
-static int terms_of(int way)
+static int parts_of(int way)
 {
-    return 1 + way % MOST_TERMS;
+    return 1 + way % MAX_PARTS;
 }
 
 static int path_of(int way)
 {
-    return way / MOST_TERMS;
+    return way / MAX_PARTS;
 }
 
 /* The machine that goes this way; false, with a word, where this processor cannot. */
 static bool machine_on(int way, th_machine *machine)
 {
     *machine = machine_of(path_of(way), 1);
-    machine->precision = terms_of(way) == 1 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3;
+    machine->precision = parts_of(way) == 1 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3;
     if (!supported(path_of(way)))
         printf("skipped: this processor has no %s\n", product_path_names[path_of(way)]);
     return supported(path_of(way));
@@ -191,10 +191,10 @@ static void case_free(product_case *t)
 }
 
 /* What C's memory is to be afterwards: the model's C, and what lay between. */
-static void expect(product_case *t, int terms)
+static void expect(product_case *t, int parts)
 {
     memcpy(t->c, t->before, (size_t)t->c_count * sizeof *t->c);
-    model_product(&t->product, terms);
+    model_product(&t->product, parts);
     memcpy(t->expected, t->c, (size_t)t->c_count * sizeof *t->c);
 }
 
@@ -214,10 +214,10 @@ static void check(const product_case *t, const th_machine *machine, int threads,
                 p->residual ? ", residual" : "", (long)i, (double)t->c[i], (double)t->expected[i]);
 }
 
-static void check_recipe(const recipe *r, const th_machine *machine, int terms, int threads, const char *text)
+static void check_recipe(const recipe *r, const th_machine *machine, int parts, int threads, const char *text)
 {
     product_case t = case_new(r);
-    expect(&t, terms);
+    expect(&t, parts);
     check(&t, machine, threads, text);
     case_free(&t);
 }
@@ -255,7 +255,7 @@ START_TEST(test_random_products)
     random_state = 1;
     for (int i = 0; i < 150; i++) {
         const recipe r = random_recipe(_i);
-        check_recipe(&r, &machine, terms_of(_i), 1 + (int)draw(4), "random");
+        check_recipe(&r, &machine, parts_of(_i), 1 + (int)draw(4), "random");
     }
 }
 END_TEST
@@ -263,7 +263,7 @@ END_TEST
 /* The ends of groups and blocks. */
 START_TEST(test_steps)
 {
-    static const int64_t ends[] = {TH_TERM_GROUP, TH_PRODUCT_BLOCK, 2 * TH_PRODUCT_BLOCK, 3 * TH_PRODUCT_BLOCK};
+    static const int64_t ends[] = {TH_PART_GROUP, TH_PRODUCT_BLOCK, 2 * TH_PRODUCT_BLOCK, 3 * TH_PRODUCT_BLOCK};
     th_machine machine;
     if (!machine_on(_i, &machine))
         return;
@@ -280,7 +280,7 @@ START_TEST(test_steps)
                                   .add = with == 1,
                                   .bias = with == 2,
                                   .numbers = random_numbers(_i)};
-                check_recipe(&r, &machine, terms_of(_i), 1, "steps");
+                check_recipe(&r, &machine, parts_of(_i), 1, "steps");
             }
 }
 END_TEST
@@ -292,7 +292,7 @@ START_TEST(test_few_rows)
     if (!machine_on(_i, &machine))
         return;
     random_state = 10;
-    for (int64_t m = 1; m <= TH_FEW_TERM_ROWS + 1; m++)
+    for (int64_t m = 1; m <= TH_FEW_PART_ROWS + 1; m++)
         for (int i = 0; i < 12; i++) {
             const recipe r = {.m = m,
                               .n = 1 + draw(i < 6 ? 80 : 33),
@@ -305,7 +305,7 @@ START_TEST(test_few_rows)
                               .bias = draw(2) == 0,
                               .residual = draw(3) == 0,
                               .numbers = random_numbers(_i)};
-            check_recipe(&r, &machine, terms_of(_i), 1 + (int)draw(3), "few rows");
+            check_recipe(&r, &machine, parts_of(_i), 1 + (int)draw(3), "few rows");
         }
 }
 END_TEST
@@ -337,7 +337,7 @@ START_TEST(test_large_products)
             one.c = memcpy(t.expected, t.before + at, sizeof *t.before);
             one.bias = one.bias ? (const float *)one.bias + column : NULL;
             one.residual = one.residual ? (const float *)one.residual + row * one.residual_row + column : NULL;
-            model_product(&one, terms_of(_i));
+            model_product(&one, parts_of(_i));
             if (!same_bits(got, t.expected[0]))
                 ck_abort_msg("large: (%ld, %ld, %ld), element (%ld, %ld) is %a, not %a", (long)large[i].m,
                              (long)large[i].n, (long)large[i].k, (long)row, (long)column, (double)got,
@@ -395,9 +395,9 @@ END_TEST
 
 /* How far it may be off, of the sum of |a b|: of the terms, then of float32's sums. What two terms leave of a number is
  * up to 2^-17 of it, and the product of second terms 2^-16: only in long sums do they average out. */
-static double bound(int terms, int64_t k)
+static double bound(int parts, int64_t k)
 {
-    return (terms == 1 ? 0x1p-7 : k < TH_SHORT_SUM ? 0x1p-15 : exp2(-20.5)) + (double)k * 0x1p-24;
+    return (parts == 1 ? 0x1p-7 : k < TH_SHORT_SUM ? 0x1p-15 : exp2(-20.5)) + (double)k * 0x1p-24;
 }
 
 START_TEST(test_error)
@@ -416,13 +416,13 @@ START_TEST(test_error)
             for (int64_t y = 0; y < r.n; y++) {
                 double sum = 0, magnitude = 0;
                 for (int64_t k = 0; k < r.k; k++) {
-                    const double term = (double)((const float *)p->a)[x * p->a_row + k] *
+                    const double part = (double)((const float *)p->a)[x * p->a_row + k] *
                                         (double)((const float *)p->b)[k * p->b_row + y];
-                    sum += term;
-                    magnitude += fabs(term);
+                    sum += part;
+                    magnitude += fabs(part);
                 }
                 const double error = fabs((double)t.c[x * r.n + y] - sum) / magnitude;
-                if (!(error <= bound(terms_of(_i), r.k)))
+                if (!(error <= bound(parts_of(_i), r.k)))
                     ck_abort_msg("(%ld, %ld, %ld), element (%ld, %ld): an error of %g of the sum of |a b|", (long)r.m,
                                  (long)r.n, (long)r.k, (long)x, (long)y, error);
             }
@@ -483,7 +483,7 @@ START_TEST(test_bits_in_any_state)
         recipe r = random_recipe(_i);
         r.residual = false; /* bias + residual is a float32 sum like any other */
         product_case t = case_new(&r);
-        expect(&t, terms_of(_i));
+        expect(&t, parts_of(_i));
         const unsigned int usual = _mm_getcsr(), state = PICK(states);
         _mm_setcsr(state);
         check(&t, &machine, 1 + (int)draw(2), "in the caller's floating-point state");
@@ -504,8 +504,8 @@ START_TEST(test_kernels_leave_the_state)
     th_machine machine;
     if (!machine_on(_i, &machine))
         return;
-    const th_product_kernels *kernels = &machine.products[terms_of(_i) - 1];
-    const int64_t elements = STEPS / TH_TERM_GROUP * kernels->group_elements;
+    const th_product_kernels *kernels = &machine.products[parts_of(_i) - 1];
+    const int64_t elements = STEPS / TH_PART_GROUP * kernels->group_elements;
     const th_product_block block = {.m = M,
                                     .n = N,
                                     .k = K,
@@ -565,7 +565,7 @@ START_TEST(test_untouched)
         run(&plain, &p, 1);
         p.c = c[1];
         run(&machine, &p, 1);
-        const bool few = terms_of(_i) > 1 && k < TH_SHORT_SUM;
+        const bool few = parts_of(_i) > 1 && k < TH_SHORT_SUM;
         ck_assert_int_eq(memcmp(c[0], c[1], sizeof c[0]) == 0, few);
         p.c = c[2];
         p.long_sum = true;

@@ -36,7 +36,7 @@ static th_tensor *forward_of(void *module, th_tensor *x)
 static th_tensor *attention_of(void *module, th_tensor *x)
 {
     static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
-    return th_attend(module, x, x, x, &causal);
+    return th_attend(module, x, x, x, &(th_attend_options){.mask = &causal});
 }
 
 /* Twice the module's output, of which half has no way back: its gradient is half of what it should be. */

@@ -216,13 +216,13 @@ static const print_case cases[] = {
      .options = {.line_width = 4},
      .text = "[1234.5\n"
              "    2.25]"},
-    {.name = "summarised vector",
+    {.name = "summarized vector",
      .dtype = TH_INT64,
      .shape = {1, {2000}},
      .start = 0,
      .step = 1,
      .text = "[   0    1    2 ... 1997 1998 1999]"},
-    {.name = "summarised matrix",
+    {.name = "summarized matrix",
      .dtype = TH_FLOAT64,
      .shape = {2, {40, 60}},
      .start = 0,
@@ -234,7 +234,7 @@ static const print_case cases[] = {
              " [5.5500e+02 5.5525e+02 5.5550e+02 ... 5.6925e+02 5.6950e+02 5.6975e+02]\n"
              " [5.7000e+02 5.7025e+02 5.7050e+02 ... 5.8425e+02 5.8450e+02 5.8475e+02]\n"
              " [5.8500e+02 5.8525e+02 5.8550e+02 ... 5.9925e+02 5.9950e+02 5.9975e+02]]"},
-    {.name = "summarised along one axis",
+    {.name = "summarized along one axis",
      .dtype = TH_INT32,
      .shape = {2, {6, 300}},
      .start = 0,
@@ -245,7 +245,7 @@ static const print_case cases[] = {
              " [ 900  901  902 ... 1197 1198 1199]\n"
              " [1200 1201 1202 ... 1497 1498 1499]\n"
              " [1500 1501 1502 ... 1797 1798 1799]]"},
-    {.name = "summarised in three dimensions",
+    {.name = "summarized in three dimensions",
      .dtype = TH_INT64,
      .shape = {3, {10, 9, 12}},
      .start = 0,

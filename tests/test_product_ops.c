@@ -237,7 +237,7 @@ static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb,
         dc.shape = nc.shape = shape;
         plain_product expected = multiply_plainly(&na, &nb, shape, &dc, keep ? &hidden : NULL, side);
         assert_near(&nc, &expected.c, tolerance, "c");
-        RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
+        RUNS(th_backward(c, &(th_backward_options){.cotangent = cotangent}));
         add_up(&total_a, expected.da);
         add_up(&total_b, expected.db);
         check_leaf_gradient(leaf_a, la, &total_a, tolerance, "da");
@@ -319,7 +319,7 @@ START_TEST(test_matmul_expanded)
         const numbers *whole = side ? &expected.da : &expected.db;
         for (int64_t i = 0; i < whole->count; i++)
             sum.at[i % 4] += whole->at[i];
-        RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
+        RUNS(th_backward(c, &(th_backward_options){.cotangent = cotangent}));
         numbers gradient = read_numbers(th_gradient(leaf));
         assert_near(&gradient, &sum, 1e-12, "gradient");
         double *const lists[] = {a.at,           b.at,     dc.at,  expected.c.at, expected.da.at,
@@ -379,7 +379,7 @@ static dense_result run_dense(bool composed, th_tensor *x, th_tensor *w, th_tens
     }
     GOOD(y);
     dense_result r = {.y = read_numbers(y)};
-    RUNS(th_backward_with(y, &(th_backward_options){.cotangent = cotangent}));
+    RUNS(th_backward(y, &(th_backward_options){.cotangent = cotangent}));
     if (th_numel(x))
         r.dx = read_numbers(th_gradient(x));
     if (th_numel(w))
@@ -503,7 +503,7 @@ START_TEST(test_dense_ignores_idle_rows)
                 th_tensor *rows_first = x;
                 if (turned) /* columns first, or leading dimensions that are not one */
                     rows_first = th_swap_axes(th_contiguous(th_swap_axes(x, 0, 1)), 0, 1);
-                RUNS(th_backward_with(th_dense(rows_first, w, NULL), &(th_backward_options){.cotangent = cotangent}));
+                RUNS(th_backward(th_dense(rows_first, w, NULL), &(th_backward_options){.cotangent = cotangent}));
                 bits[round] = malloc((size_t)(out * in) * sizeof **bits);
                 RUNS(th_copy_out(th_gradient(w), bits[round], (size_t)(out * in) * sizeof **bits));
                 th_empty_gradient(w);
@@ -519,7 +519,7 @@ START_TEST(test_dense_ignores_idle_rows)
             free(bits[1]);
 
             numbers_of_x[4 * in] = NAN; /* and a row that does take part is not hidden */
-            RUNS(th_backward_with(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
+            RUNS(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
             ck_assert(isnan(th_get(th_gradient(w), TH_INDEX(0, 0))));
             th_tape_clear(ctx);
             th_empty_gradient(w);
@@ -578,7 +578,7 @@ static bits run_masked(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side
 {
     th_tensor *c = th_masked_matmul(a, b, keep, side);
     bits found = {.c = read_bits(c)};
-    RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
+    RUNS(th_backward(c, &(th_backward_options){.cotangent = cotangent}));
     found.da = read_bits(th_gradient(a));
     found.db = read_bits(th_gradient(b));
     th_empty_gradient(a);
@@ -696,7 +696,7 @@ START_TEST(test_masked_matmul_without_keep)
         th_tensor *view = views ? th_swap_axes(a, 0, 1) : a;
         th_tensor *c = th_masked_matmul(view, b, i ? keep : NULL, side);
         found[i][0] = read_bits(c);
-        RUNS(th_backward_with(c, &(th_backward_options){.cotangent = cotangent}));
+        RUNS(th_backward(c, &(th_backward_options){.cotangent = cotangent}));
         found[i][1] = read_bits(th_gradient(a));
         found[i][2] = read_bits(th_gradient(b));
         th_empty_gradient(a);
@@ -742,7 +742,7 @@ END_TEST
 
 static void collect(th_tensor *loss, th_tensor *const *leaves, int count, float **lists)
 {
-    RUNS(th_backward_with(loss, &(th_backward_options){.cotangent = th_ones(ctx, TH_FLOAT32, th_shape_of(loss))}));
+    RUNS(th_backward(loss, &(th_backward_options){.cotangent = th_ones(ctx, TH_FLOAT32, th_shape_of(loss))}));
     for (int i = 0; i < count; i++) {
         lists[i] = read_bits(th_gradient(leaves[i]));
         th_empty_gradient(leaves[i]);

@@ -1,5 +1,5 @@
 /* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the
- * initialisers' scales. */
+ * initializers' scales. */
 #include <math.h>
 #include <string.h>
 
@@ -187,7 +187,7 @@ START_TEST(test_integers)
 END_TEST
 
 /* The published scales: Glorot & Bengio (2010), He et al. (2015). */
-START_TEST(test_initialisers)
+START_TEST(test_initializers)
 {
     const double n = 300 * 200 * 3, root = sqrt(n);
     th_tensor *t = th_empty(ctx, TH_FLOAT32, TH_SHAPE(300, 200, 3)); /* fan_in 600, fan_out 900 */
@@ -270,7 +270,7 @@ int main(void)
     tcase_add_test(tests, test_same_bits_on_any_team);
     tcase_add_test(tests, test_ranges_and_moments);
     tcase_add_test(tests, test_integers);
-    tcase_add_test(tests, test_initialisers);
+    tcase_add_test(tests, test_initializers);
     tcase_add_test(tests, test_errors);
     tcase_add_test(tests, test_shapes_only);
     return run_suites();

@@ -162,7 +162,7 @@ static uint32_t sum_of_gradients(const leaves *l)
 static uint32_t gradients(const leaves *l, inner_function *function, bool recomputed)
 {
     th_set_step(ctx, 3); /* the same dropout each time */
-    ck_assert_int_eq(th_backward(program(l, function, recomputed)), TH_OK);
+    ck_assert_int_eq(th_backward(program(l, function, recomputed), NULL), TH_OK);
     const uint32_t sum = sum_of_gradients(l);
     th_tape_clear(ctx);
     return sum;
@@ -191,15 +191,15 @@ START_TEST(a_tape_that_is_kept_can_be_walked_again)
     for (int recomputed = 0; recomputed < 2; recomputed++) {
         th_set_step(ctx, 3);
         th_tensor *loss = program(&l, inner[_i], recomputed), *wanted;
-        ck_assert_int_eq(th_backward_with(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
+        ck_assert_int_eq(th_backward(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
         sum[recomputed][0] = sum_of_gradients(&l);
         const th_backward_options one = {.keep_tape = true, .wrt = &l.x, .n_wrt = 1, .gradients = &wanted};
-        ck_assert_int_eq(th_backward_with(loss, &one), TH_OK);
+        ck_assert_int_eq(th_backward(loss, &one), TH_OK);
         sum[recomputed][1] = mixed(0, wanted);
-        ck_assert_int_eq(th_backward(loss), TH_OK);
+        ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
         sum[recomputed][2] = sum_of_gradients(&l);
         ck_assert_uint_eq(sum[recomputed][0], sum[recomputed][2]);
-        ck_assert_int_eq(th_backward(loss), TH_ERROR_STATE);
+        ck_assert_int_eq(th_backward(loss, NULL), TH_ERROR_STATE);
         expect_error(TH_ERROR_STATE, "consumed");
         th_tape_clear(ctx);
     }
@@ -227,7 +227,7 @@ START_TEST(only_what_comes_from_outside_is_kept)
             ck_assert_uint_lt(kept, 2 * values);
         else
             ck_assert_uint_ge(kept, 10 * values);
-        ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = th_detach(y)}), TH_OK);
+        ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = th_detach(y)}), TH_OK);
         th_empty_gradient(x);
         th_tape_clear(ctx);
     }
@@ -245,7 +245,7 @@ START_TEST(a_result_is_not_recomputed_for_who_saves_it_outside)
         th_scope_begin_recomputed(ctx, NULL);
         x = th_scope_end(ctx, th_sqrt(th_exp(th_sin(x))));
     }
-    ck_assert_int_eq(th_backward(th_scope_end(ctx, th_mean(x, TH_ALL_AXES, NULL))), TH_OK);
+    ck_assert_int_eq(th_backward(th_scope_end(ctx, th_mean(x, TH_ALL_AXES, NULL)), NULL), TH_OK);
     ck_assert_int_eq(th_profile_end(ctx), TH_OK);
     int64_t again = 0;
     for (int64_t i = 0; i < th_profile_count(ctx); i++) {
@@ -274,7 +274,7 @@ START_TEST(a_scope_may_be_long)
         for (int i = 0; i < LONG; i++)
             y = i % 2 ? th_tanh(y) : th_scale(y, 1.01);
         y = th_scope_end(ctx, y);
-        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL)), TH_OK);
+        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
         sum[recomputed] = mixed(0, th_gradient(x));
         th_empty_gradient(x);
         th_tape_clear(ctx);
@@ -309,12 +309,12 @@ START_TEST(a_value_from_outside_that_changed_is_an_error)
     th_tensor *y = th_scope_end(ctx, th_exp(th_add(x, outside)));
     y = th_scale(y, 2);
     ck_assert_int_eq(th_fill(outside, 1), TH_OK);
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = outside}), TH_OK); /* y is still there */
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = outside}), TH_OK); /* y is still there */
     th_tape_clear(ctx);
     th_scope_begin_recomputed(ctx, NULL);
     y = th_scope_end(ctx, th_sin(th_add(x, outside)));
     ck_assert_int_eq(th_fill(outside, 2), TH_OK);
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = outside}), TH_ERROR_STATE);
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = outside}), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "a value that add saved at");
 }
 END_TEST
@@ -331,7 +331,7 @@ START_TEST(a_result_that_was_written_to_stays_as_it_is)
             ck_assert_int_eq(th_fill(y, 7), TH_OK);
         th_tensor *one = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4));
         ck_assert_int_eq(th_set(one, TH_INDEX(1, 2), 3), TH_OK);
-        ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = one}), TH_OK);
+        ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = one}), TH_OK);
         gradient[written] = th_keep(th_gradient(x));
         if (written)
             ck_assert_double_eq(th_get(y, TH_INDEX(1, 1)), 7);
@@ -352,7 +352,7 @@ START_TEST(a_scope_that_is_left_open_ends_with_the_clear)
     square_runs = 0;
     th_tensor *y = th_tanh(th_mul(x, x));
     th_node_info node;
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = x, .keep_tape = true}), TH_OK);
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = x, .keep_tape = true}), TH_OK);
     ck_assert_int_eq(th_tape_node(ctx, 1, &node), TH_OK);
     ck_assert_uint_gt(node.saved_bytes, 0);
 }
@@ -375,7 +375,7 @@ START_TEST(a_failed_allocation_leaves_an_error_and_nothing_else)
             th_scope_begin_recomputed(ctx, NULL);
             x = th_scope_end(ctx, drops(&l, ends_with_a_norm(&l, x)));
         }
-        const th_status status = th_backward(th_mean(x, TH_ALL_AXES, NULL));
+        const th_status status = th_backward(th_mean(x, TH_ALL_AXES, NULL), NULL);
         const bool reached = memory.calls >= fail_at;
         memory.fail_at = 0;
         if (fail_at == 0)

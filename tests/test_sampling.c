@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/machine/machine.h"
 #include "models/generation/beam_search.h"
 #include "models/generation/sampling.h"
-#include "kernels/machine/machine.h"
 #include "suite.h"
 
 static th_machine machine;
@@ -199,7 +199,7 @@ START_TEST(the_best_are_the_first_of_all_in_order)
     static double score[MOST];
     static th_ranked best[MOST], all[MOST];
     for (int64_t n = 0; n <= MOST; n += 1 + n / 5)
-        for (int64_t most = 0; most <= n + 1; most += 1 + most / 3) {
+        for (int64_t max = 0; max <= n + 1; max += 1 + max / 3) {
             double total = 0;
             for (int64_t i = 0; i < n; i++)
                 total += score[i] = coarse(1 + n / 2);
@@ -209,8 +209,8 @@ START_TEST(the_best_are_the_first_of_all_in_order)
                     place += score[j] > score[i] || (score[j] == score[i] && j < i);
                 all[place] = (th_ranked){score[i], i};
             }
-            const int64_t found = th_best_of(n, score, most, best);
-            ck_assert_int_eq(found, most < n ? most : n);
+            const int64_t found = th_best_of(n, score, max, best);
+            ck_assert_int_eq(found, max < n ? max : n);
             for (int64_t i = 0; i < found; i++)
                 ck_assert(best[i].index == all[i].index && best[i].score == all[i].score);
             /* the same set in front, by its sum */
@@ -237,7 +237,7 @@ START_TEST(a_beam_search_by_hand)
 {
     const int64_t end = 2;
     th_beam_search s = {
-        .beams = 2, .vocabulary = 3, .most_tokens = 4, .length_penalty = 1, .end_tokens = &end, .n_end_tokens = 1};
+        .beams = 2, .vocabulary = 3, .max_new_tokens = 4, .length_penalty = 1, .end_tokens = &end, .n_end_tokens = 1};
     int64_t source[2], length;
     double score;
     th_beam_begin(&s, memory);

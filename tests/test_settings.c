@@ -15,7 +15,7 @@
     }
 #define SCORES                                                                                                         \
     {                                                                                                                  \
-        true, TH_ROTARY_NEIGHBOURS, 9, 10, SCALING, true, true, 0.0625, 15, 16                                         \
+        true, TH_ROTARY_NEIGHBORS, 9, 10, SCALING, true, true, 0.0625, 15, 16                                          \
     }
 #define BLOCK                                                                                                          \
     {                                                                                                                  \
@@ -172,15 +172,15 @@ START_TEST(test_settings_that_do_not_fit_together)
         ck_assert_msg(cases[i][2][0] ? strstr(said, cases[i][2]) != NULL : said[0] == 0, "%s = %s: %s", cases[i][0],
                       cases[i][1], said);
     }
-    char longer[MOST_TEXT + 4] = "\"";
-    memset(longer + 1, 'a', MOST_TEXT + 1);
-    strcpy(longer + MOST_TEXT + 2, "\"");
+    char longer[MAX_TEXT + 4] = "\"";
+    memset(longer + 1, 'a', MAX_TEXT + 1);
+    strcpy(longer + MAX_TEXT + 2, "\"");
     ck_assert_ptr_nonnull(strstr(refusal_of("freeze", longer), "aaa..., it must be a text of at most 4096 bytes, or"));
     ck_assert_ptr_nonnull(strstr(refusal("[]"), "test is not a checkpoint of this program"));
     ck_assert_ptr_nonnull(strstr(refusal("{\"program\": \"language_model\"}"), "\"tokenizer\" is missing, it must be"));
-    char *huge = malloc(MOST_BYTES + 2);
-    memset(huge, '[', MOST_BYTES + 1);
-    huge[MOST_BYTES + 1] = 0;
+    char *huge = malloc(MAX_BYTES + 2);
+    memset(huge, '[', MAX_BYTES + 1);
+    huge[MAX_BYTES + 1] = 0;
     ck_assert_ptr_nonnull(strstr(refusal(huge), "test is not a checkpoint of this program"));
     free(huge);
 }

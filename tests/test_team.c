@@ -1,6 +1,6 @@
 /* How threads wait and share the processors: asleep without work, none multiplied by several callers, gone with their
  * caller, and there again in a forked process whose parent only used OpenMP. And what must not disturb them, nor be
- * disturbed by them: cancelled callers, signals, a helper that does not come, a shortage of threads, OpenMP's places. */
+ * disturbed by them: canceled callers, signals, a helper that does not come, a shortage of threads, OpenMP's places. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -87,7 +87,7 @@ END_TEST
 /* -- how many -- */
 
 typedef struct crowd {
-    atomic_int now, most, workers;
+    atomic_int now, max, workers;
     atomic_uint seen; /* bits of workers */
 } crowd;
 
@@ -96,7 +96,7 @@ static void enter_crowd(void *shared, int64_t index, int worker)
     (void)index;
     crowd *c = shared;
     const int now = atomic_fetch_add(&c->now, 1) + 1;
-    for (int most = atomic_load(&c->most); now > most && !atomic_compare_exchange_weak(&c->most, &most, now);)
+    for (int max = atomic_load(&c->max); now > max && !atomic_compare_exchange_weak(&c->max, &max, now);)
         ;
     atomic_fetch_or(&c->seen, 1u << worker);
     sleep_milliseconds(2);
@@ -108,10 +108,10 @@ START_TEST(test_a_team_larger_than_the_machine_works_in_long_runs)
     const int threads = th_processors() + 2;
     ck_assert_int_eq(th_team_threads(threads), threads);
     crowd c = {0};
-    for (int tries = 0; atomic_load(&c.most) <= th_processors() && tries < 1000; tries++)
+    for (int tries = 0; atomic_load(&c.max) <= th_processors() && tries < 1000; tries++)
         th_parallel(threads, 8 * threads, enter_crowd, &c);
-    ck_assert_int_gt(atomic_load(&c.most), th_processors());
-    ck_assert_int_le(atomic_load(&c.most), threads);
+    ck_assert_int_gt(atomic_load(&c.max), th_processors());
+    ck_assert_int_le(atomic_load(&c.max), threads);
 }
 END_TEST
 
@@ -132,7 +132,7 @@ START_TEST(test_callers_share_the_processors)
         ck_assert_int_eq(pthread_create(&thread[i], NULL, call, &c), 0);
     for (int i = 0; i < CALLERS; i++)
         ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
-    ck_assert_int_le(atomic_load(&c.most), CALLERS + th_processors() - 1);
+    ck_assert_int_le(atomic_load(&c.max), CALLERS + th_processors() - 1);
 }
 END_TEST
 
@@ -219,11 +219,11 @@ START_TEST(test_a_team_ends_with_its_caller)
 }
 END_TEST
 
-/* -- cancelled callers -- */
+/* -- canceled callers -- */
 
 static void *cancel_own_first_run(void *done)
 {
-    pthread_cancel(pthread_self()); /* at the next function that POSIX lets a thread be cancelled in */
+    pthread_cancel(pthread_self()); /* at the next function that POSIX lets a thread be canceled in */
     th_parallel(4, 1000, count, done);
     pthread_testcancel();
     return NULL;
@@ -245,13 +245,13 @@ static void *join_in_time(pthread_t thread)
     return pthread_timedjoin_np(thread, &result, &end) == 0 ? result : NULL;
 }
 
-START_TEST(test_a_caller_cancelled_in_its_first_run)
+START_TEST(test_a_caller_canceled_in_its_first_run)
 {
     const int before = threads_of_this_process();
-    pthread_t cancelled, next;
+    pthread_t canceled, next;
     atomic_int done = 0;
-    ck_assert_int_eq(pthread_create(&cancelled, NULL, cancel_own_first_run, &done), 0);
-    ck_assert_ptr_eq(join_in_time(cancelled), PTHREAD_CANCELED);
+    ck_assert_int_eq(pthread_create(&canceled, NULL, cancel_own_first_run, &done), 0);
+    ck_assert_ptr_eq(join_in_time(canceled), PTHREAD_CANCELED);
     ck_assert_int_eq(atomic_load(&done), 1000); /* the run that had begun is whole */
     ck_assert_int_eq(pthread_create(&next, NULL, run_team_of_2, &done), 0);
     ck_assert_int_eq((intptr_t)join_in_time(next), 2);
@@ -488,7 +488,7 @@ int main(void)
     tcase_add_test(team, test_a_team_grows);
     tcase_add_test(team, test_helpers_run_at_openmps_places);
     tcase_add_test(team, test_a_team_ends_with_its_caller);
-    tcase_add_test(team, test_a_caller_cancelled_in_its_first_run);
+    tcase_add_test(team, test_a_caller_canceled_in_its_first_run);
     tcase_add_test(team, test_a_signal_waits_for_the_program);
 #ifndef UNDER_THREAD_SANITIZER
     tcase_add_test(team, test_a_helper_that_does_not_come);

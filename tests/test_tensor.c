@@ -164,7 +164,7 @@ START_TEST(test_axis_letters)
     ck_assert_str_eq(th_axes_of(t), "");
     ck_assert_ptr_eq(th_set_axes(t, "B "), t);
     ck_assert_str_eq(th_axes_of(t), "B ");
-    th_array array = th_tensor_array(th_body_of(t));
+    th_array array = th_tensor_array(th_tensor_impl_of(t));
     ck_assert_str_eq(th_array_text(&array, text), "(B=2, 3)");
     ck_assert_ptr_eq(th_set_axes(t, NULL), t);
     ck_assert_str_eq(th_axes_of(t), "");
@@ -208,9 +208,9 @@ START_TEST(test_broadcast_rules)
         }
     }
     int axis = -2;
-    ck_assert(th_normalise_axis(&axis, 3) && axis == 1);
-    ck_assert(!th_normalise_axis(&(int){3}, 3) && !th_normalise_axis(&(int){-4}, 3) &&
-              !th_normalise_axis(&(int){0}, 0));
+    ck_assert(th_normalize_axis(&axis, 3) && axis == 1);
+    ck_assert(!th_normalize_axis(&(int){3}, 3) && !th_normalize_axis(&(int){-4}, 3) &&
+              !th_normalize_axis(&(int){0}, 0));
 }
 END_TEST
 
@@ -343,7 +343,7 @@ START_TEST(test_changes_are_counted)
 {
     th_tensor *t = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4)), *view = th_slice(t, 0, 0, 2, 1);
     float data[4] = {0};
-    const th_storage *storage = th_body_of(t)->storage;
+    const th_storage *storage = th_tensor_impl_of(t)->storage;
     uint32_t version = storage->version;
 #define ASSERT_COUNTED(change)                                                                                         \
     do {                                                                                                               \

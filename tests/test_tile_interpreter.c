@@ -526,8 +526,8 @@ static void *sum_in_tiles(void *number)
     float y[ROWS][COLUMNS];
     for (int i = 0; i < ROWS; i++)
         for (int k = 0; k < 2 * COLUMNS; k++) {
-            ones[i][k] = model_term(1, 0);
-            values[i][k] = model_term(value, 0);
+            ones[i][k] = model_part(1, 0);
+            values[i][k] = model_part(value, 0);
         }
     configure(&full);
     _tile_loadd(6, ones, ROW_BYTES);

@@ -148,13 +148,13 @@ START_TEST(test_terms)
         {0x00808000, 0x0080, 0}, /* whose rest is a denormal */
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        ck_assert_uint_eq(model_term(float_of(known[i].x), 0), known[i].first);
-        ck_assert_uint_eq(model_term(float_of(known[i].x), 1), known[i].second);
+        ck_assert_uint_eq(model_part(float_of(known[i].x), 0), known[i].first);
+        ck_assert_uint_eq(model_part(float_of(known[i].x), 1), known[i].second);
     }
     random_state = 2;
     for (int i = 0; i < 1000000; i++) {
         const uint32_t x = (uint32_t)draw((int64_t)1 << 32);
-        const uint16_t first = model_term(float_of(x), 0), second = model_term(float_of(x), 1);
+        const uint16_t first = model_part(float_of(x), 0), second = model_part(float_of(x), 1);
         const float rest = isfinite(float_of(x)) ? float_of(x) - bfloat16_value(first) : 0;
         if (first != rounded_bits(x) || second != rounded_bits(bits_of(rest)))
             ck_abort_msg("the terms of %08x are %04x and %04x", x, first, second);
@@ -167,16 +167,16 @@ END_TEST
 /* Products of integers, small enough that every sum is exact: with one term operands of 8 bits, with two of 16, of
  * whose lower halves' products the definition knows nothing. Strides of any kind, batches, and every beginning of the
  * sum. */
-static int64_t lower(int64_t x, int terms)
+static int64_t lower(int64_t x, int parts)
 {
-    return terms == 1 ? 0 : x - (int64_t)bfloat16_value(model_term((float)x, 0));
+    return parts == 1 ? 0 : x - (int64_t)bfloat16_value(model_part((float)x, 0));
 }
 
 START_TEST(test_integers)
 {
     enum { M = 5, N = 7, K = 70, BATCH = 3 };
     static float a[BATCH][K][M], b[N][2 * K], c[M][BATCH][N], bias[N], residual[M][N + 1];
-    const int terms = 1 + _i % 2, range = terms == 1 ? 128 : 512;
+    const int parts = 1 + _i % 2, range = parts == 1 ? 128 : 512;
     random_state = (uint64_t)_i;
     for (int i = 0; i < BATCH * K * M; i++)
         (&a[0][0][0])[i] = (float)(draw(2 * range) - range);
@@ -212,7 +212,7 @@ START_TEST(test_integers)
                           .batch = {BATCH},
                           .a_batch = {K * M},
                           .c_batch = {N}};
-    model_product(&p, terms);
+    model_product(&p, parts);
     for (int t = 0; t < BATCH; t++)
         for (int i = 0; i < M; i++)
             for (int j = 0; j < N; j++) {
@@ -221,7 +221,7 @@ START_TEST(test_integers)
                 sum += residual_too ? (int64_t)residual[i][j] : 0;
                 for (int k = 0; k < K; k++) {
                     const int64_t x = (int64_t)a[t][k][i], y = (int64_t)b[j][2 * K - 2 - 2 * k];
-                    sum += x * y - lower(x, terms) * lower(y, terms);
+                    sum += x * y - lower(x, parts) * lower(y, parts);
                 }
                 ck_assert_int_eq((int64_t)c[i][t][j], sum);
             }

@@ -63,17 +63,17 @@ static th_product product_new(kind k, int64_t m, int64_t n, int64_t steps, layou
     return p;
 }
 
-static th_machine tile_machine(int terms)
+static th_machine tile_machine(int parts)
 {
     th_machine machine = machine_of(AMX, 1);
-    machine.precision = terms == 1 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3;
+    machine.precision = parts == 1 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3;
     return machine;
 }
 
 /* Runs it, on C as it is, without a tile that stays configured. */
-static void run(const th_product *product, int terms)
+static void run(const th_product *product, int parts)
 {
-    const th_machine machine = tile_machine(terms);
+    const th_machine machine = tile_machine(parts);
     const size_t bytes = (th_product_workspace(&machine, TH_FLOAT32, product, 1) + 63) / 64 * 64;
     void *workspace = memory_end(IN_WORKSPACE, bytes);
     memset(workspace, 0xff, bytes);
@@ -82,19 +82,19 @@ static void run(const th_product *product, int terms)
 }
 
 /* The product by tiles has the bits of the model, and what lies between C's elements is left alone. */
-static void check(const th_product *p, int terms)
+static void check(const th_product *p, int parts)
 {
     const size_t span = (size_t)((p->m - 1) * p->c_row + (p->n - 1) * p->c_col + 1);
     float *c = p->c, *before = malloc(span * sizeof(float)), *expected = malloc(span * sizeof(float));
     ck_assert(before && expected);
     memcpy(before, c, span * sizeof(float));
-    model_product(p, terms);
+    model_product(p, parts);
     memcpy(expected, c, span * sizeof(float));
     memcpy(c, before, span * sizeof(float));
-    run(p, terms);
+    run(p, parts);
     for (size_t i = 0; i < span; i++)
         if (!same((double)c[i], (double)expected[i]))
-            ck_abort_msg("%d terms, %d x %d x %d: element %zu is %a, not %a", terms, (int)p->m, (int)p->n, (int)p->k, i,
+            ck_abort_msg("%d terms, %d x %d x %d: element %zu is %a, not %a", parts, (int)p->m, (int)p->n, (int)p->k, i,
                          (double)c[i], (double)expected[i]);
     free(before);
     free(expected);
@@ -112,9 +112,9 @@ enum { LARGEST = 70 };
 
 static void check_both(kind k, int64_t m, int64_t n, int64_t steps, layout a, layout b, layout c, start s)
 {
-    for (int terms = 1; terms <= 2; terms++) {
+    for (int parts = 1; parts <= 2; parts++) {
         const th_product p = product_new(k, m, n, steps, a, b, c, s);
-        check(&p, terms);
+        check(&p, parts);
     }
 }
 
@@ -201,15 +201,15 @@ START_TEST(test_floating_point_state)
     if (!ready())
         return;
     random_state = 8;
-    for (int terms = 1; terms <= 2; terms++) {
+    for (int parts = 1; parts <= 2; parts++) {
         const th_product p = product_new(TINY, 20, 20, 70, ROWS, COLUMNS, ROWS, FROM_ZERO);
         float expected[20 * 23];
-        run(&p, terms);
+        run(&p, parts);
         memcpy(expected, p.c, (size_t)(19 * p.c_row + 20) * sizeof(float));
         fesetround(FE_DOWNWARD);
         const unsigned int state = __builtin_ia32_stmxcsr() | FLUSHING;
         __builtin_ia32_ldmxcsr(state);
-        run(&p, terms);
+        run(&p, parts);
         ck_assert_uint_eq(__builtin_ia32_stmxcsr() | 0x3f, state | 0x3f); /* but for the flags of what has happened */
         __builtin_ia32_ldmxcsr(0x1f80);
         fesetround(FE_TONEAREST);
@@ -230,8 +230,8 @@ START_TEST(test_threads)
     const size_t span = (size_t)((p.m - 1) * p.c_row + p.n) * sizeof(float);
     float *one = malloc(span);
     ck_assert_ptr_nonnull(one);
-    for (int terms = 1; terms <= 2; terms++) {
-        const th_machine machine = tile_machine(terms);
+    for (int parts = 1; parts <= 2; parts++) {
+        const th_machine machine = tile_machine(parts);
         for (int threads = 1; threads <= 3; threads += 2) {
             const size_t bytes = (th_product_workspace(&machine, TH_FLOAT32, &p, threads) + 63) / 64 * 64;
             th_product_run(&machine, TH_FLOAT32, &p, threads, memory_end(IN_WORKSPACE, bytes));
@@ -314,9 +314,9 @@ START_TEST(test_what_is_chosen)
     const th_product_kernels *products = NULL;
     if (!supported(AVX512))
         return;
-    const char *missing = th_tiles_detect(&products);
+    const char *missing = th_amx_detect(&products);
     ck_assert_msg(!missing || strncmp(missing, "TAPEHEAD_ISA is amx, but ", 25) == 0, "%s", missing);
-    ck_assert_ptr_eq(th_tiles_detect(&products), missing);
+    ck_assert_ptr_eq(th_amx_detect(&products), missing);
     if (!supported(AMX) || tiles_interpreted())
         ck_assert_ptr_nonnull(missing);
 

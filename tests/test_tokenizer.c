@@ -140,7 +140,7 @@ START_TEST(test_training_ends)
     ck_assert_int_lt(th_tokenizer_size(t), all - 10);
     ck_assert_int_ge(th_tokenizer_find(t, " the"), 0);
     ck_assert_int_eq(th_tokenizer_find(t, " mat"), -1);
-    t = th_tokenizer_train(ctx, rhyme, strlen(rhyme), &(th_bpe_options){.vocabulary = 100000, .most_bytes = 4});
+    t = th_tokenizer_train(ctx, rhyme, strlen(rhyme), &(th_bpe_options){.vocabulary = 100000, .max_bytes = 4});
     ck_assert_int_eq(th_tokenizer_find(t, " the"), -1);
     ck_assert_int_ge(th_tokenizer_find(t, "the"), 0);
     t = th_tokenizer_train(ctx, NULL, 0, &(th_bpe_options){.vocabulary = 300});

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "tapehead/tapehead.h"
 #include "models/text/merges.h"
 #include "models/text/pattern.h"
 #include "models/text/vocabulary.h"
+#include "tapehead/tapehead.h"
 
 #include "context.h"
 #include "folder.h"

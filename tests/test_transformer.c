@@ -162,7 +162,7 @@ START_TEST(blocks_are_pytorchs)
     th_tensor *y = th_transform(block, x, &given);
     assert_near(mark(y, 1), torch_blocks[_i / 2].y, "y", name);
     ck_assert_str_eq(th_axes_of(y), "BTE");
-    ck_assert_int_eq(th_backward_with(y, &(th_backward_options){.cotangent = cotangent()}), TH_OK);
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent()}), TH_OK);
     assert_near(mark(th_gradient(x), 1), torch_blocks[_i / 2].dx, "dx", name);
     if (options.cross_attention)
         assert_near(mark(th_gradient(memory), 1), torch_blocks[_i / 2].dmemory, "dmemory", name);
@@ -196,12 +196,12 @@ START_TEST(the_language_model_is_pytorchs)
     th_tensor *loss = th_language_model_loss(model, tokens, targets, &options);
     assert_near(th_item(loss), 2.13401433494645, "loss", "model");
     assert_near(th_item(loss), composed, "loss and cross entropy of the logits", "model");
-    ck_assert_msg(th_backward(loss) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_msg(th_backward(loss, NULL) == TH_OK, "%s", th_error_message(ctx));
     assert_near(mark_of_parameters(model), 2.27777859382206, "gradients of parameters", "model");
 }
 END_TEST
 
-/* -- names, counts, initialisation -- */
+/* -- names, counts, initialization -- */
 
 static void assert_names(const th_module *m, const char *const *names)
 {
@@ -249,7 +249,7 @@ START_TEST(gpt2_has_124_million_parameters)
         &(th_language_model_options){.vocabulary = 50257, .length = 1024, .width = 768, .heads = 12, .layers = 12});
     ck_assert_int_eq(th_module_count(gpt2), 124439808);
     th_tensor *tokens = th_zeros(dry, TH_INT32, TH_SHAPE(4, 1024));
-    ck_assert_msg(th_backward(th_language_model_loss(gpt2, tokens, tokens, NULL)) == TH_OK, "%s",
+    ck_assert_msg(th_backward(th_language_model_loss(gpt2, tokens, tokens, NULL), NULL) == TH_OK, "%s",
                   th_error_message(dry));
     th_context_free(dry);
 }
@@ -348,7 +348,7 @@ START_TEST(the_tied_gradient_is_the_sum_of_both_uses)
     th_tensor *tokens = counted_tokens(3, 0), *targets = counted_tokens(5, 1);
     th_tensor *table = th_module_find_parameter(model, "embedding.weight"),
               *places = th_module_find_parameter(model, "position.weight");
-    ck_assert_int_eq(th_backward(th_language_model_loss(model, tokens, targets, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_language_model_loss(model, tokens, targets, NULL), NULL), TH_OK);
     th_tensor *tied = th_keep(th_gradient(table));
     th_tape_clear(ctx);
 
@@ -359,7 +359,7 @@ START_TEST(the_tied_gradient_is_the_sum_of_both_uses)
         x = th_transform(th_module_list_at(th_module_find(model, "layers"), i), x,
                          &(th_transform_options){.mask = &causal});
     x = th_module_forward(th_module_find(model, "norm"), x);
-    ck_assert_int_eq(th_backward(th_cross_entropy(th_dense(x, classifier, NULL), targets, NULL)), TH_OK);
+    ck_assert_int_eq(th_backward(th_cross_entropy(th_dense(x, classifier, NULL), targets, NULL), NULL), TH_OK);
     th_tensor *sum = th_add(th_gradient(embedding), th_gradient(classifier));
     ck_assert_double_le(th_item(th_max(th_abs(th_sub(tied, sum)), TH_ALL_AXES, NULL)), 1e-15);
     no_error();
@@ -412,20 +412,21 @@ static void pad(th_tensor *t, const int64_t *first, double value)
  * gradient either. */
 START_TEST(what_stands_in_the_padding_does_not_leak)
 {
-    static const int64_t lens[B] = {5, 3}, memory_lens[B] = {2, 4};
+    static const int64_t lengths[B] = {5, 3}, memory_lengths[B] = {2, 4};
     const th_transformer_block_options options = {.cross_attention = true, .post_norm = _i % 2 == 1};
     th_set_fusion(ctx, _i < 2);
     th_module *block = th_transformer_block_new(ctx, E, H, &options);
-    const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .valid_lens = th_from_data(ctx, TH_INT64, TH_SHAPE(B), lens)},
-                  memory_mask = {.valid_lens = th_from_data(ctx, TH_INT64, TH_SHAPE(B), memory_lens)};
+    const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT,
+                          .valid_lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), lengths)},
+                  memory_mask = {.valid_lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), memory_lengths)};
     th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, T, E)), *memory = wave(TH_SHAPE(B, S, E), 0);
     const th_transform_options given = {.mask = &mask, .memory = memory, .memory_mask = &memory_mask};
     double y[2][B * T * E], gradient[2] = {0, 0};
     for (int dirty = 0; dirty < 2; dirty++) {
-        pad(memory, memory_lens, dirty ? NAN : 0.25);
+        pad(memory, memory_lengths, dirty ? NAN : 0.25);
         th_tensor *result = th_transform(block, x, &given);
         ck_assert_int_eq(th_copy_out(result, y[dirty], sizeof y[dirty]), TH_OK);
-        ck_assert_int_eq(th_backward_with(result, &(th_backward_options){.cotangent = cotangent()}), TH_OK);
+        ck_assert_int_eq(th_backward(result, &(th_backward_options){.cotangent = cotangent()}), TH_OK);
         gradient[dirty] = mark_of_parameters(block) + mark(th_gradient(memory), 1);
         for (th_parameter_iterator p = th_module_parameters(block); th_parameter_next(&p);)
             th_empty_gradient(p.tensor);
@@ -435,10 +436,10 @@ START_TEST(what_stands_in_the_padding_does_not_leak)
     ck_assert_mem_eq(y[0], y[1], sizeof y[0]);
     ck_assert_double_eq(gradient[0], gradient[1]);
 
-    pad(x, lens, NAN);
+    pad(x, lengths, NAN);
     ck_assert_int_eq(th_copy_out(th_transform(block, x, &given), y[1], sizeof y[1]), TH_OK);
     for (int b = 0; b < B; b++)
-        ck_assert_mem_eq(y[0] + b * T * E, y[1] + b * T * E, (size_t)lens[b] * E * sizeof **y);
+        ck_assert_mem_eq(y[0] + b * T * E, y[1] + b * T * E, (size_t)lengths[b] * E * sizeof **y);
     no_error();
 }
 END_TEST
@@ -477,7 +478,7 @@ static double train(const training *t)
 {
     th_tensor *loss = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
     const double value = th_item(loss);
-    const bool failed = th_backward(loss) || th_optimizer_step(t->adam);
+    const bool failed = th_backward(loss, NULL) || th_optimizer_step(t->adam);
     th_tape_clear(t->ctx);
     return failed ? NAN : value;
 }
@@ -530,7 +531,7 @@ START_TEST(fused_is_composed_to_rounding)
         th_set_fusion(t[i].ctx, i == 0);
         th_tensor *result = th_language_model_loss(t[i].model, t[i].tokens, t[i].targets, NULL);
         loss[i] = th_item(result);
-        ck_assert_msg(th_backward(result) == TH_OK, "%s", th_error_message(t[i].ctx));
+        ck_assert_msg(th_backward(result, NULL) == TH_OK, "%s", th_error_message(t[i].ctx));
     }
     ck_assert_double_eq_tol(loss[0], loss[1], tolerance);
     th_parameter_iterator p[2] = {th_module_parameters(t[0].model), th_module_parameters(t[1].model)};

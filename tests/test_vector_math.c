@@ -249,10 +249,10 @@ START_TEST(test_ties_and_nan)
 {
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
         float a[6] = {1, 2, 3, NAN, 1, NAN}, b[6] = {2, 2, 1, 1, NAN, NAN}, dy[6] = {8, 8, 8, 8, 8, 8}, y[6];
-        const float most[6] = {2, 2, 3, NAN, NAN, NAN}, least[6] = {1, 2, 1, NAN, NAN, NAN};
+        const float max[6] = {2, 2, 3, NAN, NAN, NAN}, least[6] = {1, 2, 1, NAN, NAN, NAN};
         f32[isa]->maximum(6, (void *const[]){y, a, b}, NULL);
         for (int i = 0; i < 6; i++)
-            ck_assert(same((double)y[i], (double)most[i]));
+            ck_assert(same((double)y[i], (double)max[i]));
         f32[isa]->minimum(6, (void *const[]){y, a, b}, NULL);
         for (int i = 0; i < 6; i++)
             ck_assert(same((double)y[i], (double)least[i]));
@@ -294,7 +294,7 @@ END_TEST
 
 /* -- every map: float32 against float64, instruction sets against each other, every length, in place -- */
 
-enum { MOST_SOURCES = 4, LENGTH = 1000, SHORT = 70 };
+enum { MAX_SOURCES = 4, LENGTH = 1000, SHORT = 70 };
 
 typedef struct map_case {
     const char *name;
@@ -363,15 +363,15 @@ static const map_case maps[] = {
 START_TEST(test_maps)
 {
     const map_case *m = &maps[_i];
-    static float x[MOST_SOURCES + 1][LENGTH], y[ISAS][LENGTH];
-    static double x64[MOST_SOURCES + 1][LENGTH], y64[LENGTH];
-    for (int k = 0; k <= MOST_SOURCES; k++)
+    static float x[MAX_SOURCES + 1][LENGTH], y[ISAS][LENGTH];
+    static double x64[MAX_SOURCES + 1][LENGTH], y64[LENGTH];
+    for (int k = 0; k <= MAX_SOURCES; k++)
         for (int i = 0; i < LENGTH; i++)
             x64[k][i] = (double)(x[k][i] = (float)uniform(m->low, m->high));
     memcpy(y64, x64[0], sizeof y64);
     map_at(f64[BASELINE], m->entry)(LENGTH, (void *const[]){y64, x64[1], x64[2], x64[3], x64[4]}, m->numbers);
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-        th_map_kernel *map = map_at(f32[isa], m->entry);
+        th_elementwise_kernel *map = map_at(f32[isa], m->entry);
         memcpy(y[isa], x[0], sizeof y[isa]);
         map(LENGTH, (void *const[]){y[isa], x[1], x[2], x[3], x[4]}, m->numbers);
         for (int i = 0; i < LENGTH; i++)
@@ -392,7 +392,7 @@ START_TEST(test_maps)
         for (int k = 1; k <= m->sources; k++) {
             float same_memory[LENGTH];
             memcpy(same_memory, x[k], sizeof same_memory);
-            void *operands[MOST_SOURCES + 1] = {same_memory, x[1], x[2], x[3], x[4]};
+            void *operands[MAX_SOURCES + 1] = {same_memory, x[1], x[2], x[3], x[4]};
             operands[k] = same_memory;
             map(LENGTH, operands, m->numbers);
             ck_assert(memcmp(same_memory, y[isa], sizeof same_memory) == 0);

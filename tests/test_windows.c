@@ -1,5 +1,5 @@
 /* Windows of a token file: every one once an epoch, in an order that is a function of (seed, epoch), that goes on from
- * any place, and that favours no place. */
+ * any place, and that favors no place. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ START_TEST(permutations)
 END_TEST
 
 /* Over many epochs every window comes at every place equally often: chi-squared, with n - 1 = 6 degrees of freedom. */
-START_TEST(no_place_is_favoured)
+START_TEST(no_place_is_favored)
 {
     enum { COUNT = 7, EPOCHS = 7000 };
     int64_t at[COUNT][COUNT] = {{0}}, after[COUNT][COUNT] = {{0}};
@@ -313,7 +313,7 @@ int main(void)
 {
     TCase *tests = new_suite("windows", setup, teardown);
     tcase_add_test(tests, permutations);
-    tcase_add_test(tests, no_place_is_favoured);
+    tcase_add_test(tests, no_place_is_favored);
     tcase_add_test(tests, every_window_once);
     tcase_add_test(tests, goes_on_from_anywhere);
     tcase_add_test(tests, in_order);

@@ -9,7 +9,7 @@
 
 #include "bits.h"
 
-enum { GROUP = 32, MOST_TERMS = 2 };
+enum { GROUP = 32, MAX_PARTS = 2 };
 
 /* -- one number -- */
 
@@ -35,7 +35,7 @@ float flushing_fma(float a, float b, float c)
     if (!(fabsf(y) <= FLT_MIN))
         return y;
     /* Of a number below FLT_MIN a float has fewer than 24 bits, so y may have been rounded up to FLT_MIN where 24 bits
-     * are below. That is so below the middle of FLT_MIN and its neighbour of 24 bits (the middle is rounded to even:
+     * are below. That is so below the middle of FLT_MIN and its neighbor of 24 bits (the middle is rounded to even:
      * up). A double tells: within its last bit of the middle there is no a b + c of two bfloat16 numbers and a normal
      * float. */
     const double middle = 0x1p-126 - 0x1p-151;
@@ -78,10 +78,10 @@ static uint16_t rounded(float x)
     return (uint16_t)(bits_of((float)nearest) >> 16);
 }
 
-uint16_t model_term(float x, int term)
+uint16_t model_part(float x, int part)
 {
     const uint16_t first = rounded(x);
-    if (term == 0)
+    if (part == 0)
         return first;
     return isfinite(x) ? rounded(x - bfloat16_value(first)) : 0; /* the difference is exact */
 }
@@ -89,49 +89,49 @@ uint16_t model_term(float x, int term)
 /* -- whole products -- */
 
 /* The operands of one product of a batch: element (i, k) of term t is at (t rows + i) steps + k. */
-typedef struct terms_of {
-    uint16_t *terms; /* (terms, rows, steps) */
+typedef struct parts_of {
+    uint16_t *parts; /* (terms, rows, steps) */
     int64_t rows, steps;
-} terms_of;
+} parts_of;
 
-static terms_of split(const float *x, int64_t rows, int64_t row, int64_t k, int64_t step, int terms)
+static parts_of split(const float *x, int64_t rows, int64_t row, int64_t k, int64_t step, int parts)
 {
-    terms_of s = {.rows = rows, .steps = (k + GROUP - 1) / GROUP * GROUP};
-    s.terms = calloc((size_t)(terms * rows * s.steps) + 1, sizeof *s.terms);
-    ck_assert_ptr_nonnull(s.terms);
-    for (int t = 0; t < terms; t++)
+    parts_of s = {.rows = rows, .steps = (k + GROUP - 1) / GROUP * GROUP};
+    s.parts = calloc((size_t)(parts * rows * s.steps) + 1, sizeof *s.parts);
+    ck_assert_ptr_nonnull(s.parts);
+    for (int t = 0; t < parts; t++)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t l = 0; l < k; l++)
-                s.terms[(t * rows + i) * s.steps + l] = model_term(x[i * row + l * step], t);
+                s.parts[(t * rows + i) * s.steps + l] = model_part(x[i * row + l * step], t);
     return s;
 }
 
-static const uint16_t *term(const terms_of *s, int t, int64_t row, int64_t step)
+static const uint16_t *part(const parts_of *s, int t, int64_t row, int64_t step)
 {
-    return s->terms + (t * s->rows + row) * s->steps + step;
+    return s->parts + (t * s->rows + row) * s->steps + step;
 }
 
 /* One block of steps of one element. */
-static float block(float c, const terms_of *a, const terms_of *b, int64_t i, int64_t j, int64_t begin, int64_t end,
-                   int terms)
+static float block(float c, const parts_of *a, const parts_of *b, int64_t i, int64_t j, int64_t begin, int64_t end,
+                   int parts)
 {
     for (int64_t k = begin; k < end; k += GROUP) {
-        c = tile_dot(c, term(a, 0, i, k), term(b, 0, j, k), GROUP);
-        if (terms == MOST_TERMS) {
-            c = tile_dot(c, term(a, 0, i, k), term(b, 1, j, k), GROUP);
-            c = tile_dot(c, term(a, 1, i, k), term(b, 0, j, k), GROUP);
+        c = tile_dot(c, part(a, 0, i, k), part(b, 0, j, k), GROUP);
+        if (parts == MAX_PARTS) {
+            c = tile_dot(c, part(a, 0, i, k), part(b, 1, j, k), GROUP);
+            c = tile_dot(c, part(a, 1, i, k), part(b, 0, j, k), GROUP);
         }
     }
     return c;
 }
 
-static float element(float c, const terms_of *a, const terms_of *b, int64_t i, int64_t j, int terms)
+static float element(float c, const parts_of *a, const parts_of *b, int64_t i, int64_t j, int parts)
 {
     for (int64_t k = 0; k < a->steps; k += TH_PRODUCT_BLOCK) {
         const int64_t end = k + TH_PRODUCT_BLOCK < a->steps ? k + TH_PRODUCT_BLOCK : a->steps;
         const float before = c;
-        c = block(before, a, b, i, j, k, end, terms);
-        if (terms == MOST_TERMS && isnan(c))
+        c = block(before, a, b, i, j, k, end, parts);
+        if (parts == MAX_PARTS && isnan(c))
             c = block(before, a, b, i, j, k, end, 1);
     }
     return c;
@@ -147,30 +147,30 @@ static float first_of_sum(const th_product *p, const float *c, int64_t i, int64_
     return bias ? bias[j] : residual ? residual[i * p->residual_row + j] : 0;
 }
 
-static void one_product(const th_product *p, const float *a, const float *b, float *c, int terms)
+static void one_product(const th_product *p, const float *a, const float *b, float *c, int parts)
 {
-    terms_of split_a = split(a, p->m, p->a_row, p->k, p->a_col, terms),
-             split_b = split(b, p->n, p->b_col, p->k, p->b_row, terms);
+    parts_of split_a = split(a, p->m, p->a_row, p->k, p->a_col, parts),
+             split_b = split(b, p->n, p->b_col, p->k, p->b_row, parts);
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             float *to = c + i * p->c_row + j * p->c_col;
-            *to = element(first_of_sum(p, to, i, j), &split_a, &split_b, i, j, terms);
+            *to = element(first_of_sum(p, to, i, j), &split_a, &split_b, i, j, parts);
         }
-    free(split_a.terms);
-    free(split_b.terms);
+    free(split_a.parts);
+    free(split_b.parts);
 }
 
-static void batch(const th_product *p, int dim, const float *a, const float *b, float *c, int terms)
+static void batch(const th_product *p, int dim, const float *a, const float *b, float *c, int parts)
 {
     if (dim == p->batch_dims) {
-        one_product(p, a, b, c, terms);
+        one_product(p, a, b, c, parts);
         return;
     }
     for (int64_t i = 0; i < p->batch[dim]; i++)
-        batch(p, dim + 1, a + i * p->a_batch[dim], b + i * p->b_batch[dim], c + i * p->c_batch[dim], terms);
+        batch(p, dim + 1, a + i * p->a_batch[dim], b + i * p->b_batch[dim], c + i * p->c_batch[dim], parts);
 }
 
-void model_product(const th_product *product, int terms)
+void model_product(const th_product *product, int parts)
 {
-    batch(product, 0, product->a, product->b, product->c, terms);
+    batch(product, 0, product->a, product->b, product->c, parts);
 }

@@ -28,7 +28,7 @@ float tile_dot(float c, const uint16_t *a /* (steps) */, const uint16_t *b /* (s
 /* Term 0 of x: x rounded to the nearest bfloat16 number, ties to even; truncated instead where that would make infinity
  * of a finite number; 0 of the same sign for denormals; NaN quiet. Term 1: what the same makes of the rest, x - term 0;
  * +0 for infinity and NaN. */
-uint16_t model_term(float x, int term);
+uint16_t model_part(float x, int part);
 
 /* C of a float32 product whose operands are split in 1 or 2 terms (bfloat16, bfloat16x3): batches, strides, add, bias
  * and residual are the product's. Whether k is so small that the library would multiply in float32 is not looked at:
@@ -38,6 +38,6 @@ uint16_t model_term(float x, int term);
  * last ones filled up with zeros: c = tile_dot(c, a1, b1), and with two terms after it (a1, b2), then (a2, b1). With
  * two terms an element that is NaN at the end of a block of TH_PRODUCT_BLOCK steps is computed again from the block's
  * begin with (a1, b1) alone. */
-void model_product(const th_product *product, int terms);
+void model_product(const th_product *product, int parts);
 
 #endif

@@ -75,7 +75,7 @@ static const th_sample flip_samples[] = {
 static const th_op flip = {
     .name = "flip", .n_inputs = 1, .flags = TH_OP_VIEW, .shape = flip_shape, .samples = flip_samples};
 
-/* Windows of n neighbours along a vector, which overlap: (N) to (N - n + 1, n). */
+/* Windows of n neighbors along a vector, which overlap: (N) to (N - n + 1, n). */
 static th_status windows_shape(th_call *c)
 {
     const th_array *x = &c->input[0];
@@ -149,7 +149,7 @@ static th_status energy_shape(th_call *c)
     return TH_OK;
 }
 
-static int early_forwards, early_backwards;
+static int precomputed_forwards, precomputed_backwards;
 
 static void energy_forward(const th_call *c)
 {
@@ -157,11 +157,11 @@ static void energy_forward(const th_call *c)
     for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++) {
         const double x = load(&c->input[0], i);
         sum += x * x / 2;
-        if (c->early)
+        if (c->precomputed)
             store(&c->input_gradient[0], i, x);
     }
     store(&c->output[0], 0, sum);
-    early_forwards += c->early;
+    precomputed_forwards += c->precomputed;
 }
 
 /* dx = x dy */
@@ -169,16 +169,16 @@ static void energy_backward(const th_call *c)
 {
     const double dy = load(&c->output_gradient[0], 0);
     for (int64_t i = 0; i < th_array_numel(&c->input_gradient[0]); i++)
-        if (c->early)
+        if (c->precomputed)
             store(&c->input_gradient[0], i, load(&c->input_gradient[0], i) * dy);
         else
             give(c, 0, i, load(&c->input[0], i) * dy);
-    early_backwards += c->early;
+    precomputed_backwards += c->precomputed;
 }
 
 static const th_op energy = {.name = "energy",
                              .n_inputs = 1,
-                             .early = TH_INPUT(0),
+                             .precomputed = TH_INPUT(0),
                              .saves = TH_INPUT(0),
                              .shape = energy_shape,
                              .forward = energy_forward,

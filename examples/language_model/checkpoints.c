@@ -52,7 +52,7 @@ void keep_checkpoint(const char *run, int64_t keep)
 
 bool has_checkpoint(const char *run)
 {
-    for (int i = 0; i < MOST_CHECKPOINTS; i++)
+    for (int i = 0; i < MAX_CHECKPOINTS; i++)
         if (is_there(run, name_of(i)))
             return true;
     return false;
@@ -63,7 +63,7 @@ const char *find_intact_checkpoint(const char *run)
     static char found[32];
     th_context *ctx = th_context_new(NULL);
     bool any = false;
-    for (int i = 0; i < MOST_CHECKPOINTS && found[0] == 0; i++) {
+    for (int i = 0; i < MAX_CHECKPOINTS && found[0] == 0; i++) {
         if (!is_there(run, name_of(i)))
             continue;
         if (th_checkpoint_verify(ctx, in_run(run, name_of(i))) == TH_OK)
@@ -83,7 +83,7 @@ const char *find_intact_checkpoint(const char *run)
 
 void return_to_checkpoint(const char *run, const char *name)
 {
-    for (int i = 0; i < MOST_CHECKPOINTS && strcmp(name, name_of(i)) != 0; i++) {
+    for (int i = 0; i < MAX_CHECKPOINTS && strcmp(name, name_of(i)) != 0; i++) {
         char aside[64];
         snprintf(aside, sizeof aside, "%s.damaged", name_of(i));
         if (is_there(run, name_of(i)))

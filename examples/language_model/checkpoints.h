@@ -9,7 +9,7 @@
 #define NEXT_CHECKPOINT "next.safetensors"
 #define NEWEST_CHECKPOINT "last.safetensors"
 
-enum { MOST_CHECKPOINTS = 100 };
+enum { MAX_CHECKPOINTS = 100 };
 
 /* Makes NEXT_CHECKPOINT the newest checkpoint, and keeps the keep - 1 newest of the others. Whenever the process ends,
  * there is a complete checkpoint. Ends the program with a message if a file cannot be renamed. */

@@ -1,5 +1,5 @@
 /* The defaults of --length and --batch for a pretrained model. Windows get the model's length, unless the text or half
- * of the machine's memory is too small for it. The default is at most MOST_LENGTH: some models see 131,072 tokens, and
+ * of the machine's memory is too small for it. The default is at most MAX_LENGTH: some models see 131,072 tokens, and
  * the attention of one such window takes minutes. */
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 /* Tokens of a batch if --batch is not given: as many as for a new model. */
 enum { USUAL_TOKENS = USUAL_LENGTH * USUAL_BATCH };
-enum { MOST_LENGTH = 4096 }; /* the largest default; --length may be larger */
+enum { MAX_LENGTH = 4096 }; /* the largest default; --length may be larger */
 
 /* Half of the machine's memory; the rest is for other programs. */
 static size_t usable_memory(void)
@@ -55,8 +55,8 @@ void choose_windows(int64_t tokens, bool evaluate_only)
         set_windows(chosen.length);
     else {
         set_windows(chosen.model.length);
-        if (chosen.length > MOST_LENGTH) {
-            set_windows(MOST_LENGTH);
+        if (chosen.length > MAX_LENGTH) {
+            set_windows(MAX_LENGTH);
             reason = "the largest default";
         }
         if (chosen.length > tokens - 1) {

@@ -122,7 +122,7 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     if (chosen.sample_tokens == 0)
         return TH_OK;
     const th_generate_options options = {
-        .most_tokens = chosen.sample_tokens, .temperature = chosen.temperature, .seed = (uint64_t)chosen.seed};
+        .max_new_tokens = chosen.sample_tokens, .temperature = chosen.temperature, .seed = (uint64_t)chosen.seed};
     char name[64], *text = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);

@@ -25,7 +25,7 @@ FILE *create_in_run(const char *run, const char *within, const char *name);
 
 /* Opens the logs in the folder of the run; resuming, they go on behind `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);
-/* A step of the optimiser is done. */
+/* A step of the optimizer is done. */
 th_status report_step(report *r, const th_optimizer *optimizer, double loss);
 /* In between no time passes for the tokens per second. */
 void report_pause(report *r);

@@ -75,8 +75,8 @@ static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_op
     th_generate_options how = *options;
     how.prompts = prompt;
     how.slide = how.beams <= 1;
-    if (!how.slide && how.most_tokens > room) /* beams end where the model's length does */
-        how.most_tokens = room;
+    if (!how.slide && how.max_new_tokens > room) /* beams end where the model's length does */
+        how.max_new_tokens = room;
     how.emit = write_token;
     how.user = w;
     how.end_tokens = &chosen.end_token;

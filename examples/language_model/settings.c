@@ -7,7 +7,7 @@
 
 #include "checkpoints.h"
 
-enum { MOST_BYTES = 1 << 18, MOST_TEXT = 4096 }; /* all settings as JSON; one text among them */
+enum { MAX_BYTES = 1 << 18, MAX_TEXT = 4096 }; /* all settings as JSON; one text among them */
 enum { USUAL_KEEP = 2, USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
 /* docs/tuning.md says how the rate was found, for a model of this width. */
 static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
@@ -66,7 +66,7 @@ static const program_option options_of_a_run[] = {
     {"from", "start with the model in this transformers folder, which is as it is: layers and widths, too",
      .text = &chosen.from},
     {"freeze", "parameters that stay: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
-    {"steps", "of the optimiser", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
+    {"steps", "of the optimizer", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
     {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12", .whole = &chosen.batch,
      .low = 1, .high = 1e6, .given = &was_given.batch},
     {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
@@ -89,7 +89,7 @@ static const program_option options_of_a_run[] = {
      .group = "Reports"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
      .low = 1, .high = MOST},
-    {"keep", "checkpoints that stay, the newest included", .whole = &chosen.keep, .low = 1, .high = MOST_CHECKPOINTS},
+    {"keep", "checkpoints that stay, the newest included", .whole = &chosen.keep, .low = 1, .high = MAX_CHECKPOINTS},
     {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0, .high = MOST},
     {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1e6},
     {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
@@ -179,7 +179,7 @@ void settle_rates(void)
 static void refuse_long_texts(void)
 {
     for (const program_option *o = options_of_a_run; o->name; o++)
-        if (o->text && *o->text && strlen(*o->text) > MOST_TEXT)
+        if (o->text && *o->text && strlen(*o->text) > MAX_TEXT)
             refuse(PROGRAM, "this option takes at most 4096 bytes: --", o->name);
 }
 
@@ -250,7 +250,7 @@ static const program_option what_follows[] = {
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
     {"model.block.scores.rotary", .flag = &MODEL.block.scores.rotary},
-    {"model.block.scores.rotary_pairing", .whole = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBOURS},
+    {"model.block.scores.rotary_pairing", .whole = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},
     {"model.block.scores.rotary_base", REAL(block.scores.rotary_base)},
     {"model.block.scores.rotary_width", OTHER_SIZE(block.scores.rotary_width)},
     {"model.block.scores.rotary_scaling.kind", .whole = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
@@ -319,7 +319,7 @@ static bool is_sound(const program_option *o, const json_t *value)
     return o->flag    ? json_is_boolean(value)
            : o->whole ? json_is_integer(value) && in_range
            : o->real  ? json_is_number(value) && in_range
-                      : (json_is_string(value) && json_string_length(value) <= MOST_TEXT) ||
+                      : (json_is_string(value) && json_string_length(value) <= MAX_TEXT) ||
                            (json_is_null(value) && may_be_null(o));
 }
 
@@ -392,7 +392,7 @@ void settings_from_json(const char *text, const char *file)
     static json_t *all; /* stays: texts among the settings lie in it */
     char problem[300];
     json_decref(all);
-    all = strlen(text) <= MOST_BYTES ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    all = strlen(text) <= MAX_BYTES ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
         strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
         snprintf(problem, sizeof problem, "%.200s is not a checkpoint of this program", file);

@@ -128,7 +128,7 @@ int sample(int argc, char **argv)
         temperature = beams > 1 ? 0 : 0.8;
     trainer t;
     open_model(&t, run, last);
-    const th_generate_options how = {.most_tokens = tokens,
+    const th_generate_options how = {.max_new_tokens = tokens,
                                      .temperature = temperature,
                                      .top_k = top_k,
                                      .top_p = top_p,

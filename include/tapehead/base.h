@@ -57,7 +57,7 @@ typedef enum th_precision {
 /* "float32", "bfloat16x3" or "bfloat16"; "?" for a value that is no precision. */
 TH_API const char *th_precision_name(th_precision precision);
 
-/* Outcome of a function that can fail. TH_OK is 0, so that `if (th_backward(loss) || th_optimizer_step(adam))` reads as
+/* Outcome of a function that can fail. TH_OK is 0, so that `if (th_backward(loss, NULL) || th_optimizer_step(adam))` reads as
  * it should. */
 typedef enum th_status {
     TH_OK = 0,
@@ -87,7 +87,7 @@ typedef struct th_shape {
 #define TH_SHAPE(...) ((th_shape){TH_COUNT_(__VA_ARGS__), {__VA_ARGS__}})
 #define TH_SCALAR ((th_shape){0, {0}})
 #endif
-/* The same as the initialiser of a static object, such as a sample's shape: { .shape = TH_SIZES(2, 3) }. */
+/* The same as the initializer of a static object, such as a sample's shape: { .shape = TH_SIZES(2, 3) }. */
 #define TH_SIZES(...)                                                                                                  \
     {                                                                                                                  \
         TH_COUNT_(__VA_ARGS__),                                                                                        \

@@ -42,7 +42,7 @@ typedef struct th_checkpoint {
     const char *configuration;           /* a text of the program's own, usually JSON; saved only; NULL: none */
     const th_checkpoint_number *numbers; /* [n_numbers] */
     int n_numbers;
-    bool other_options;         /* loading: the optimiser keeps its own options where the file has others (weight decay,
+    bool other_options;         /* loading: the optimizer keeps its own options where the file has others (weight decay,
                                    betas, ...); else that is an error */
     th_report_function *report; /* loading: hears of every difference; may be NULL */
     void *report_user;
@@ -50,13 +50,13 @@ typedef struct th_checkpoint {
 
 /* Writes the checkpoint; a regular file appears at path only when it is complete and has reached the disk: until then,
  * after an error and after a crash at any moment, what was there stays. No second copy of any tensor is made. Between
- * steps: TH_ERROR_STATE while gradients of an unfinished step wait in a parameter of the optimiser. */
+ * steps: TH_ERROR_STATE while gradients of an unfinished step wait in a parameter of the optimizer. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
-/* Restores parameters (values, and whether they are frozen), the optimiser (moments, steps, learning rate), the
+/* Restores parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), the
  * context's seed, step, random streams and precision (float32 from a file that is older than the choice; another may be
  * set afterwards), and the numbers. Everything is checked first, each checksum too: on an error nothing has changed.
  * TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many there are: tensors that
- * are missing, unexpected, of another shape or type; another optimiser, other options; numbers that are missing.
+ * are missing, unexpected, of another shape or type; another optimizer, other options; numbers that are missing.
  * Gradients are emptied. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* The configuration alone, so that the model can be made before it is loaded. The text belongs to the context, "" when

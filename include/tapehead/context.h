@@ -30,7 +30,7 @@ typedef struct th_context_options {
  * takes, or 4096 contexts live. A wrong option, or an environment that asks for what the machine has not (TAPEHEAD_ISA,
  * TAPEHEAD_GEMM), is a pending error of the context returned. Free with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
-/* Frees the context with everything that belongs to it: tensors, modules, optimisers. NULL is fine. Within a module's
+/* Frees the context with everything that belongs to it: tensors, modules, optimizers. NULL is fine. Within a module's
  * forward, an operation's own functions, or a function whose gradient is being checked it is TH_ERROR_STATE, and
  * nothing is freed. */
 TH_API void th_context_free(th_context *ctx);
@@ -98,7 +98,7 @@ TH_API th_dtype th_default_dtype(const th_context *ctx);
 /* -- randomness: every number is a function of (seed, stream, step, call within the step, element) -- */
 /* The seed of all streams from now on. */
 TH_API void th_set_seed(th_context *ctx, uint64_t seed);
-/* Number of successful optimiser steps; set it when resuming. TH_ERROR_ARGUMENT for a negative one. */
+/* Number of successful optimizer steps; set it when resuming. TH_ERROR_ARGUMENT for a negative one. */
 TH_API int64_t th_step(const th_context *ctx);
 TH_API void th_set_step(th_context *ctx, int64_t step);
 
@@ -131,7 +131,7 @@ TH_API const char *th_version(void); /* "0.1.0" */
  * that later steps need none. Chunks are taken ahead, and between blocks there are gaps: reserved is more than live.
  *
  * A context with shapes_only counts exactly what the same calls would use and take in a context whose options are the
- * same otherwise, and takes none of it but the memory of handles and records. Two steps are enough, for the optimiser
+ * same otherwise, and takes none of it but the memory of handles and records. Two steps are enough, for the optimizer
  * makes its moments at the end of the first; whatever else the program will do between steps (an evaluation, th_keep)
  * belongs to the run as well:
  *

@@ -15,7 +15,7 @@ TH_BEGIN_DECLS
  * (unless it keeps that from the first run on, or fails in it). A parameter that it reads in some
  * runs only, behind a branch, is found and checked too. It may leave scopes or th_no_grad open, clear the tape, or call
  * backward; it may not free what it has not made, make modules without freeing them, change its inputs or parameters in
- * place, step an optimiser, cast a module, or check a gradient itself: each of these is an error that says so. */
+ * place, step an optimizer, cast a module, or check a gradient itself: each of these is an error that says so. */
 typedef th_tensor *th_gradient_function(void *user, th_tensor *const *inputs);
 
 typedef enum th_gradient_mode {

@@ -23,7 +23,7 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
  * otherwise before the model is made; the rest belongs to the weights. model_type must be gpt2 or llama. Of GPT-2,
  * refused are scale_attn_weights off, scale_attn_by_inverse_layer_idx and cross attention; of Llama, rotary positions
  * of another rope_type than default, linear and llama3 (in rope_scaling or rope_parameters) or of a part of each head;
- * of both, weights that are quantised and activations that th_activation has not. */
+ * of both, weights that are quantized and activations that th_activation has not. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* The token that ends a text: config.json's eos_token_id, the first where it is a list; -1 where it is null or no token
@@ -43,7 +43,7 @@ TH_API th_status th_pretrained_load(th_module *model, const char *folder,
 /* Writes the folder (made if it is not there): config.json, then model.safetensors, the weights in the model's type.
  * A model with learned positions is written as GPT-2, which has layer norms and biases; one without (positions are
  * TH_POSITIONS_NONE) as Llama, which has rotary positions, RMS norms and a gated MLP. Rotary positions that turn
- * neighbours become those that turn halves, by another order of the rows of q and k. All options that the one cannot
+ * neighbors become those that turn halves, by another order of the rows of q and k. All options that the one cannot
  * express are TH_ERROR_ARGUMENT, named in the sentence; but of dropout, which is of training alone, Llama keeps that of
  * attention weights only. */
 typedef struct th_export_options {

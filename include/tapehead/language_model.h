@@ -46,7 +46,7 @@ TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model
  * those whose positions are not after its own. */
 typedef struct th_language_model_logits_options {
     th_tensor *positions; /* int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
-    th_cache *cache;      /* tokens are seen by those that follow in later forwards (tapehead/generate.h) */
+    th_cache *cache;      /* tokens are seen by those that follow in later forwards (tapehead/cache.h) */
     th_tensor *rows;      /* int32/int64 (B): logits (B, V) of token rows[b] of each sequence, and of no other */
 } th_language_model_logits_options;
 TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,

@@ -1,10 +1,11 @@
 /* The layers that come with the library: modules (tapehead/module.h) with their parameters named, shaped and
- * initialised as PyTorch does, so that checkpoints mean something outside. Every constructor returns a module of the
+ * initialized as PyTorch does, so that checkpoints mean something outside. Every constructor returns a module of the
  * context (th_module_add gives it to a parent); NULL with the error stored. New parameters have the context's default
  * type. N: any leading dimensions. */
 #ifndef TAPEHEAD_LAYERS_H
 #define TAPEHEAD_LAYERS_H
 
+#include "tapehead/cache.h"
 #include "tapehead/module.h"
 #include "tapehead/ops.h"
 
@@ -84,15 +85,6 @@ typedef struct th_multi_head_attention_options {
 TH_API th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t heads,
                                               const th_multi_head_attention_options *options);
 
-/* query (B, T, query_input), key (B, S, key_input), value (B, S, value_input) -> (B, T, output_width). mask (NULL:
- * none) is over the scores (B, H, T, S). th_attend(m, x, x, x, mask) is self-attention. The module has no other
- * forward. */
-TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
-                            const th_mask *mask);
-
-/* Keys and values of earlier tokens: tapehead/generate.h. */
-typedef struct th_cache th_cache;
-
 typedef struct th_attend_options {
     const th_mask *mask;
     /* int32/int64 (T) or (B, T): of the queries, and of the keys where they are the same tensor, for rotary positions;
@@ -104,9 +96,11 @@ typedef struct th_attend_options {
     th_tensor *residual; /* (B, T, output_width), added to the result, as one operation with the last projection */
     th_tensor **weights; /* asked for: (B, H, T, S) per head, before dropout; like every result they are the tape's */
 } th_attend_options;
-/* th_attend with these options, which may be NULL. */
-TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
-                                 const th_attend_options *options);
+/* query (B, T, query_input), key (B, S, key_input), value (B, S, value_input) -> (B, T, output_width). options may be
+ * NULL; their mask is over the scores (B, H, T, S). th_attend(m, x, x, x, NULL) is self-attention. The module has no other
+ * forward. */
+TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+                            const th_attend_options *options);
 
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
@@ -118,7 +112,6 @@ TH_API th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tens
 #define th_dropout_new(...) TH_AT_POINTER(th_module, th_dropout_new(__VA_ARGS__))
 #define th_multi_head_attention_new(...) TH_AT_POINTER(th_module, th_multi_head_attention_new(__VA_ARGS__))
 #define th_attend(...) TH_AT(th_attend(__VA_ARGS__))
-#define th_attend_with(...) TH_AT(th_attend_with(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

@@ -98,10 +98,10 @@ TH_API th_tensor *th_module_add_parameter(th_module *m, const char *name, th_sha
 /* The parameter of another module under a second name (tied weights): one tensor, counted, stepped and saved once.
  * Returns it. */
 TH_API th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter);
-/* Frees a module with all its members, and takes it out of its parent. Optimisers forget its parameters. NULL is fine.
+/* Frees a module with all its members, and takes it out of its parent. Optimizers forget its parameters. NULL is fine.
  * TH_ERROR_STATE, and nothing is freed: its forward is running, or it is a part of its parent (all members of the
  * library's own modules but those of lists are). A freed module must not be used; while its memory has no other use
- * (usually until 256 more modules and optimisers have been freed) that, too, is TH_ERROR_STATE. */
+ * (usually until 256 more modules and optimizers have been freed) that, too, is TH_ERROR_STATE. */
 TH_API void th_module_free(th_module *m);
 
 /* A list: its members are called "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its forward runs
@@ -137,7 +137,7 @@ TH_API bool th_module_is_training(const th_module *m);
 /* Parameters of the whole tree stop (or start again) to require a gradient; gradients of frozen ones are emptied. */
 TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
 /* Converts all floating parameters of the tree in place: handles stay, values are rounded as C does, gradients are
- * emptied, the moments of optimisers follow. TH_ERROR_STATE when the tape still uses one (th_tape_clear first); on an
+ * emptied, the moments of optimizers follow. TH_ERROR_STATE when the tape still uses one (th_tape_clear first); on an
  * error nothing has changed. */
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 

@@ -58,7 +58,7 @@ typedef struct th_op {
     const char *value, *gradient;    /* the formulas as a person reads them */
     int n_inputs;                    /* or TH_ANY_INPUTS */
     uint32_t optional;               /* TH_INPUT bits of inputs that may be NULL */
-    uint32_t early;                  /* TH_INPUT bits of inputs whose gradient forward can compute on the way, where
+    uint32_t precomputed;            /* TH_INPUT bits of inputs whose gradient forward can compute on the way, where
                                      backward would have to recompute the values: when all those wanted have
                                      empty, contiguous memory, and no other input but those with identity gradients
                                      requires one, recording hands it to forward as input_gradient. One differentiable
@@ -124,7 +124,7 @@ struct th_call {
     th_array *input_gradient;  /* [n_inputs], backward: where dL/d input goes; not given means not needed */
     bool *add;                 /* [n_inputs], backward: add to what is there instead of overwriting it */
     bool training;             /* the mode when the call was recorded (given to the shape rule and forward too) */
-    bool early;                /* forward: input_gradient is on offer (th_op.early); backward: what forward wrote there,
+    bool precomputed;          /* forward: input_gradient is on offer (th_op.early); backward: what forward wrote there,
                                   for an output gradient of 1, still stands in input_gradient; nothing saved is given */
     th_random_call random;     /* after th_call_draw in the shape rule */
     const void *plan;          /* what .plan wrote; forward and backward find their scratch memory by it */
@@ -186,7 +186,7 @@ TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element
  * need their memory one after the other. */
 TH_API void th_plan_reuse(const th_call *call, size_t place);
 /* In forward and backward: the memory at a place that the plan reserved, NULL when all in all it reserved none.
- * Uninitialised, and given back afterwards. */
+ * Uninitialized, and given back afterwards. */
 TH_API void *th_call_scratch(const th_call *call, size_t place);
 
 /* -- samples: what the gradient check runs an operation on -- */

@@ -168,8 +168,8 @@ TH_API th_tensor *th_one_hot(th_tensor *indices,
 /* -- attention -- */
 /* Which elements are turned together. */
 typedef enum th_rotary_pairing {
-    TH_ROTARY_HALVES,    /* i with i + width / 2: GPT-NeoX, Llama in transformers */
-    TH_ROTARY_NEIGHBOURS /* 2 i with 2 i + 1: Su et al. 2021, GPT-J, Llama as published */
+    TH_ROTARY_HALVES,   /* i with i + width / 2: GPT-NeoX, Llama in transformers */
+    TH_ROTARY_NEIGHBORS /* 2 i with 2 i + 1: Su et al. 2021, GPT-J, Llama as published */
 } th_rotary_pairing;
 
 /* How models that were trained on short texts are made to read longer ones: their frequencies, base^(-2 i / width)
@@ -223,14 +223,15 @@ typedef struct th_window_range {
 typedef struct th_mask {
     th_causal causal;
     th_window_range window;
-    th_tensor *positions;  /* int32/int64 (T) or (B, T), whatever stands between: query t stands at key positions[b, t],
+    th_tensor *positions; /* int32/int64 (T) or (B, T), whatever stands between: query t stands at key positions[b, t],
                               from where causal order (either one), the window and ALiBi count, instead of at its place
                               in the tensor. A query whose keys are in a cache has the bits of the whole sequence. For
                               scores (T, S): (T). Not negative; may be past the last key */
-    th_tensor *valid_lens; /* int32/int64 (B): keys s < valid_lens[b]; or (B, T): per query, whatever stands between.
+    th_tensor
+        *valid_lengths;  /* int32/int64 (B): keys s < valid_lengths[b]; or (B, T): per query, whatever stands between.
                               For scores (T, S): () or (T). Lengths outside [0, S] are an error */
-    th_tensor *keep;       /* bool, broadcast to the scores (B, H, T, S): true keeps */
-    th_tensor *additive;   /* the scores' type, broadcast to them, added; may require a gradient; -inf hides its pair, a
+    th_tensor *keep;     /* bool, broadcast to the scores (B, H, T, S): true keeps */
+    th_tensor *additive; /* the scores' type, broadcast to them, added; may require a gradient; -inf hides its pair, a
                               finite term never does */
 } th_mask;
 
@@ -260,7 +261,7 @@ TH_API th_tensor *th_masked_softmax(th_tensor *scores, const th_mask *mask);
 /* All parts of a mask as one bool tensor, broadcast to scores of this shape (N, T, S). NULL without an error if the
  * mask hides nothing; th_masked_matmul accepts this NULL as its keep. */
 TH_API th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores);
-/* Why the pair is hidden, or that it is kept, as a sentence into text: "key 5 is past valid_lens[1] = 3". scores (N, T,
+/* Why the pair is hidden, or that it is kept, as a sentence into text: "key 5 is past valid_lengths[1] = 3". scores (N, T,
  * S); index the pair in it. */
 TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
                                  size_t size) TH_MUST_CHECK;

@@ -1,10 +1,10 @@
-/* Optimisers and learning-rate schedules.
+/* Optimizers and learning-rate schedules.
  *
  *     const th_adam_options options = {.learning_rate = 1e-3, .weight_decay = 0.1, .max_norm = 1.0};
  *     th_optimizer *adam = th_adam_w_new(model, &options);
  *     ...
  *     th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
- *     if (th_backward(loss) || th_optimizer_step(adam))
+ *     if (th_backward(loss, NULL) || th_optimizer_step(adam))
  *         return report(ctx);
  *
  * theta: a parameter, g: its gradient, t: the steps this parameter has taken, this one included. */
@@ -22,15 +22,15 @@ typedef struct th_optimizer th_optimizer;
 #define TH_ZERO (-0.0)
 
 /* Parameters with options of their own. A parameter belongs to the first group that takes it; those that none takes
- * follow the optimiser's options. */
+ * follow the optimizer's options. */
 typedef struct th_parameter_group {
     const char *pattern; /* of the dotted name, as a shell matches file names: "*.bias", "embedding.*"; NULL: see takes.
                             Copied. */
     bool (*takes)(const char *name, th_tensor *parameter,
                   void *user); /* asked when there is no pattern; NULL too: takes every parameter */
     void *user;
-    double learning_rate_factor; /* times the optimiser's learning rate; 0: 1, TH_ZERO: 0 */
-    double weight_decay;         /* 0: the optimiser's; TH_ZERO: none */
+    double learning_rate_factor; /* times the optimizer's learning rate; 0: 1, TH_ZERO: 0 */
+    double weight_decay;         /* 0: the optimizer's; TH_ZERO: none */
 } th_parameter_group;
 
 /* SGD, as PyTorch computes it:
@@ -71,7 +71,7 @@ typedef struct th_adam_options {
     int n_groups;
 } th_adam_options;
 
-/* An optimiser of all parameters that the module has now. It belongs to the context; freeing the module first is fine.
+/* An optimizer of all parameters that the module has now. It belongs to the context; freeing the module first is fine.
  * NULL with the error stored: a module without parameters, an option outside its range. */
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
@@ -86,7 +86,7 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * (TH_ERROR_MEMORY); later steps allocate nothing.
  *
  * If th_backward was forgotten, nothing changes, and the result is TH_ERROR_STATE. This means: a parameter requires a
- * gradient, none of them has one, and no th_backward succeeded since this optimiser's last step. If a th_backward
+ * gradient, none of them has one, and no th_backward succeeded since this optimizer's last step. If a th_backward
  * reached none of these parameters, or all of them are frozen, the step changes no parameter and returns TH_OK. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 

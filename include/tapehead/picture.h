@@ -36,10 +36,10 @@ typedef struct th_heatmap_options {
     const char *const *column_names;              /* [C]; NULL: see column_letters */
     const char *row_letters;                      /* one ASCII character for each row: "COPY"; NULL: numbers */
     const char *column_letters;                   /* for each column: "COPY|COP" */
-    double high; /* the darkest colour; 0, or not finite: the largest value. The lightest is 0 */
+    double high; /* the darkest color; 0, or not finite: the largest value. The lightest is 0 */
 } th_heatmap_options;
 
-/* Draws values (P, R, C), or (R, C), floating, as P heat maps side by side with a colour scale: darker is larger. Each
+/* Draws values (P, R, C), or (R, C), floating, as P heat maps side by side with a color scale: darker is larger. Each
  * entry tells its number under the pointer while there are few of them. TH_ERROR_SHAPE for more than a million entries
  * or ten thousand panels, or none; TH_ERROR_FILE. */
 TH_API th_status th_picture_heatmaps(th_tensor *values, const char *path,

@@ -7,7 +7,7 @@
  *         puts(th_error_message(ctx));
  *
  * It counts the driver's calls of an operation's forward and backward, forwards that backward runs again
- * (recomputation), sums of gradients that the driver takes itself, and the optimiser's steps. What is left, making
+ * (recomputation), sums of gradients that the driver takes itself, and the optimizer's steps. What is left, making
  * handles, recording, zero filling and the program's own work, is the time outside operations. Views run nothing and
  * are not counted. While no profile runs it costs one branch a call; while one runs, two readings of the clock and a
  * record, whose memory is the context's and stays until th_profile_free or th_context_free.
@@ -24,7 +24,7 @@ typedef enum th_profile_phase {
     TH_PROFILE_FORWARD,
     TH_PROFILE_BACKWARD,
     TH_PROFILE_RECOMPUTE, /* a forward that backward runs once more, because its result was not kept */
-    TH_PROFILE_STEP,      /* of an optimiser */
+    TH_PROFILE_STEP,      /* of an optimizer */
     TH_PROFILE_PHASE_COUNT
 } th_profile_phase;
 /* "forward", "backward", "recompute", "step"; "?" for a value that is no phase. */
@@ -47,7 +47,7 @@ TH_API void th_profile_free(th_context *ctx);
 /* -- reading: while a profile runs and, until the next begins, after it has ended -- */
 /* All calls of one operation in one phase. */
 typedef struct th_profile_entry {
-    const char *operation; /* "dense"; "gradient sum" for the driver's own; an optimiser's: "adam_w". Valid until the
+    const char *operation; /* "dense"; "gradient sum" for the driver's own; an optimizer's: "adam_w". Valid until the
                               next th_profile_begin or th_profile_free */
     th_profile_phase phase;
     int64_t calls;

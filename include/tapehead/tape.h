@@ -23,8 +23,7 @@ typedef struct th_backward_options {
 /* d loss / d leaf for every leaf that requires a gradient, added to what earlier backwards left. loss has one element.
  * Consumes the tape it walks: a second backward over it is TH_ERROR_STATE. Other errors: nothing recorded, a saved
  * value changed since, TH_ERROR_MEMORY; every gradient that a failed backward touched is marked empty. */
-TH_API th_status th_backward(th_tensor *loss) TH_MUST_CHECK;
-TH_API th_status th_backward_with(th_tensor *t, const th_backward_options *options) TH_MUST_CHECK;
+TH_API th_status th_backward(th_tensor *t, const th_backward_options *options) TH_MUST_CHECK;
 
 /* The gradient of a leaf, or of a result that th_keep_gradient was called on: a tensor of t's shape whose life ends
  * with t's. NULL without an error when there is none (yet). The gradient of a view is the same view of its base's. */
@@ -43,12 +42,12 @@ TH_API void th_empty_gradient(th_tensor *t);
  *         th_step_begin(ctx);
  *         th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(32, 8));
  *         ...
- *         if (th_backward(loss) || th_optimizer_step(adam))
+ *         if (th_backward(loss, NULL) || th_optimizer_step(adam))
  *             return report(ctx);
  *         th_tape_clear(ctx);
  *     }
  *
- * A second call in one step changes nothing. NULL is fine. Modules, optimisers, caches and their memory are not
+ * A second call in one step changes nothing. NULL is fine. Modules, optimizers, caches and their memory are not
  * affected. */
 TH_API void th_step_begin(th_context *ctx);
 /* Everything that the step made is gone: values, handles, nodes. Works with an error pending (which stays).
@@ -106,7 +105,6 @@ TH_API const char *th_trace_finding(const th_context *ctx);
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_set_requires_gradient(...) TH_AT(th_set_requires_gradient(__VA_ARGS__))
 #define th_backward(...) TH_AT_STATUS(th_backward(__VA_ARGS__))
-#define th_backward_with(...) TH_AT_STATUS(th_backward_with(__VA_ARGS__))
 #define th_gradient(...) TH_AT(th_gradient(__VA_ARGS__))
 #define th_keep_gradient(...) TH_AT(th_keep_gradient(__VA_ARGS__))
 #endif

@@ -14,7 +14,7 @@
  * results. A th_tensor * is a handle: a number that no other tensor gets, not an address. To use a handle after the end
  * of its scope, step, tensor or context is an error, however much later; it is never a crash, and never reaches another
  * tensor. Equal handles are the same tensor. A th_cache * is a handle too. All other types are pointers, which must not
- * be used after their context ended. A module, optimiser or tokenizer that was freed before its context is recognised
+ * be used after their context ended. A module, optimizer or tokenizer that was freed before its context is recognized
  * for a while (th_module_free). A step allocates nothing if an earlier step was as large.
  *
  * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a
@@ -35,58 +35,18 @@
  * element). (Where OpenBLAS computes: the same machine, any number of threads.)
  *
  * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for any finite logits. No bit of
- * attention's output or gradient depends on a masked pair. Non-finite gradients are refused by the optimiser's step
+ * attention's output or gradient depends on a masked pair. Non-finite gradients are refused by the optimizer's step
  * before a single parameter changes.
  *
- * The headers are the manual; read them in this order. */
+ * The headers are the manual. This one includes both libraries: tapehead/core.h and tapehead/models.h. */
 #ifndef TAPEHEAD_TAPEHEAD_H
 #define TAPEHEAD_TAPEHEAD_H
 
-/* what everything is made of */
-#include "tapehead/base.h"
-#include "tapehead/context.h"
-#include "tapehead/tensor.h"
+#include "tapehead/core.h"
 
-/* what is computed, and back */
-#include "tapehead/ops.h"
-#include "tapehead/tape.h"
-
-/* what models are made of */
-#include "tapehead/module.h"
-
-#include "tapehead/layers.h"
-#include "tapehead/transformer_block.h"
-
-/* whole models: decoder-only; encoder-decoder; what both make */
-#include "tapehead/language_model.h"
-
-#include "tapehead/transformer.h"
-#include "tapehead/generate.h"
-
-/* training */
-#include "tapehead/optimizer.h"
-
-/* text, its tokens, and windows of them */
-#include "tapehead/tokenizer.h"
-
-#include "tapehead/token_file.h"
-
-/* models in files: to go on with training; for others and from others */
-#include "tapehead/checkpoint.h"
-#include "tapehead/hugging_face.h"
-#include "tapehead/safetensors.h"
-
-/* what a run tells; arrays for NumPy */
-#include "tapehead/npy.h"
-#include "tapehead/log.h"
-#include "tapehead/picture.h"
-#include "tapehead/progress.h"
-
-/* operations of one's own, and checking gradients */
-#include "tapehead/gradient_check.h"
-#include "tapehead/op.h"
-
-/* where the time goes */
-#include "tapehead/profile.h"
+/* An installation with TAPEHEAD_MODELS=OFF has no second library. */
+#if __has_include("tapehead/models.h")
+#include "tapehead/models.h"
+#endif
 
 #endif

@@ -30,7 +30,7 @@ TH_API th_tensor *th_randn(th_context *ctx, th_dtype dtype, th_shape shape);
 /* Integers uniform on [low, high), int32 or int64. */
 TH_API th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high);
 
-/* Initialisers, in place, for weights (fan_out, fan_in) of two or more dimensions (further dimensions multiply both
+/* Initializers, in place, for weights (fan_out, fan_in) of two or more dimensions (further dimensions multiply both
  * fans). Xavier/Glorot (Glorot & Bengio 2010): uniform on ±gain sqrt(6 / (fan_in + fan_out)), or normal with that
  * variance. Kaiming/He (He et al. 2015): uniform on ±gain sqrt(3 / fan_in), or normal with standard deviation gain /
  * sqrt(fan_in); gain sqrt(2) for relu. */
@@ -85,8 +85,8 @@ TH_API th_status th_fill(th_tensor *t, double value) TH_MUST_CHECK;
 /* -- printing, to a FILE of the caller's -- */
 typedef struct th_print_options {
     int precision;     /* digits after the point; 0: 4, as NumPy's default is 8 but a terminal is 80 wide */
-    int64_t threshold; /* more elements than this are summarised with ...; 0: 1000 */
-    int edge_items;    /* items at each end of a summarised axis; 0: 3 */
+    int64_t threshold; /* more elements than this are summarized with ...; 0: 1000 */
+    int edge_items;    /* items at each end of a summarized axis; 0: 3 */
     int line_width;    /* 0: 75 */
 } th_print_options;
 /* As NumPy prints: [[ 0.5   1.  ] ...]. options may be NULL. */

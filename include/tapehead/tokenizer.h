@@ -51,7 +51,7 @@ typedef struct th_bpe_options {
     /* always given; at least 256 and the special tokens. Fewer come out when nothing is left to merge */
     int64_t vocabulary;
     int64_t min_frequency;       /* of a pair that is merged; 0: 1 */
-    int64_t most_bytes;          /* tokens that are merged from more than two are shorter than this; 0: of any length */
+    int64_t max_bytes;           /* tokens that are merged from more than two are shorter than this; 0: of any length */
     const char *const *specials; /* [n_specials] such as "<|endoftext|>": the first ids, in this order. Copied */
     int n_specials;
     /* splits the text into words, beyond which nothing is merged: a regular expression whose matches are words, as is

@@ -40,14 +40,14 @@ typedef struct th_transformer_options {
 } th_transformer_options;
 TH_API th_module *th_transformer_new(th_context *ctx, const th_transformer_options *options);
 
-/* source (B, S) int32/int64, of whose row b the first source_lens[b] tokens count (int32/int64 (B), NULL: all) ->
+/* source (B, S) int32/int64, of whose row b the first source_lengths[b] tokens count (int32/int64 (B), NULL: all) ->
  * memory (B, S, E). What the padding holds (any token) reaches nothing that counts. */
-TH_API th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lens);
+TH_API th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lengths);
 
 typedef struct th_transformer_decode_options {
-    th_tensor *memory_lens; /* the source's lengths, (B); NULL: all of the memory counts */
-    th_tensor *positions;   /* of the target's tokens, int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
-    /* the target's tokens are seen by those that follow in later forwards (tapehead/generate.h); memory is read in the
+    th_tensor *memory_lengths; /* the source's lengths, (B); NULL: all of the memory counts */
+    th_tensor *positions;      /* of the target's tokens, int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
+    /* the target's tokens are seen by those that follow in later forwards (tapehead/cache.h); memory is read in the
      * first alone */
     th_cache *cache;
     th_tensor *rows;            /* int32/int64 (B): logits (B, V) of token rows[b] of each target, and of no other */
@@ -59,10 +59,10 @@ typedef struct th_transformer_decode_options {
 TH_API th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor *memory,
                                         const th_transformer_decode_options *options);
 
-/* th_cross_entropy of decode(target, encode(source, source_lens)) and what follows, a scalar: next (B, T), next[b, t]
+/* th_cross_entropy of decode(target, encode(source, source_lengths)) and what follows, a scalar: next (B, T), next[b, t]
  * follows target[b, t]; TH_IGNORE in the options leaves padding out. Classifier and loss run as one operation
  * (th_dense_cross_entropy); composed when fusion is off. */
-TH_API th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lens, th_tensor *target,
+TH_API th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lengths, th_tensor *target,
                                       th_tensor *next, const th_cross_entropy_options *options);
 
 /* What the model was made with; sizes of the block that were left to the default and the rates of dropout are filled

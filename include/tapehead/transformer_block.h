@@ -34,7 +34,7 @@ typedef enum th_norm {
  *   post-norm  norm(x + drop(f(x)))     Vaswani et al. 2017
  *
  * Members: self_attn and multihead_attn (th_multi_head_attention_new), linear1 (mlp_width, E), linear2 (E, mlp_width)
- * and gate (mlp_width, E) (th_dense_new), norm1, norm2, norm3 in the order of the branches; initialised as those layers
+ * and gate (mlp_width, E) (th_dense_new), norm1, norm2, norm3 in the order of the branches; initialized as those layers
  * are. PyTorch's layers, whose one rate of dropout holds for the attention weights too, are this block with dropout =
  * attention_dropout; a block of Llama's is
  *
@@ -95,7 +95,7 @@ typedef struct th_transform_options {
     th_tensor *memory; /* (B, S, E); given exactly when there is cross attention */
     const th_mask *memory_mask;
     th_tensor *positions; /* as th_attend_options.positions; the mask has its own */
-    th_cache *cache;      /* of all attention inside (tapehead/generate.h) */
+    th_cache *cache;      /* of all attention inside (tapehead/cache.h) */
     /* asked for, one for each block, so [layers] of a stack: softmax weights of self-attention (B, H, T, T) and cross
      * attention (B, H, T, S), before dropout */
     th_tensor **weights, **memory_weights;

@@ -11,8 +11,8 @@ static void read_option(th_context *ctx, th_score_options *scores, const char *o
 #define IS(name) (strlen(name) == length && strncmp(option, name, length) == 0)
     if (IS("rotary")) {
         scores->rotary = true;
-    } else if (IS("neighbours")) {
-        scores->rotary_pairing = TH_ROTARY_NEIGHBOURS;
+    } else if (IS("neighbors")) {
+        scores->rotary_pairing = TH_ROTARY_NEIGHBORS;
     } else if (IS("base")) {
         scores->rotary_base = value;
     } else if (IS("rotary_width")) {
@@ -51,9 +51,9 @@ int main(int argc, char **argv)
 
     th_set_requires_gradient(x, true);
     const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT};
-    th_tensor *output = th_attend_with(attention, x, x, x, &(th_attend_options){.mask = &mask, .positions = positions});
+    th_tensor *output = th_attend(attention, x, x, x, &(th_attend_options){.mask = &mask, .positions = positions});
     driver_write(ctx, folder, "output", output);
-    if (th_backward_with(output, &(th_backward_options){.cotangent = cotangent}))
+    if (th_backward(output, &(th_backward_options){.cotangent = cotangent}))
         driver_check(ctx);
     driver_write_gradients(attention, folder);
     driver_write(ctx, folder, "gradient.x", th_gradient(x));

@@ -17,7 +17,7 @@ LIMIT = {torch.float32: 1e-5, torch.float64: 1e-10}
 # The options of the driver, as a dictionary.
 CASES = {
     "rotary halves": {"rotary": 1},
-    "rotary neighbours": {"rotary": 1, "neighbours": 1},
+    "rotary neighbors": {"rotary": 1, "neighbors": 1},
     "part of a head, another base": {"rotary": 1, "base": 500000, "rotary_width": 4},
     "ALiBi": {"alibi": 1},
     "norms, rotary": {"rotary": 1, "qk_norm": 1e-6},
@@ -26,7 +26,7 @@ CASES = {
     "soft cap, window, rotary": {"soft_cap": 2, "window": 9, "rotary": 1},
     "everything": {
         "rotary": 1,
-        "neighbours": 1,
+        "neighbors": 1,
         "rotary_width": 6,
         "alibi": 1,
         "qk_norm": 1e-5,
@@ -41,7 +41,7 @@ def turn(x, positions, options):
     width = options.get("rotary_width", x.shape[-1])
     frequency = options.get("base", 10000.0) ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = positions[:, None, :, None] * frequency
-    if options.get("neighbours"):
+    if options.get("neighbors"):
         angle, rotate = angle.repeat_interleave(2, -1), rotate_every_two
     else:
         angle, rotate = torch.cat([angle, angle], -1), rotate_half

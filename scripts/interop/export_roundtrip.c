@@ -1,5 +1,5 @@
-/* A language model that was made here, exported: FOLDER MODEL EXPORT; tokens (B, T). MODEL is gpt2, llama, or neighbours:
- * a Llama whose rotary positions turn neighbours, which transformers' does not. Writes logits. */
+/* A language model that was made here, exported: FOLDER MODEL EXPORT; tokens (B, T). MODEL is gpt2, llama, or neighbors:
+ * a Llama whose rotary positions turn neighbors, which transformers' does not. Writes logits. */
 #include "driver.h"
 
 int main(int argc, char **argv)
@@ -7,19 +7,19 @@ int main(int argc, char **argv)
     if (argc != 4)
         return 2;
     const char *folder = argv[1];
-    const bool neighbours = strcmp(argv[2], "neighbours") == 0, gpt2 = strcmp(argv[2], "gpt2") == 0;
+    const bool neighbors = strcmp(argv[2], "neighbors") == 0, gpt2 = strcmp(argv[2], "gpt2") == 0;
     th_language_model_options options = {
         .vocabulary = 37, .length = 20, .width = 24, .heads = 4, .layers = 2, .dropout = 0.2};
     if (!gpt2) {
         options.positions = TH_POSITIONS_NONE;
-        options.untied = !neighbours;
+        options.untied = !neighbors;
         options.block = (th_transformer_block_options){
             .norm = TH_RMS_NORM,
             .gated = true,
             .activation = TH_SILU,
-            .no_bias = !neighbours,
-            .kv_heads = neighbours ? 4 : 2,
-            .scores = {.rotary = true, .rotary_pairing = neighbours ? TH_ROTARY_NEIGHBOURS : TH_ROTARY_HALVES}};
+            .no_bias = !neighbors,
+            .kv_heads = neighbors ? 4 : 2,
+            .scores = {.rotary = true, .rotary_pairing = neighbors ? TH_ROTARY_NEIGHBORS : TH_ROTARY_HALVES}};
     }
     th_context *ctx = th_context_new(&(th_context_options){.seed = 5});
     th_module *model = th_language_model_new(ctx, &options);

@@ -11,8 +11,9 @@ int main(int argc, char **argv)
     th_module *model = th_language_model_from_pretrained(ctx, argv[2]);
     driver_check(ctx);
     int64_t end = -1;
-    th_generate_options options = {
-        .prompts = driver_read(ctx, folder, "prompts"), .lens = driver_read(ctx, folder, "lens"), .end_tokens = &end};
+    th_generate_options options = {.prompts = driver_read(ctx, folder, "prompts"),
+                                   .lengths = driver_read(ctx, folder, "lens"),
+                                   .end_tokens = &end};
     for (int i = 3; i < argc; i += 2) {
         const double value = atof(argv[i + 1]);
         const struct {
@@ -26,7 +27,7 @@ int main(int argc, char **argv)
             {"length_penalty", &options.length_penalty, NULL},
             {"top_k", NULL, &options.top_k},
             {"beams", NULL, &options.beams},
-            {"most_tokens", NULL, &options.most_tokens},
+            {"max_new_tokens", NULL, &options.max_new_tokens},
             {"end", NULL, &end},
         };
         size_t n = 0;
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
     if (th_generate(model, &options, &result))
         driver_check(ctx);
     driver_write(ctx, folder, "tokens", result.tokens);
-    driver_write(ctx, folder, "generated", result.lens);
+    driver_write(ctx, folder, "generated", result.lengths);
     if (result.scores)
         driver_write(ctx, folder, "scores", result.scores);
     th_context_free(ctx);

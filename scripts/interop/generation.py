@@ -68,7 +68,7 @@ def compare_sure(c, name, model, folder):
     for options in SURE:
         most = 20
         inputs = {"prompts": tokens, "lens": lens}
-        ours = c.program("generate", folder, "most_tokens", most, "end", END, *flat(options), inputs=inputs)
+        ours = c.program("generate", folder, "max_new_tokens", most, "end", END, *flat(options), inputs=inputs)
         ended += (ours["generated"] < most).sum()
         theirs = {RENAMED.get(key, key): value for key, value in options.items()}
         theirs["early_stopping"] = bool(theirs.get("early_stopping", 0))
@@ -103,7 +103,7 @@ def compare_chance(c, name, model, folder):
     prompt, count = np.array([3, 11, 3, 40]), 5000
     for options in CHANCE:
         inputs = {"prompts": np.tile(prompt, (count, 1)), "lens": np.full(count, len(prompt))}
-        drawn = c.program("generate", folder, "most_tokens", 1, *flat(options), inputs=inputs)["tokens"][:, 0]
+        drawn = c.program("generate", folder, "max_new_tokens", 1, *flat(options), inputs=inputs)["tokens"][:, 0]
         result = model.generate(
             torch.tensor(prompt[None]),
             max_new_tokens=1,

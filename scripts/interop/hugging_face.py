@@ -244,7 +244,7 @@ def compare_files(c, folder):
 def compare_export_roundtrip(c, folder):
     """Models that no Python program has seen; transformers loads them, and continues a text with them."""
     tokens = torch.randint(37, (3, 20))
-    for name in ("gpt2", "llama", "neighbours"):
+    for name in ("gpt2", "llama", "neighbors"):
         ours = c.program("export_roundtrip", name, folder / name, inputs={"tokens": tokens})
         model = load_exported(c, "made here", folder / name)
         c.close(f"made here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)

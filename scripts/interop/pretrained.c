@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     th_tape_clear(ctx);
     th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
     driver_write(ctx, folder, "loss", loss);
-    if (th_backward(loss))
+    if (th_backward(loss, NULL))
         driver_check(ctx);
     driver_write_gradients(model, folder);
     if (argc == 5 && th_language_model_export(model, argv[4], &(th_export_options){TH_END_TOKEN(0)}))

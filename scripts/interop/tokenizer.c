@@ -1,6 +1,6 @@
 /* Tokenizers for the comparison with tokenizers (bpe.py):
  *     tokenizer encode|document PATH TEXTS      the ids of each text, a line each; or "error: " and the sentence
- *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MOST_BYTES PATTERN TEXT SPECIAL...   (PATTERN "": GPT-2's)
+ *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MAX_BYTES PATTERN TEXT SPECIAL...   (PATTERN "": GPT-2's)
  *     tokenizer characters FOLDER TEXT,  tokenizer bytes FOLDER,  tokenizer again PATH FOLDER      saved to the folder
  * TEXTS is a file with texts between which the bytes ff fe ff stand. What is measured goes to standard error. */
 #include <time.h>
@@ -76,7 +76,7 @@ static th_tokenizer *train(th_context *ctx, int count, char **argument)
                                          &(th_bpe_options){
                                              .vocabulary = atoll(argument[1]),
                                              .min_frequency = atoll(argument[2]),
-                                             .most_bytes = atoll(argument[3]),
+                                             .max_bytes = atoll(argument[3]),
                                              .pattern = argument[4][0] ? argument[4] : NULL,
                                              .specials = (const char *const *)argument + 6,
                                              .n_specials = count - 6,

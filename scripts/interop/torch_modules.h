@@ -93,8 +93,8 @@ static inline th_tensor *torch_module_run(th_module *m, const char *kind, th_ten
                   memory_mask = {.keep = operand[OPERAND_MEMORY_KEEP], .additive = operand[OPERAND_MEMORY_ADDITIVE]},
                   source_mask = {.keep = operand[OPERAND_SOURCE_KEEP], .additive = operand[OPERAND_SOURCE_ADDITIVE]};
     if (strcmp(kind, "attention") == 0)
-        return th_attend_with(m, operand[OPERAND_X], operand[OPERAND_KEY], operand[OPERAND_VALUE],
-                              &(th_attend_options){.mask = &mask, .weights = weights});
+        return th_attend(m, operand[OPERAND_X], operand[OPERAND_KEY], operand[OPERAND_VALUE],
+                         &(th_attend_options){.mask = &mask, .weights = weights});
     th_transform_options given = {
         .mask = &mask, .memory = operand[OPERAND_MEMORY], .memory_mask = operand[OPERAND_MEMORY] ? &memory_mask : NULL};
     if (strcmp(kind, "transformer") != 0)

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     driver_write(ctx, folder, "output", output);
     if (weights)
         driver_write(ctx, folder, "weights", weights);
-    if (th_backward_with(output, &(th_backward_options){.cotangent = cotangent}))
+    if (th_backward(output, &(th_backward_options){.cotangent = cotangent}))
         driver_check(ctx);
     driver_write_gradients(m, folder);
     for (int i = 0; i < LEAVES; i++) {

@@ -60,7 +60,7 @@ static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inp
 }
 
 /* The inputs' bodies, into operand[]; false when one must not be used. */
-static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_body **operand)
+static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_tensor_impl **operand)
 {
     for (int i = 0; i < n; i++) {
         operand[i] = NULL;
@@ -83,7 +83,7 @@ static bool differentiable(const th_op *op)
 }
 
 /* Without a backward no gradient reaches an input to which the output's does not pass. */
-static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
+static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
@@ -94,7 +94,7 @@ static bool reaches_all(th_context *ctx, const th_op *op, int n, th_body *const 
     return true;
 }
 
-static bool wants_recording(th_context *ctx, const th_op *op, int n, th_body *const *inputs)
+static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     if (ctx->no_grad_depth > 0 || !differentiable(op))
         return false;
@@ -105,7 +105,7 @@ static bool wants_recording(th_context *ctx, const th_op *op, int n, th_body *co
 }
 
 /* What backward of a node whose inputs are these has to find. */
-static uint32_t saved_bits(const th_op *op, int n, th_body *const *inputs)
+static uint32_t saved_bits(const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     uint32_t bits = op->saves;
     for (int i = 0; i < n; i++)
@@ -137,7 +137,7 @@ static void adopt_layout(th_array *output, const th_array *input)
     memcpy(output->stride, input->stride, sizeof output->stride);
 }
 
-static void set_geometry(th_body *t, const th_array *array)
+static void set_geometry(th_tensor_impl *t, const th_array *array)
 {
     t->dtype = array->dtype;
     t->ndim = array->ndim;
@@ -147,7 +147,7 @@ static void set_geometry(th_body *t, const th_array *array)
 }
 
 /* A result with memory of its own. */
-static th_body *output_new(th_context *ctx, const th_op *op, const th_array *array)
+static th_tensor_impl *output_new(th_context *ctx, const th_op *op, const th_array *array)
 {
     int64_t numel;
     size_t bytes;
@@ -156,7 +156,7 @@ static th_body *output_new(th_context *ctx, const th_op *op, const th_array *arr
         th_fail(ctx, TH_ERROR_SHAPE, op->name, "the result's number of bytes overflows");
         return NULL;
     }
-    th_body *t = th_handle_new(ctx, false, op->name);
+    th_tensor_impl *t = th_handle_new(ctx, false, op->name);
     if (t == NULL)
         return NULL;
     set_geometry(t, array);
@@ -166,9 +166,9 @@ static th_body *output_new(th_context *ctx, const th_op *op, const th_array *arr
 }
 
 /* A result that shares input 0's memory. */
-static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_body *base)
+static th_tensor_impl *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_tensor_impl *base)
 {
-    th_body *t = th_handle_new(ctx, false, op->name);
+    th_tensor_impl *t = th_handle_new(ctx, false, op->name);
     if (t == NULL)
         return NULL;
     set_geometry(t, &frame->output[0]);
@@ -179,15 +179,15 @@ static th_body *view_new(th_context *ctx, const th_op *op, const th_frame *frame
 }
 
 /* Gives the handles of a failed call back. */
-static void abandon(int n, th_body *const *outputs)
+static void abandon(int n, th_tensor_impl *const *outputs)
 {
     for (int i = 0; i < n; i++)
         if (outputs[i])
-            th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP);
+            th_handle_give_up(outputs[i], TH_LIFE_RELEASED);
 }
 
-static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_body *const *inputs,
-                              th_tensor **const *extra, th_body **outputs)
+static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor_impl *const *inputs,
+                              th_tensor **const *extra, th_tensor_impl **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -216,8 +216,8 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
 /* -- the call -- */
 
 /* The call itself: outputs, forward, node. */
-static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_tensor **const *extra,
-                         th_body **outputs)
+static th_status compute(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs, th_tensor **const *extra,
+                         th_tensor_impl **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -227,14 +227,14 @@ static th_status compute(th_frame *frame, th_tape *tape, int n, th_body *const *
     const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
-    if (recording && op->early && th_early_offer(frame, n, inputs) != TH_OK)
+    if (recording && op->precomputed && th_precomputed_offer(frame, n, inputs) != TH_OK)
         return ctx->error;
     if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
         return ctx->error;
     if (recording && th_record(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
-    if (frame->call.early)
-        th_early_claim(frame, n, inputs, tape->nodes.count - 1);
+    if (frame->call.precomputed)
+        th_precomputed_claim(frame, n, inputs, tape->nodes.count - 1);
     if (ctx->tracing && op->forward)
         th_trace_call(frame, recording ? th_node_at(tape, tape->nodes.count - 1) : NULL, false);
     return TH_OK;
@@ -253,9 +253,9 @@ static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const 
         return ctx->error;
     frame->operand = frame->own_operand;
     if (n > TH_MAX_INPUTS)
-        frame->operand = th_bump_take(ctx, &tape->bytes, (size_t)n * sizeof(th_body *));
+        frame->operand = th_bump_take(ctx, &tape->bytes, (size_t)n * sizeof(th_tensor_impl *));
     if (frame->operand == NULL)
-        return th_fail_memory(ctx, op->name, (size_t)n * sizeof(th_body *));
+        return th_fail_memory(ctx, op->name, (size_t)n * sizeof(th_tensor_impl *));
     if (!inputs_usable(ctx, op, n, inputs, frame->operand) || th_check_attributes(ctx, op, attributes) != TH_OK)
         return ctx->error;
     void *copy = NULL;
@@ -293,7 +293,7 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
         return NULL;
     const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
-    th_body *outputs[TH_MAX_OUTPUTS] = {NULL};
+    th_tensor_impl *outputs[TH_MAX_OUTPUTS] = {NULL};
     if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
         compute(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
         abandon(TH_MAX_OUTPUTS, outputs);
@@ -304,7 +304,7 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
         if (extra && extra[i - 1])
             *extra[i - 1] = th_handle_of(outputs[i]);
         else if (outputs[i] && !ctx->keep_values)
-            th_handle_give_up(outputs[i], TH_LIFE_GIVEN_UP); /* only the node keeps it */
+            th_handle_give_up(outputs[i], TH_LIFE_RELEASED); /* only the node keeps it */
     }
     return th_handle_of(outputs[0]);
 }

@@ -12,12 +12,12 @@
 
 /* Where one input's gradient goes. */
 typedef struct destination {
-    th_body *input;      /* NULL: its gradient is not wanted */
-    int before;          /* the input before this one whose gradient goes into the same place, or -1 */
-    th_array target;     /* the input's part of its root's gradient */
-    bool add;            /* the target holds something already */
-    th_block *temporary; /* the operation writes here first; NULL: straight into the target */
-    th_array written;    /* what the operation sees */
+    th_tensor_impl *input; /* NULL: its gradient is not wanted */
+    int before;            /* the input before this one whose gradient goes into the same place, or -1 */
+    th_array target;       /* the input's part of its root's gradient */
+    bool add;              /* the target holds something already */
+    th_block *temporary;   /* the operation writes here first; NULL: straight into the target */
+    th_array written;      /* what the operation sees */
 } destination;
 
 /* What is to be done at one node. */
@@ -42,14 +42,14 @@ static th_status load(node_work *w)
     th_frame *frame = &w->frame;
     const th_node *node = w->node;
     th_context *ctx = w->pass->ctx;
-    frame->call.early = node->op->early && th_early_stands(w->pass, node);
+    frame->call.precomputed = node->op->precomputed && th_precomputed_valid(w->pass, node);
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved == TH_SAVED_NOT || !operand->read)
             continue;
         if (th_check_version(ctx, node, operand) != TH_OK)
             return ctx->error;
-        if (frame->call.early)
+        if (frame->call.precomputed)
             continue;
         if (th_recompute(ctx, operand->tensor->storage, node->op->name) != TH_OK)
             return ctx->error;
@@ -88,7 +88,7 @@ static th_status begin(node_work *w, th_pass *pass, const th_node *node)
 static bool value_is_shared(const th_node *node, int i)
 {
     for (int j = 0; j < node->n_inputs + node->n_outputs; j++) {
-        const th_body *other = node->operand[j].tensor;
+        const th_tensor_impl *other = node->operand[j].tensor;
         if (j != i && other && other->storage == node->operand[i].tensor->storage)
             return true;
     }
@@ -125,7 +125,7 @@ static th_status find_target(node_work *w, int i, bool over_output_gradient)
     destination *to = &w->to[i];
     to->add = false;
     bool taken = over_output_gradient && th_gradient_take_over(to->input, th_node_output(w->node, 0)->tensor);
-    if (!taken && !w->pass->options->keep_tape && !w->frame.call.early && reads_last(w, i) &&
+    if (!taken && !w->pass->options->keep_tape && !w->frame.call.precomputed && reads_last(w, i) &&
         take_over_value(w, i, &taken) != TH_OK)
         return w->pass->ctx->error;
     if (!taken)
@@ -179,7 +179,7 @@ static th_status ask_for_places(node_work *w, bool *any)
         destination *to = &w->to[i];
         if (to->input == NULL || has_identity_gradient(node, i))
             continue;
-        th_place *place = th_place_of(to->input);
+        th_gradient_buffer *place = th_gradient_buffer_of(to->input);
         to->before = place->destination - 1;
         place->destination = i + 1;
         if (find_target(w, i, over_output_gradient) != TH_OK || find_temporary(w, i) != TH_OK)
@@ -211,7 +211,7 @@ static void settle(node_work *w)
     for (int i = 0; i < w->node->n_inputs; i++) {
         destination *to = &w->to[i];
         if (to->input)
-            th_place_of(to->input)->destination = 0;
+            th_gradient_buffer_of(to->input)->destination = 0;
         if (to->temporary == NULL)
             continue;
         if (!ctx->error)
@@ -224,7 +224,7 @@ static void settle(node_work *w)
 /* An input whose gradient is the output's own: shared without a copy where possible. */
 static void identity_gradient(node_work *w, int i)
 {
-    th_body *input = w->to[i].input;
+    th_tensor_impl *input = w->to[i].input;
     if (th_gradient_share(input, th_node_output(w->node, 0)->tensor))
         return;
     th_array target;
@@ -254,7 +254,7 @@ static void add_up(node_work *w)
         th_array target = *source;
         memcpy(target.stride, part->stride, sizeof target.stride);
         target.data = (char *)whole.data + (size_t)part->offset * th_dtype_size(whole.dtype);
-        th_add_at_places(&target, source);
+        th_add_at_offsets(&target, source);
     }
     if (start)
         th_profile_sum_of(&w->frame, source, &whole, add, start);
@@ -285,8 +285,8 @@ static void backward_node(th_pass *pass, const th_node *node)
 static bool has_gradient(const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
-        const th_body *output = th_node_output(node, i)->tensor;
-        if (output && th_place_begun(output->gradient))
+        const th_tensor_impl *output = th_node_output(node, i)->tensor;
+        if (output && th_gradient_buffer_started(output->gradient))
             return true;
     }
     return false;
@@ -305,10 +305,9 @@ static th_status walk_node(th_pass *pass, th_node *node)
     if (is_plain_view(node) || !has_gradient(node))
         return TH_OK;
     if (node->wanted && node->consumed)
-        return th_fail(
-            ctx, TH_ERROR_STATE, "backward",
-            "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward_with keep_tape keeps it)",
-            node->op->name, node->file ? node->file : "?", node->line);
+        return th_fail(ctx, TH_ERROR_STATE, "backward",
+                       "%s, recorded at %s:%d, was consumed by an earlier backward (th_backward keep_tape keeps it)",
+                       node->op->name, node->file ? node->file : "?", node->line);
     if (node->wanted)
         backward_node(pass, node);
     for (int i = 0; i < node->n_outputs && !ctx->error; i++)
@@ -335,7 +334,7 @@ static th_status walk(th_pass *pass)
     return TH_OK;
 }
 
-static th_status check_start(th_context *ctx, th_body *t, const th_backward_options *options)
+static th_status check_start(th_context *ctx, th_tensor_impl *t, const th_backward_options *options)
 {
     if (!t->requires_gradient)
         return th_fail(ctx, TH_ERROR_STATE, "backward",
@@ -346,7 +345,7 @@ static th_status check_start(th_context *ctx, th_body *t, const th_backward_opti
                        "a tensor of one element is needed without a cotangent; this one has %lld elements",
                        (long long)th_tensor_numel(t));
     if (options->cotangent) {
-        const th_body *c = th_usable(options->cotangent, ctx, "backward", "the cotangent");
+        const th_tensor_impl *c = th_usable(options->cotangent, ctx, "backward", "the cotangent");
         if (c == NULL)
             return ctx->error;
         const th_array a = th_tensor_array(c), b = th_tensor_array(t);
@@ -360,9 +359,9 @@ static th_status check_start(th_context *ctx, th_body *t, const th_backward_opti
     return TH_OK;
 }
 
-th_status th_backward_with(th_tensor *handle, const th_backward_options *options)
+th_status th_backward(th_tensor *handle, const th_backward_options *options)
 {
-    th_body *t = th_usable(handle, NULL, "backward", "the tensor");
+    th_tensor_impl *t = th_usable(handle, NULL, "backward", "the tensor");
     if (t == NULL)
         return th_refused(handle);
     th_context *ctx = t->ctx;
@@ -383,9 +382,4 @@ th_status th_backward_with(th_tensor *handle, const th_backward_options *options
     ctx->step_failed = status != TH_OK;
     ctx->backwards += status == TH_OK && options->n_wrt == 0;
     return status;
-}
-
-th_status th_backward(th_tensor *loss)
-{
-    return th_backward_with(loss, NULL);
 }

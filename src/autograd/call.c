@@ -62,14 +62,14 @@ th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node
     frame->call.random = node->random;
     frame->call.training = node->training;
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_body *t = th_node_input(node, i)->tensor;
+        const th_tensor_impl *t = th_node_input(node, i)->tensor;
         if (t) {
             frame->call.input[i] = th_tensor_array(t);
             frame->call.input[i].data = NULL;
         }
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        const th_body *t = th_node_output(node, i)->tensor;
+        const th_tensor_impl *t = th_node_output(node, i)->tensor;
         if (t) {
             frame->call.output[i] = th_tensor_array(t);
             frame->call.output[i].data = NULL;
@@ -228,9 +228,10 @@ th_status th_frame_run(th_frame *frame, bool backward)
         status = make_room(frame, &made);
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
             status = make_contiguous(frame, &call->input[i],
-                                     node == NULL || (th_node_input(node, i)->read && !call->early), &made);
+                                     node == NULL || (th_node_input(node, i)->read && !call->precomputed), &made);
         for (int i = 0; i < call->n_outputs && status == TH_OK && node; i++) {
-            status = make_contiguous(frame, &call->output[i], th_node_output(node, i)->read && !call->early, &made);
+            status =
+                make_contiguous(frame, &call->output[i], th_node_output(node, i)->read && !call->precomputed, &made);
             if (status == TH_OK)
                 status = make_contiguous(frame, &call->output_gradient[i], true, &made);
         }

@@ -31,7 +31,7 @@ static void merge_dimensions(th_region *region)
     region->ndim = region->ndim ? kept + 1 : 0;
 }
 
-th_region th_region_of(const th_body *t)
+th_region th_region_of(const th_tensor_impl *t)
 {
     th_region region = {.offset = t->part.offset, .numel = th_tensor_numel(t)};
     for (int d = 0; d < t->ndim && region.numel > 0; d++) {

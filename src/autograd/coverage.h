@@ -17,7 +17,7 @@ typedef struct th_region {
 typedef enum th_relation { TH_DISJOINT, TH_INSIDE, TH_OVERLAPS } th_relation;
 
 /* The region that t's gradient takes in its root's. */
-th_region th_region_of(const th_body *t);
+th_region th_region_of(const th_tensor_impl *t);
 /* How b lies to a: wholly outside, wholly inside, or anything else (also when that is not known). */
 th_relation th_region_relation(const th_region *a, const th_region *b);
 /* Fills what the list does not cover of n elements at data with zero bytes. */

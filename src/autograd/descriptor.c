@@ -6,7 +6,7 @@
 #include "tensor/shape.h"
 
 /* Of a view, whose gradient may have memory of its own: the number of its bytes fits. */
-static const int64_t MOST_ELEMENTS = INT64_MAX / 16;
+static const int64_t MAX_ELEMENTS = INT64_MAX / 16;
 
 enum {
     INPUT_BITS = (1u << TH_MAX_INPUTS) - 1,
@@ -24,7 +24,7 @@ static th_status check_view_descriptor(th_context *ctx, const th_op *op)
         return REFUSE("a view (TH_OP_VIEW) has one input and one output, not %d and %d", op->n_inputs, op->n_outputs);
     if (op->forward || op->backward)
         return REFUSE("no kernel of a view runs: %s must be NULL", op->forward ? "forward" : "backward");
-    if (op->optional || op->early || op->saves || op->saves_for[0])
+    if (op->optional || op->precomputed || op->saves || op->saves_for[0])
         return REFUSE("a view has no optional input, no early gradient and saves nothing");
     if (op->flags & ~(uint32_t)(TH_OP_VIEW | TH_OP_BROADCASTS))
         return REFUSE("flags 0x%x say how a kernel runs, and no kernel of a view does",
@@ -43,13 +43,13 @@ static th_status check_flags(th_context *ctx, const th_op *op)
     return TH_OK;
 }
 
-static th_status check_early(th_context *ctx, const th_op *op)
+static th_status check_precomputed(th_context *ctx, const th_op *op)
 {
     if (op->backward == NULL)
         return REFUSE("early gradients need a backward, for when forward cannot be offered their memory");
     if (op->differentiable_outputs > 1)
         return REFUSE("with early gradients output 0 is the one differentiable output");
-    if (op->early & op->identity_gradients)
+    if (op->precomputed & op->identity_gradients)
         return REFUSE("an input's gradient is either early or passed on");
     if (op->flags & TH_OP_BROADCASTS)
         return REFUSE("early gradients are written where they belong, but those of TH_OP_BROADCASTS are summed first");
@@ -84,12 +84,12 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
                       saves & ~(inputs | outputs << TH_MAX_INPUTS));
     if (beyond)
         return REFUSE("saves_for has more entries than the %d that count", entries);
-    if ((op->optional | op->early | op->identity_gradients) & ~inputs)
+    if ((op->optional | op->precomputed | op->identity_gradients) & ~inputs)
         return REFUSE("%s names an input that is not there (bits 0x%x)",
-                      op->optional & ~inputs ? "optional"
-                      : op->early & ~inputs  ? "early"
-                                             : "identity_gradients",
-                      (op->optional | op->early | op->identity_gradients) & ~inputs);
+                      op->optional & ~inputs      ? "optional"
+                      : op->precomputed & ~inputs ? "early"
+                                                  : "identity_gradients",
+                      (op->optional | op->precomputed | op->identity_gradients) & ~inputs);
     if (op->differentiable_outputs & ~outputs)
         return REFUSE("differentiable_outputs names an output that is not there (bits 0x%x)",
                       op->differentiable_outputs & ~outputs);
@@ -103,7 +103,7 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
         return REFUSE("a plan has at most %d bytes, plan_size is %zu", TH_MAX_PLAN, op->plan_size);
     if (op->plan_size && op->plan == NULL)
         return REFUSE("plan_size is %zu, but there is no plan", op->plan_size);
-    if (op->early && check_early(ctx, op) != TH_OK)
+    if (op->precomputed && check_precomputed(ctx, op) != TH_OK)
         return ctx->error;
     return check_flags(ctx, op);
 }
@@ -208,7 +208,7 @@ static th_status check_view(th_frame *frame, const extent *e)
     if (view->dtype != call->input[0].dtype)
         return th_call_fail(call, TH_ERROR_TYPE, "a view has its input's element type, %s, not %s",
                             th_dtype_name(call->input[0].dtype), th_dtype_name(view->dtype));
-    if (e->numel > MOST_ELEMENTS ||
+    if (e->numel > MAX_ELEMENTS ||
         ((!e->fits || e->numel == 0) && !th_checked_numel(view->ndim, view->size, &(int64_t){0})))
         return th_call_fail(call, TH_ERROR_SHAPE, "the number of bytes of %s overflows", TH_TEXT(view));
     if (e->numel == 0) {

@@ -9,12 +9,12 @@ typedef struct th_frame {
     th_call call;        /* first: shape rules get a pointer to it */
     const th_node *node; /* that the call comes from; NULL while it is being made */
     int64_t view_offset;
-    uint32_t declared;    /* outputs that the shape rule declared */
-    bool drawn;           /* it has drawn its random numbers */
-    size_t scratch_bytes; /* that its plan has reserved */
-    size_t scratch_end;   /* where its next reservation lies */
-    th_body **operand;    /* [n_inputs] of a call being made */
-    th_body *own_operand[TH_MAX_INPUTS];
+    uint32_t declared;        /* outputs that the shape rule declared */
+    bool drawn;               /* it has drawn its random numbers */
+    size_t scratch_bytes;     /* that its plan has reserved */
+    size_t scratch_end;       /* where its next reservation lies */
+    th_tensor_impl **operand; /* [n_inputs] of a call being made */
+    th_tensor_impl *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
     bool add[TH_MAX_INPUTS];
@@ -53,19 +53,19 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* Writes the node of a call that has been run (autograd/record.c). saved: TH_INPUT and TH_OUTPUT bits of what its
  * backward has to find. */
-th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
-                    uint32_t saved);
+th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
+                    th_tensor_impl *const *outputs, uint32_t saved);
 
 /* -- gradients that a forward computes (autograd/precomputed.c), of an operation that names some as .early -- */
 /* Before a forward that will be recorded: offers it the memory of its early gradients, if all that are wanted can be.
  */
-th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs);
+th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *inputs);
 /* After it was recorded as this node: what it wrote there stands until somebody else takes the memory. */
-void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node);
+void th_precomputed_claim(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node);
 /* Whether all that the pass wants of it still stands. */
-bool th_early_stands(const th_pass *pass, const th_node *node);
+bool th_precomputed_valid(const th_pass *pass, const th_node *node);
 /* At a clear. */
-void th_early_forget(const th_node *node);
+void th_precomputed_discard(const th_node *node);
 
 /* -- tracing (autograd/trace.c) -- */
 /* Notes the finding if an output of the call (an input gradient, in backward) is not finite. node may be NULL (not

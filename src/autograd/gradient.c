@@ -10,24 +10,24 @@
 
 /* So many parts of one gradient are told apart. What comes then finds the gradient completed with zeros, and adds: the
  * time for many views of one tensor grows with their number, not with its square. */
-enum { MOST_PARTS = 64 };
+enum { MAX_PARTS = 64 };
 
 /* -- questions -- */
 
-void th_gradient_array(const th_body *t, th_array *array)
+void th_gradient_array(const th_tensor_impl *t, th_array *array)
 {
     *array = (th_array){.given = true, .dtype = t->dtype, .ndim = t->ndim};
     memcpy(array->size, t->size, sizeof t->size);
     memcpy(array->stride, t->part.stride, sizeof t->part.stride);
     memcpy(array->axes, t->axes, sizeof t->axes);
-    char *data = th_place_of(t)->memory->data;
+    char *data = th_gradient_buffer_of(t)->memory->data;
     array->data = data ? data + (size_t)t->part.offset * th_dtype_size(t->dtype) : NULL;
 }
 
 /* It outlasts the backward of the node that made its root. */
-static bool is_kept(const th_place *place)
+static bool is_kept(const th_gradient_buffer *place)
 {
-    return place->keep || place->kind == TH_PLACE_OF_PASS || place->root->ctx->keep_values;
+    return place->keep || place->kind == TH_GRADIENT_OF_PASS || place->root->ctx->keep_values;
 }
 
 /* -- memory -- */
@@ -54,10 +54,10 @@ static th_storage *step_storage(th_context *ctx, size_t bytes)
 }
 
 /* A parameter's lies in its block; in another place, that of a check, it must not. */
-static th_status leaf_memory(th_place *place, size_t bytes)
+static th_status leaf_memory(th_gradient_buffer *place, size_t bytes)
 {
-    th_body *root = place->root;
-    const th_status status = root->parameter && place == th_place_beside(root)
+    th_tensor_impl *root = place->root;
+    const th_status status = root->parameter && place == th_gradient_buffer_of_leaf(root)
                                  ? th_parameter_gradient_memory(root, &place->own_memory)
                                  : fill_storage(root->ctx, &place->own_memory, bytes, true);
     if (status == TH_OK)
@@ -66,28 +66,28 @@ static th_status leaf_memory(th_place *place, size_t bytes)
 }
 
 /* Ready to be written to: what does not count is gone, and there is memory. */
-static th_status prepare(th_place *place)
+static th_status prepare(th_gradient_buffer *place)
 {
-    if (place->state == TH_PLACE_KEPT) /* others may still read it there */
+    if (place->state == TH_GRADIENT_BUFFER_KEPT) /* others may still read it there */
         th_gradient_give_back(place);
-    else if (!th_place_begun(place))
-        place->state = TH_PLACE_EMPTY;
+    else if (!th_gradient_buffer_started(place))
+        place->state = TH_GRADIENT_BUFFER_EMPTY;
     if (place->memory)
         return TH_OK;
-    const th_body *root = place->root;
+    const th_tensor_impl *root = place->root;
     size_t bytes = 0;
     (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype),
                            &bytes); /* fitted when the value was made */
-    if (place->kind == TH_PLACE_OF_LEAF)
+    if (place->kind == TH_GRADIENT_OF_LEAF)
         return leaf_memory(place, bytes);
     place->memory = step_storage(root->ctx, bytes);
     return place->memory ? TH_OK : root->ctx->error;
 }
 
 /* A gradient that is about to be added to must not be shared. */
-static th_status unshare(th_place *place)
+static th_status unshare(th_gradient_buffer *place)
 {
-    if (place->kind == TH_PLACE_OF_LEAF || place->memory->holds == 1)
+    if (place->kind == TH_GRADIENT_OF_LEAF || place->memory->holds == 1)
         return TH_OK;
     th_context *ctx = place->root->ctx;
     th_storage *copy = step_storage(ctx, place->memory->bytes);
@@ -102,19 +102,19 @@ static th_status unshare(th_place *place)
 
 /* -- moves in a pass -- */
 
-static const th_region *parts_of(const th_place *place)
+static const th_region *parts_of(const th_gradient_buffer *place)
 {
-    return place->state == TH_PLACE_PARTIAL ? place->parts : NULL;
+    return place->state == TH_GRADIENT_BUFFER_PARTIAL ? place->parts : NULL;
 }
 
 /* Adds a part that nobody has written to the list; the last one makes it full. */
-static th_status cover(th_place *place, const th_region *part)
+static th_status cover(th_gradient_buffer *place, const th_region *part)
 {
     int64_t covered = part->numel;
     for (const th_region *r = parts_of(place); r; r = r->next)
         covered += r->numel;
     if (covered == th_tensor_numel(place->root)) {
-        place->state = TH_PLACE_FULL;
+        place->state = TH_GRADIENT_BUFFER_FULL;
         return TH_OK;
     }
     th_context *ctx = place->root->ctx;
@@ -122,21 +122,21 @@ static th_status cover(th_place *place, const th_region *part)
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
     *entry = *part;
-    entry->next = place->state == TH_PLACE_PARTIAL ? place->parts : NULL;
+    entry->next = place->state == TH_GRADIENT_BUFFER_PARTIAL ? place->parts : NULL;
     place->parts = entry;
-    place->state = TH_PLACE_PARTIAL;
+    place->state = TH_GRADIENT_BUFFER_PARTIAL;
     return TH_OK;
 }
 
 /* Finds out whether t's part has been written; from here on it has. */
-static th_status open_part(th_place *place, const th_body *t, bool *add)
+static th_status open_part(th_gradient_buffer *place, const th_tensor_impl *t, bool *add)
 {
-    if (place->state == TH_PLACE_EMPTY && t == place->root) {
+    if (place->state == TH_GRADIENT_BUFFER_EMPTY && t == place->root) {
         *add = false;
-        place->state = TH_PLACE_FULL;
+        place->state = TH_GRADIENT_BUFFER_FULL;
         return TH_OK;
     }
-    if (place->state != TH_PLACE_FULL) {
+    if (place->state != TH_GRADIENT_BUFFER_FULL) {
         const th_region part = th_region_of(t);
         th_relation relation = TH_DISJOINT;
         int parts = 0;
@@ -145,7 +145,7 @@ static th_status open_part(th_place *place, const th_body *t, bool *add)
         *add = relation == TH_INSIDE;
         if (*add)
             return TH_OK;
-        if (relation == TH_DISJOINT && parts < MOST_PARTS)
+        if (relation == TH_DISJOINT && parts < MAX_PARTS)
             return cover(place, &part);
         th_gradient_complete(place);
     }
@@ -153,12 +153,12 @@ static th_status open_part(th_place *place, const th_body *t, bool *add)
     return unshare(place);
 }
 
-th_status th_gradient_open(th_pass *pass, th_body *t, th_array *target, bool *add)
+th_status th_gradient_open(th_pass *pass, th_tensor_impl *t, th_array *target, bool *add)
 {
-    th_place *place = th_place_of(t);
+    th_gradient_buffer *place = th_gradient_buffer_of(t);
     if (prepare(place) != TH_OK)
         return pass->ctx->error;
-    if (place->kind == TH_PLACE_OF_LEAF && !place->listed) {
+    if (place->kind == TH_GRADIENT_OF_LEAF && !place->listed) {
         place->listed = true;
         place->next_listed = pass->written;
         pass->written = place;
@@ -171,25 +171,25 @@ th_status th_gradient_open(th_pass *pass, th_body *t, th_array *target, bool *ad
 }
 
 /* The gradients of both lie in memory alike, and nothing has begun that of input, which is a result. */
-static bool can_share(const th_body *input, const th_body *output)
+static bool can_share(const th_tensor_impl *input, const th_tensor_impl *output)
 {
-    const th_place *place = input->gradient;
+    const th_gradient_buffer *place = input->gradient;
     const size_t bytes = (size_t)input->ndim * sizeof input->size[0];
-    return place && place->node >= 0 && !th_place_begun(place) && input->dtype == output->dtype &&
+    return place && place->node >= 0 && !th_gradient_buffer_started(place) && input->dtype == output->dtype &&
            input->ndim == output->ndim && memcmp(input->size, output->size, bytes) == 0 &&
            memcmp(input->part.stride, output->part.stride, bytes) == 0;
 }
 
-static void share(th_place *place, th_storage *memory)
+static void share(th_gradient_buffer *place, th_storage *memory)
 {
     th_storage_hold(memory);
     if (place->memory) /* taken for an early gradient, or kept */
         th_storage_drop(place->root->ctx, place->memory);
     place->memory = memory;
-    place->state = TH_PLACE_FULL;
+    place->state = TH_GRADIENT_BUFFER_FULL;
 }
 
-bool th_gradient_share(th_body *input, const th_body *output)
+bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output)
 {
     if (!can_share(input, output))
         return false;
@@ -197,17 +197,17 @@ bool th_gradient_share(th_body *input, const th_body *output)
     return true;
 }
 
-bool th_gradient_take_over(th_body *input, const th_body *output)
+bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output)
 {
     return output->gradient->memory->holds == 1 && !is_kept(output->gradient) && th_gradient_share(input, output);
 }
 
-th_status th_gradient_take_over_value(th_body *input, bool *taken)
+th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
 {
     th_context *ctx = input->ctx;
-    th_place *place = input->gradient;
+    th_gradient_buffer *place = input->gradient;
     th_storage *value = input->storage;
-    *taken = place && place->kind == TH_PLACE_OF_RESULT && !place->memory && !is_kept(place) &&
+    *taken = place && place->kind == TH_GRADIENT_OF_RESULT && !place->memory && !is_kept(place) &&
              value == &input->own_storage && value->holds == 1 &&
              memcmp(input->stride, input->part.stride, (size_t)input->ndim * sizeof input->stride[0]) == 0;
     if (!*taken)
@@ -221,36 +221,36 @@ th_status th_gradient_take_over_value(th_body *input, bool *taken)
     value->dropped = true;
     value->holds = 0;
     place->memory = memory;
-    place->state = TH_PLACE_FULL;
+    place->state = TH_GRADIENT_BUFFER_FULL;
     return TH_OK;
 }
 
-void th_gradient_complete(th_place *place)
+void th_gradient_complete(th_gradient_buffer *place)
 {
-    if (th_place_complete(place))
+    if (th_gradient_buffer_complete(place))
         return;
-    assert(th_place_begun(place) || place->memory);
-    const th_body *root = place->root;
+    assert(th_gradient_buffer_started(place) || place->memory);
+    const th_tensor_impl *root = place->root;
     th_fill_uncovered(parts_of(place), place->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
-    place->state = TH_PLACE_FULL;
+    place->state = TH_GRADIENT_BUFFER_FULL;
 }
 
-bool th_gradient_read(const th_body *output, th_array *array)
+bool th_gradient_read(const th_tensor_impl *output, th_array *array)
 {
-    if (output == NULL || !th_place_begun(output->gradient))
+    if (output == NULL || !th_gradient_buffer_started(output->gradient))
         return false;
     th_gradient_complete(output->gradient);
     th_gradient_array(output, array);
     return true;
 }
 
-void th_gradient_release(const th_body *output)
+void th_gradient_release(const th_tensor_impl *output)
 {
-    if (output == NULL || !th_place_begun(output->gradient))
+    if (output == NULL || !th_gradient_buffer_started(output->gradient))
         return; /* there is none, or one that a forward has computed and nobody has asked for yet */
     if (is_kept(output->gradient)) {
         th_gradient_complete(output->gradient); /* nobody has, where the node that made it was not walked */
-        output->gradient->state = TH_PLACE_KEPT;
+        output->gradient->state = TH_GRADIENT_BUFFER_KEPT;
     } else {
         th_gradient_give_back(output->gradient);
     }
@@ -258,45 +258,45 @@ void th_gradient_release(const th_body *output)
 
 /* -- moves around a pass -- */
 
-void th_gradient_empty(const th_body *t)
+void th_gradient_empty(const th_tensor_impl *t)
 {
-    th_place *place = th_place_of(t);
-    if (place && place->kind == TH_PLACE_OF_LEAF && place->state != TH_PLACE_EARLY)
-        place->state = TH_PLACE_EMPTY;
+    th_gradient_buffer *place = th_gradient_buffer_of(t);
+    if (place && place->kind == TH_GRADIENT_OF_LEAF && place->state != TH_GRADIENT_BUFFER_PRECOMPUTED)
+        place->state = TH_GRADIENT_BUFFER_EMPTY;
 }
 
-void th_gradient_refuse(const th_body *t)
+void th_gradient_refuse(const th_tensor_impl *t)
 {
-    th_place *place = th_place_of(t);
-    assert(place->kind == TH_PLACE_OF_LEAF && th_place_complete(place));
-    place->state = TH_PLACE_REFUSED;
+    th_gradient_buffer *place = th_gradient_buffer_of(t);
+    assert(place->kind == TH_GRADIENT_OF_LEAF && th_gradient_buffer_complete(place));
+    place->state = TH_GRADIENT_BUFFER_REJECTED;
 }
 
-void th_gradient_give_back(th_place *place)
+void th_gradient_give_back(th_gradient_buffer *place)
 {
     if (place->memory)
         th_storage_drop(place->root->ctx, place->memory);
     place->memory = NULL;
-    place->state = TH_PLACE_EMPTY;
+    place->state = TH_GRADIENT_BUFFER_EMPTY;
 }
 
-void th_gradient_keep_chosen(th_place *place, const th_place *chosen)
+void th_gradient_keep_chosen(th_gradient_buffer *place, const th_gradient_buffer *chosen)
 {
-    if (chosen->state != TH_PLACE_KEPT || !is_kept(place))
+    if (chosen->state != TH_GRADIENT_BUFFER_KEPT || !is_kept(place))
         return;
     share(place, chosen->memory);
-    place->state = TH_PLACE_KEPT;
+    place->state = TH_GRADIENT_BUFFER_KEPT;
 }
 
 /* -- gradients that a forward computes -- */
 
-bool th_gradient_can_be_early(const th_body *t)
+bool th_gradient_can_be_precomputed(const th_tensor_impl *t)
 {
-    return t->gradient && t->gradient->state == TH_PLACE_EMPTY &&
+    return t->gradient && t->gradient->state == TH_GRADIENT_BUFFER_EMPTY &&
            th_strides_contiguous(t->ndim, t->size, t->part.stride);
 }
 
-th_status th_gradient_offer(th_body *t, th_array *array)
+th_status th_gradient_offer(th_tensor_impl *t, th_array *array)
 {
     if (prepare(t->gradient) != TH_OK)
         return t->ctx->error;
@@ -305,32 +305,32 @@ th_status th_gradient_offer(th_body *t, th_array *array)
     return TH_OK;
 }
 
-void th_gradient_claim(const th_body *t, int64_t node)
+void th_gradient_claim(const th_tensor_impl *t, int64_t node)
 {
-    th_place *place = t->gradient;
-    place->state = TH_PLACE_EARLY;
-    place->early.node = node;
-    place->early.version = place->memory->version;
+    th_gradient_buffer *place = t->gradient;
+    place->state = TH_GRADIENT_BUFFER_PRECOMPUTED;
+    place->precomputed.node = node;
+    place->precomputed.version = place->memory->version;
 }
 
-bool th_gradient_claimed(const th_body *t, int64_t node)
+bool th_gradient_claimed(const th_tensor_impl *t, int64_t node)
 {
-    const th_place *place = t->gradient;
-    return place && place->state == TH_PLACE_EARLY && place->early.node == node &&
-           place->early.version == place->memory->version;
+    const th_gradient_buffer *place = t->gradient;
+    return place && place->state == TH_GRADIENT_BUFFER_PRECOMPUTED && place->precomputed.node == node &&
+           place->precomputed.version == place->memory->version;
 }
 
-void th_gradient_unclaim(const th_body *t)
+void th_gradient_unclaim(const th_tensor_impl *t)
 {
-    if (t->gradient && t->gradient->state == TH_PLACE_EARLY)
-        t->gradient->state = TH_PLACE_EMPTY;
+    if (t->gradient && t->gradient->state == TH_GRADIENT_BUFFER_PRECOMPUTED)
+        t->gradient->state = TH_GRADIENT_BUFFER_EMPTY;
 }
 
 /* -- reading -- */
 
-static th_body *tensor_on(const th_body *t, th_storage *memory, bool owned)
+static th_tensor_impl *tensor_on(const th_tensor_impl *t, th_storage *memory, bool owned)
 {
-    th_body *tensor = th_handle_new(t->ctx, owned, "gradient");
+    th_tensor_impl *tensor = th_handle_new(t->ctx, owned, "gradient");
     if (tensor == NULL)
         return NULL;
     tensor->storage = memory;
@@ -344,12 +344,12 @@ static th_body *tensor_on(const th_body *t, th_storage *memory, bool owned)
     return tensor;
 }
 
-th_body *th_gradient_tensor(th_body *t)
+th_tensor_impl *th_gradient_tensor(th_tensor_impl *t)
 {
-    th_place *place = th_place_of(t);
-    if (!th_place_complete(place))
+    th_gradient_buffer *place = th_gradient_buffer_of(t);
+    if (!th_gradient_buffer_complete(place))
         return NULL;
-    if (t->gradient == NULL || place->kind != TH_PLACE_OF_LEAF)
+    if (t->gradient == NULL || place->kind != TH_GRADIENT_OF_LEAF)
         return tensor_on(t, place->memory, false);
     if (place->tensor == NULL)
         place->tensor = tensor_on(t, place->memory, true);
@@ -358,34 +358,34 @@ th_body *th_gradient_tensor(th_body *t)
 
 th_tensor *th_gradient(th_tensor *handle)
 {
-    th_body *t = th_usable(handle, NULL, "gradient", "the tensor");
+    th_tensor_impl *t = th_usable(handle, NULL, "gradient", "the tensor");
     return t && t->requires_gradient ? th_handle_of(th_gradient_tensor(t)) : NULL;
 }
 
 th_tensor *th_keep_gradient(th_tensor *handle)
 {
-    const th_body *t = th_usable(handle, NULL, "keep_gradient", "the tensor");
+    const th_tensor_impl *t = th_usable(handle, NULL, "keep_gradient", "the tensor");
     if (t == NULL)
         return NULL;
     if (!t->requires_gradient) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, "keep_gradient", "the tensor does not require a gradient");
         return NULL;
     }
-    th_place *place = th_place_of(t);
-    place->keep = place->kind == TH_PLACE_OF_RESULT; /* a leaf's stays anyway */
+    th_gradient_buffer *place = th_gradient_buffer_of(t);
+    place->keep = place->kind == TH_GRADIENT_OF_RESULT; /* a leaf's stays anyway */
     return handle;
 }
 
 void th_empty_gradient(th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "empty_gradient");
+    const th_tensor_impl *t = th_looked_at(handle, "empty_gradient");
     if (t)
         th_gradient_empty(t);
 }
 
 th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
 {
-    th_body *t = th_usable(handle, NULL, "set_requires_gradient", "the tensor");
+    th_tensor_impl *t = th_usable(handle, NULL, "set_requires_gradient", "the tensor");
     if (t == NULL)
         return NULL;
     if (!th_is_floating(t->dtype)) {
@@ -400,8 +400,8 @@ th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
     }
     t->requires_gradient = requires_gradient;
     if (t->gradient == NULL) {
-        t->gradient = th_place_beside(t);
-        *t->gradient = th_place_new(t, TH_PLACE_OF_LEAF, -1);
+        t->gradient = th_gradient_buffer_of_leaf(t);
+        *t->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_LEAF, -1);
         t->part = (th_part){.root = t};
         memcpy(t->part.stride, t->stride, sizeof t->stride);
     }
@@ -410,6 +410,6 @@ th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
 
 bool th_requires_gradient(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "requires_gradient");
+    const th_tensor_impl *t = th_looked_at(handle, "requires_gradient");
     return t && t->requires_gradient;
 }

@@ -8,8 +8,8 @@
 
 /* A place of the pass's own, which stands in the stead of the root's meanwhile. */
 typedef struct th_chosen {
-    th_place place;
-    th_place *before;
+    th_gradient_buffer place;
+    th_gradient_buffer *before;
 } th_chosen;
 
 struct th_pass {
@@ -18,12 +18,12 @@ struct th_pass {
     int64_t last, lowest; /* the nodes it goes through, from the last down */
     th_chosen *chosen;    /* [n_chosen]; NULL: all leaves are wanted */
     int n_chosen;
-    th_place *written; /* leaves' places, linked by next_listed */
+    th_gradient_buffer *written; /* leaves' places, linked by next_listed */
 };
 
 /* Chooses the places, finds out which nodes lead to them, and writes the gradient of t itself. th_pass_end in either
  * case. */
-th_status th_pass_begin(th_pass *pass, th_body *t, const th_backward_options *options);
+th_status th_pass_begin(th_pass *pass, th_tensor_impl *t, const th_backward_options *options);
 /* Hands out the chosen gradients and completes those of leaves; after an error all that the pass has written is empty.
  * Returns the pending error. */
 th_status th_pass_end(th_pass *pass);

@@ -4,40 +4,40 @@
 #include "autograd/frame.h"
 #include "autograd/gradient.h"
 
-static bool is_early(const th_op *op, int i)
+static bool is_precomputed(const th_op *op, int i)
 {
-    return th_op_names(op, op->early, i);
+    return th_op_names(op, op->precomputed, i);
 }
 
 /* What a recording wants an early gradient of. */
-static bool is_wanted(const th_op *op, int i, const th_body *input)
+static bool is_wanted(const th_op *op, int i, const th_tensor_impl *input)
 {
-    return is_early(op, i) && input && input->requires_gradient;
+    return is_precomputed(op, i) && input && input->requires_gradient;
 }
 
 /* What a backward that found its early gradients would have to compute besides, from values that it is not given then. */
-static bool is_left(const th_op *op, int i, const th_body *input)
+static bool is_left(const th_op *op, int i, const th_tensor_impl *input)
 {
-    return input && input->requires_gradient && !is_early(op, i) && !th_op_names(op, op->identity_gradients, i);
+    return input && input->requires_gradient && !is_precomputed(op, i) && !th_op_names(op, op->identity_gradients, i);
 }
 
-static bool all_can_be_offered(const th_op *op, int n, th_body *const *inputs)
+static bool all_can_be_offered(const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     for (int i = 0; i < n; i++) {
         if (is_left(op, i, inputs[i]))
             return false;
         if (!is_wanted(op, i, inputs[i]))
             continue;
-        if (!th_gradient_can_be_early(inputs[i]))
+        if (!th_gradient_can_be_precomputed(inputs[i]))
             return false;
         for (int j = 0; j < i; j++)
-            if (is_early(op, j) && inputs[j] == inputs[i])
+            if (is_precomputed(op, j) && inputs[j] == inputs[i])
                 return false;
     }
     return true;
 }
 
-th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
+th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *inputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -52,33 +52,33 @@ th_status th_early_offer(th_frame *frame, int n, th_body *const *inputs)
         if (th_gradient_offer(inputs[i], &frame->call.input_gradient[i]) != TH_OK)
             return ctx->error;
     }
-    frame->call.early = true;
+    frame->call.precomputed = true;
     return TH_OK;
 }
 
-void th_early_claim(const th_frame *frame, int n, th_body *const *inputs, int64_t node)
+void th_precomputed_claim(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node)
 {
     for (int i = 0; i < n; i++)
         if (frame->call.input_gradient[i].given)
             th_gradient_claim(inputs[i], node);
 }
 
-bool th_early_stands(const th_pass *pass, const th_node *node)
+bool th_precomputed_valid(const th_pass *pass, const th_node *node)
 {
     const th_op *op = node->op;
     if (pass->chosen)
         return false;
-    const int64_t index = th_place_node(th_node_output(node, 0)->tensor);
+    const int64_t index = th_gradient_buffer_node(th_node_output(node, 0)->tensor);
     for (int i = 0; i < node->n_inputs; i++)
-        if (is_early(op, i) && th_pass_wants(pass, node, i) &&
+        if (is_precomputed(op, i) && th_pass_wants(pass, node, i) &&
             !th_gradient_claimed(th_node_input(node, i)->tensor, index))
             return false;
     return true;
 }
 
-void th_early_forget(const th_node *node)
+void th_precomputed_discard(const th_node *node)
 {
     for (int i = 0; i < node->n_inputs; i++)
-        if (is_early(node->op, i) && th_node_input(node, i)->tensor)
+        if (is_precomputed(node->op, i) && th_node_input(node, i)->tensor)
             th_gradient_unclaim(th_node_input(node, i)->tensor);
 }

@@ -84,7 +84,7 @@ static void shapes_text(const th_node *node, char *text, size_t size)
 {
     text[0] = 0;
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_body *t = node->operand[i].tensor;
+        const th_tensor_impl *t = node->operand[i].tensor;
         if (i == node->n_inputs)
             th_append(text, size, "%s->", text[0] ? " " : "");
         if (t == NULL)
@@ -120,7 +120,7 @@ static th_status print_node_line(th_context *ctx, FILE *file, int64_t index)
     return written < 0 ? th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed") : TH_OK;
 }
 
-static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th_body *t)
+static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th_tensor_impl *t)
 {
     if (fprintf(file, "      %s =\n", title) < 0)
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
@@ -146,14 +146,14 @@ static int print_formulas(FILE *file, const th_op *op)
 static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
-        th_body *output = th_node_output(node, i)->tensor;
+        th_tensor_impl *output = th_node_output(node, i)->tensor;
         if (output == NULL || output->storage->dropped || ctx->options.shapes_only)
             continue;
         if (print_matrix(ctx, file, i ? "value of a further output" : "value", output) != TH_OK)
             return ctx->error;
-        if (!th_place_kept(th_place_of(output)))
+        if (!th_gradient_buffer_kept(th_gradient_buffer_of(output)))
             continue;
-        th_body *gradient = th_gradient_tensor(output);
+        th_tensor_impl *gradient = th_gradient_tensor(output);
         if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
             return ctx->error;
     }
@@ -194,7 +194,7 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
 /* -- Graphviz -- */
 
 /* The node that made t (through views: that made the view), or -1. */
-static int64_t maker(const th_tape *tape, const th_body *t, int64_t before)
+static int64_t maker(const th_tape *tape, const th_tensor_impl *t, int64_t before)
 {
     for (int64_t i = before - 1; i >= 0; i--) {
         const th_node *node = th_node_at(tape, i);
@@ -206,7 +206,7 @@ static int64_t maker(const th_tape *tape, const th_body *t, int64_t before)
 }
 
 /* Where t first stands as an input: names a tensor that no node made. */
-static void first_use(const th_tape *tape, const th_body *t, int64_t *node_index, int *input)
+static void first_use(const th_tape *tape, const th_tensor_impl *t, int64_t *node_index, int *input)
 {
     for (*node_index = 0;; ++*node_index) {
         const th_node *node = th_node_at(tape, *node_index);
@@ -257,7 +257,7 @@ static void print_module_path(FILE *file, const th_module *m)
 
 /* A leaf's name in the graph: the node and the input where it is used first. */
 typedef struct leaf {
-    const th_body *tensor; /* NULL: the input is not a leaf */
+    const th_tensor_impl *tensor; /* NULL: the input is not a leaf */
     int64_t node;
     int input;
 } leaf;
@@ -303,7 +303,7 @@ static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(tape, index);
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_body *t = th_node_input(node, i)->tensor;
+        const th_tensor_impl *t = th_node_input(node, i)->tensor;
         if (t == NULL)
             continue;
         const leaf l = leaf_at(tape, index, i);

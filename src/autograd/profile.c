@@ -141,7 +141,7 @@ static int64_t bytes_of(const th_array *array)
 static int64_t bytes_of_call(const th_call *call, bool backward)
 {
     int64_t bytes = 0;
-    if (backward && call->early) /* forward has written all that there is */
+    if (backward && call->precomputed) /* forward has written all that there is */
         return 0;
     for (int i = 0; i < call->n_inputs; i++) {
         bytes += bytes_of(&call->input[i]);
@@ -159,7 +159,7 @@ static int64_t multiply_adds_of_call(const th_call *call, bool backward)
 {
     if (call->op->multiply_adds == NULL)
         return 0;
-    const bool done = backward && call->early; /* by forward, whose call has counted them */
+    const bool done = backward && call->precomputed; /* by forward, whose call has counted them */
     int64_t products = backward ? 0 : 1;
     for (int i = 0; !done && i < 2 && i < call->n_inputs; i++)
         products += call->input_gradient[i].given;

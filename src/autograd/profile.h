@@ -35,7 +35,7 @@ static inline int64_t th_profile_start(const th_context *ctx)
 void th_profile_call(const th_frame *frame, bool backward, int64_t start);
 /* Work on the frame's operands that is no operation: from and to are what it read and wrote. */
 void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start);
-/* A step of an optimiser; operation: "adam_w". */
+/* A step of an optimizer; operation: "adam_w". */
 void th_profile_step(th_context *ctx, const char *operation, int64_t start);
 
 /* -- for writers -- */

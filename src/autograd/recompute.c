@@ -7,7 +7,7 @@ void th_node_drop_recomputed(th_context *ctx, th_node *node)
 {
     node->recomputed = false;
     for (int i = 0; i < node->n_outputs; i++) {
-        const th_body *output = th_node_output(node, i)->tensor;
+        const th_tensor_impl *output = th_node_output(node, i)->tensor;
         if (output == NULL || !output->storage->recomputed)
             continue;
         output->storage->recomputed = false;
@@ -45,7 +45,7 @@ static th_status run_forward(th_context *ctx, const th_node *node, uint32_t back
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_inputs; i++) {
-        const th_body *input = th_node_input(node, i)->tensor;
+        const th_tensor_impl *input = th_node_input(node, i)->tensor;
         frame.call.input[i].data = input ? th_tensor_data(input) : NULL;
     }
     for (int i = 0; i < node->n_outputs; i++) {

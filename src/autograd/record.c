@@ -8,7 +8,7 @@
 
 /* The view's part of its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
  * expand), the shape rule's answer for it. */
-static th_status set_part(th_frame *frame, th_body *view, const th_body *base)
+static th_status set_part(th_frame *frame, th_tensor_impl *view, const th_tensor_impl *base)
 {
     view->part.root = base->part.root;
     view->requires_gradient = true;
@@ -31,7 +31,7 @@ static th_status set_part(th_frame *frame, th_body *view, const th_body *base)
 
 /* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
  * overwrite each other. */
-static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *view, const th_part **repeats)
+static th_status note_repeats(th_frame *frame, th_tape *tape, const th_tensor_impl *view, const th_part **repeats)
 {
     if (th_strides_distinct(view->ndim, view->size, view->part.stride))
         return TH_OK;
@@ -46,12 +46,12 @@ static th_status note_repeats(th_frame *frame, th_tape *tape, const th_body *vie
 
 /* The gradient of a result gets a place of its own, laid out as the value is (densely, where the value repeats
  * elements). */
-static th_status become_root(th_body *t, th_tape *tape, int64_t node, const char *operation)
+static th_status become_root(th_tensor_impl *t, th_tape *tape, int64_t node, const char *operation)
 {
     t->gradient = th_bump_take(t->ctx, &tape->bytes, sizeof *t->gradient);
     if (t->gradient == NULL)
         return th_fail_memory(t->ctx, operation, sizeof *t->gradient);
-    *t->gradient = th_place_new(t, TH_PLACE_OF_RESULT, node);
+    *t->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_RESULT, node);
     t->requires_gradient = true;
     t->part.root = t;
     t->part.offset = 0;
@@ -67,8 +67,8 @@ static th_status become_root(th_body *t, th_tape *tape, int64_t node, const char
 
 /* Where the gradients of a node's outputs will lie: that of a view in its base's, unless the view repeats elements;
  * *repeats then says where they are added up. */
-static th_status place_outputs(th_frame *frame, th_tape *tape, th_body *const *inputs, th_body *const *outputs,
-                               const th_part **repeats)
+static th_status place_outputs(th_frame *frame, th_tape *tape, th_tensor_impl *const *inputs,
+                               th_tensor_impl *const *outputs, const th_part **repeats)
 {
     const th_op *op = frame->call.op;
     *repeats = NULL;
@@ -116,8 +116,8 @@ static bool runs_again(const th_context *ctx, const th_op *op)
 }
 
 /* Everything that can fail comes first. */
-th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *inputs, th_body *const *outputs,
-                    uint32_t saved)
+th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
+                    th_tensor_impl *const *outputs, uint32_t saved)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -153,12 +153,12 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_body *const *input
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
         operand[i].read = th_op_names(op, saved, i);
-        reach(ctx, node, th_place_node(inputs[i]));
+        reach(ctx, node, th_gradient_buffer_node(inputs[i]));
         if (recompute || operand[i].read)
             save_operand(ctx, node, &operand[i]);
     }
     for (int i = 0; i < n_outputs; i++) {
-        th_body *t = outputs[i];
+        th_tensor_impl *t = outputs[i];
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;

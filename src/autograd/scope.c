@@ -63,7 +63,7 @@ void th_scope_begin_recomputed(th_context *ctx, const char *name)
     begin(ctx, name, true);
 }
 
-static bool is_result(const th_body *t, th_tensor *const *results, int count)
+static bool is_result(const th_tensor_impl *t, th_tensor *const *results, int count)
 {
     for (int i = 0; i < count; i++)
         if (t->handle == results[i])
@@ -93,7 +93,7 @@ static void close_down_to(th_context *ctx, int depth)
 static void keep_results(const th_scope *scope, th_tensor *const *results, int count)
 {
     for (int i = 0; i < count; i++) {
-        const th_body *t = th_body_of(results[i]);
+        const th_tensor_impl *t = th_tensor_impl_of(results[i]);
         if (t && t->storage->producer >= scope->first_node)
             t->storage->kept = true;
     }
@@ -114,9 +114,9 @@ static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, in
         keep_results(&ctx->tape->scope[depth], results, count);
     const th_pool *bodies = &ctx->step_tensors;
     for (int64_t i = ctx->tape->scope[depth].first_handle; i < bodies->count; i++) {
-        th_body *t = th_pool_at(bodies, i);
+        th_tensor_impl *t = th_pool_at(bodies, i);
         if (t->life == TH_LIFE_LIVE && !is_result(t, results, count))
-            th_handle_give_up(t, TH_LIFE_GIVEN_UP);
+            th_handle_give_up(t, TH_LIFE_RELEASED);
     }
 }
 

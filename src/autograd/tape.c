@@ -66,17 +66,17 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
 static void clear_node(th_context *ctx, th_node *node)
 {
     th_node_release(ctx, node);
-    if (node->op->early)
-        th_early_forget(node);
+    if (node->op->precomputed)
+        th_precomputed_discard(node);
     if (node->recomputed)
         th_node_drop_recomputed(ctx, node);
     for (int i = 0; i < node->n_inputs; i++) {
-        th_body *input = th_node_input(node, i)->tensor;
+        th_tensor_impl *input = th_node_input(node, i)->tensor;
         if (input && input->owned)
             input->tape_uses--;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        th_body *output = th_node_output(node, i)->tensor;
+        th_tensor_impl *output = th_node_output(node, i)->tensor;
         if (output && output->gradient)
             th_gradient_give_back(output->gradient);
     }

@@ -15,7 +15,7 @@ typedef enum th_saved {
 } th_saved;
 
 typedef struct th_operand_record {
-    th_body *tensor; /* NULL: an input left out, an output nobody asked for */
+    th_tensor_impl *tensor; /* NULL: an input left out, an output nobody asked for */
     th_saved saved;
     uint32_t version;       /* of the storage, when recorded */
     bool read;              /* by its backward; what is saved and not read is for running its forward again */

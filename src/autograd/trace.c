@@ -29,12 +29,12 @@ static void count(survey *s, double x)
 static survey survey_array(const th_array *array)
 {
     survey s = {0};
-    th_nest nest;
-    th_position place;
-    if (!array->given || !th_is_floating(array->dtype) || !th_nest_build(&nest, array, 0, NULL))
+    th_iterator iterator;
+    th_iterator_position place;
+    if (!array->given || !th_is_floating(array->dtype) || !th_iterator_build(&iterator, array, 0, NULL))
         return s;
-    th_nest_place(&nest, 0, &place);
-    for (int64_t i = 0; i < nest.numel; i++, th_nest_advance(&nest, 1, &place))
+    th_iterator_seek(&iterator, 0, &place);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &place))
         count(&s, th_number_load(array->dtype, place.at[0]));
     return s;
 }

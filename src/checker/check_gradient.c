@@ -91,7 +91,7 @@ static void fail_without_path(th_checker *checker)
 /* The first run, which records: finds the parameters, the sizes, whether there is a path back. */
 static bool survey(th_checker *checker)
 {
-    const th_body *output = th_checker_run(checker, true);
+    const th_tensor_impl *output = th_checker_run(checker, true);
     if (output) {
         checker->rows = th_tensor_numel(output);
         number_columns(checker);

@@ -84,7 +84,7 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
 {
     const th_op *op = t->op;
     th_op plain = *op;
-    plain.early = 0;
+    plain.precomputed = 0;
     t->op = &plain;
     const uint32_t outputs = t->op->differentiable_outputs ? t->op->differentiable_outputs : 1;
     th_status status = TH_OK;

@@ -45,7 +45,7 @@ static void fill_random(th_graph *graph, double *values, int64_t count)
 
 int64_t th_graph_numel(const th_graph *graph, int i)
 {
-    const th_body *base = th_body_of(graph->inputs[i]);
+    const th_tensor_impl *base = th_tensor_impl_of(graph->inputs[i]);
     return th_tensor_numel(base) / (graph->layout == TH_LAYOUT_GAPS && base->ndim > 0 ? 2 : 1);
 }
 
@@ -119,9 +119,9 @@ double th_graph_largest(const double *values, int64_t count)
 /* Stores the values of output k in the first run, and compares them in later runs. */
 static bool look_at_output(th_graph *graph, th_tensor *y, int k)
 {
-    const th_body *body = th_body_of(y);
-    const int64_t rows = th_tensor_numel(body);
-    if (th_tensor_data(body) == NULL && rows > 0) /* shapes only */
+    const th_tensor_impl *impl = th_tensor_impl_of(y);
+    const int64_t rows = th_tensor_numel(impl);
+    if (th_tensor_data(impl) == NULL && rows > 0) /* shapes only */
         return true;
     if (graph->value[k] && rows != graph->rows[k]) {
         th_fail(graph->ctx, TH_ERROR_SHAPE, "check_op", "output %d has %lld elements; in the first run it had %lld", k,
@@ -131,8 +131,8 @@ static bool look_at_output(th_graph *graph, th_tensor *y, int k)
     double *values = th_graph_take(graph, rows);
     if (values == NULL)
         return false;
-    const th_array array = th_tensor_array(body);
-    th_checker_read(body, &array, values);
+    const th_array array = th_tensor_array(impl);
+    th_checker_read(impl, &array, values);
     if (graph->value[k] == NULL) {
         graph->rows[k] = rows;
         graph->value[k] = values;
@@ -200,9 +200,10 @@ static void read_gradients(th_graph *graph, const th_variant *variant)
 {
     memset(graph->gradient, 0, (size_t)graph->columns * sizeof *graph->gradient);
     for (int i = 0; i < graph->sample->n_inputs && !graph->ctx->error; i++) {
-        if (!(variant->required & 1u << i) || !th_place_complete(th_body_of(graph->inputs[i])->gradient))
+        if (!(variant->required & 1u << i) ||
+            !th_gradient_buffer_complete(th_tensor_impl_of(graph->inputs[i])->gradient))
             continue;
-        const th_body *view = th_body_of(th_operand_view(graph->inputs[i], graph->layout));
+        const th_tensor_impl *view = th_tensor_impl_of(th_operand_view(graph->inputs[i], graph->layout));
         th_array array;
         if (view == NULL)
             return;
@@ -221,7 +222,7 @@ static bool run_once(th_graph *graph, const th_variant *variant)
         th_scope_begin(ctx, NULL);
     th_tensor *loss = record(graph, variant);
     loss = th_scope_end(ctx, loss);
-    return loss && (variant->required == 0 || th_backward(loss) == TH_OK);
+    return loss && (variant->required == 0 || th_backward(loss, NULL) == TH_OK);
 }
 
 /* Sets which inputs require a gradient, and what the operation claims. */
@@ -234,7 +235,7 @@ static void prepare(th_graph *graph, const th_variant *variant)
     ctx->no_grad_depth = 0;
     ctx->keep_values = ctx->tracing = false;
     graph->guard->op.flags = (op->flags & ~removable) | (op->flags & removable & variant->flags);
-    graph->guard->op.early = variant->early ? op->early : 0;
+    graph->guard->op.precomputed = variant->precomputed ? op->precomputed : 0;
     graph->guard->finding[0] = graph->finding[0] = 0;
     graph->guard->plans = 0;
     for (int i = 0; i < graph->sample->n_inputs; i++)

@@ -12,7 +12,7 @@ typedef struct th_variant {
     uint32_t required; /* bit i: input i requires a gradient */
     uint32_t given;    /* bit k: output k has a gradient */
     uint32_t flags;    /* which of the operation's TH_OP_IN_PLACE, TH_OP_OVER_INPUT and TH_OP_RECOMPUTE stay set */
-    bool early;        /* th_op.early stays set */
+    bool precomputed;  /* th_op.early stays set */
     bool results;      /* its inputs are results of other operations, not leaves */
     bool recomputed;   /* in a scope whose values are recomputed */
     bool shared;       /* its inputs are read before and after it, its outputs twice: gradients are added up */

@@ -1,7 +1,7 @@
 /* Running a kernel between guards (check_op_guard.h).
  *
  * The plan moves every array that the kernel may write into memory with walls around it. The kernel then runs twice on
- * the same inputs. Uninitialised memory holds other bytes in the second run. This reveals an element that the kernel
+ * the same inputs. Uninitialized memory holds other bytes in the second run. This reveals an element that the kernel
  * did not write, and a result that depends on such memory. */
 #include "checker/check_op_memory.h"
 

@@ -155,7 +155,7 @@ static void list_targets(th_guard *guard, const th_call *call, bool backward)
     for (int i = 0; i < call->n_outputs && !backward; i++)
         add_guarded(guard, &call->output[i], false);
     for (int i = 0; i < call->n_inputs; i++)
-        add_guarded(guard, &call->input_gradient[i], backward && (call->add[i] || call->early));
+        add_guarded(guard, &call->input_gradient[i], backward && (call->add[i] || call->precomputed));
 }
 
 /* Finds the array that the driver lets this gradient overwrite. */

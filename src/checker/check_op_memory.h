@@ -4,7 +4,7 @@
 
 #include "checker/check_op_guard.h"
 
-/* Bytes of uninitialised memory: NaN in either floating type, or a small finite number. TH_WALL: bytes on each side of
+/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. TH_WALL: bytes on each side of
  * an array that the kernel must not change. */
 enum { TH_FILL = 0xFF, TH_OTHER_FILL = 0x3C, TH_WALL = 256 };
 

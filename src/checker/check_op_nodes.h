@@ -17,17 +17,17 @@ th_tensor *th_operand_view(th_tensor *base, th_layout layout);
 extern const th_op th_op_check_copy;
 
 /* A probe is y = factor * sum over all inputs x and their elements of c x. */
-enum { TH_MOST_PROBED = TH_MAX_SAMPLE_INPUTS + 2 * TH_MAX_OUTPUTS + 1 };
+enum { TH_MAX_PROBED = TH_MAX_SAMPLE_INPUTS + 2 * TH_MAX_OUTPUTS + 1 };
 
 typedef struct th_probe_attributes {
     double factor;
-    const double *c[TH_MOST_PROBED]; /* [elements of input i], row-major; NULL: 1 for each */
-    int half[TH_MOST_PROBED];        /* 1: elements 0, 2, ... do not count; 2: elements 1, 3, ... */
+    const double *c[TH_MAX_PROBED]; /* [elements of input i], row-major; NULL: 1 for each */
+    int half[TH_MAX_PROBED];        /* 1: elements 0, 2, ... do not count; 2: elements 1, 3, ... */
 } th_probe_attributes;
 
 /* The inputs of a probe, and their constants. */
 typedef struct th_probe {
-    th_tensor *input[TH_MOST_PROBED];
+    th_tensor *input[TH_MAX_PROBED];
     th_probe_attributes attributes;
     int count;
 } th_probe;

@@ -158,7 +158,7 @@ static void say_conditions(const th_graph *graph, const th_variant *v, sentence 
         condition(s, "the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
     if (flags & TH_OP_RECOMPUTE)
         condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
-    if (v->early && graph->guard->original->early)
+    if (v->precomputed && graph->guard->original->precomputed)
         condition(s, "forward computes its gradients (.early)");
     if (v->results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
         condition(s, "its inputs are results of other operations");

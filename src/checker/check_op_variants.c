@@ -6,9 +6,9 @@
 
 #include "checker/check_op_result.h"
 
-/* Up to ALL_SUBSETS inputs: every subset. Up to ALL_PAIRS: every pair. Up to MOST_COMBINATIONS runs: every subset of
+/* Up to ALL_SUBSETS inputs: every subset. Up to ALL_PAIRS: every pair. Up to MAX_COMBINATIONS runs: every subset of
  * inputs with every subset of output gradients. */
-enum { ALL_SUBSETS = 4, ALL_PAIRS = 8, MOST_COMBINATIONS = 32 };
+enum { ALL_SUBSETS = 4, ALL_PAIRS = 8, MAX_COMBINATIONS = 32 };
 
 /* Factors that reach a threshold or a clipped gradient. They are powers of 2, so nothing is rounded. */
 #define LARGE (-0x1p30)
@@ -27,7 +27,7 @@ static th_variant in_graph(const th_graph *graph)
     return (th_variant){.required = graph->checked_mask,
                         .given = graph->output_mask,
                         .flags = every_flag,
-                        .early = true,
+                        .precomputed = true,
                         .results = true};
 }
 
@@ -62,7 +62,7 @@ static void reduce(th_graph *graph, th_variant *variant)
     SIMPLIFY(half, 0);
     SIMPLIFY(recomputed, false);
     SIMPLIFY(shared, false);
-    SIMPLIFY(early, false);
+    SIMPLIFY(precomputed, false);
     for (uint32_t flag = 1; flag <= every_flag; flag <<= 1)
         SIMPLIFY(flags, variant->flags & ~flag);
     SIMPLIFY(results, false);
@@ -123,8 +123,8 @@ static void for_subsets(run *r, void (*with)(run *r, uint32_t required))
 static void with_given(run *r, uint32_t required)
 {
     th_variant v = in_graph(r->graph);
-    const int n = th_mask_count(v.required), inputs = n <= ALL_SUBSETS ? 1 << n : MOST_COMBINATIONS;
-    const bool few = inputs << th_mask_count(v.given) <= 2 * MOST_COMBINATIONS;
+    const int n = th_mask_count(v.required), inputs = n <= ALL_SUBSETS ? 1 << n : MAX_COMBINATIONS;
+    const bool few = inputs << th_mask_count(v.given) <= 2 * MAX_COMBINATIONS;
     const uint32_t all = v.given;
     v.required = required;
     try_variant(r, &v);
@@ -164,7 +164,7 @@ static void try_conditions(run *r)
     v.scale = SMALL;
     try_variant(r, &v);
     v = plainest(graph);
-    v.early = true;
+    v.precomputed = true;
     v.flags = every_flag;
     v.times = 2;
     try_variant(r, &v);
@@ -194,7 +194,7 @@ static void try_halves(run *r)
 
 static bool are_alike(const th_graph *graph, int a, int b)
 {
-    const th_body *x = th_body_of(graph->inputs[a]), *y = th_body_of(graph->inputs[b]);
+    const th_tensor_impl *x = th_tensor_impl_of(graph->inputs[a]), *y = th_tensor_impl_of(graph->inputs[b]);
     return x->dtype == y->dtype && x->ndim == y->ndim &&
            memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
 }

@@ -12,14 +12,14 @@
 /* A tensor that the function reads: a copy of an input, or somebody else's (a parameter, a constant), which lies in
  * memory of the checker's, in the checking type, until the end of the check. */
 typedef struct th_leaf {
-    th_body *tensor;
-    bool copy;         /* of an input: the checker's own */
-    bool checked;      /* its gradient is */
-    th_storage values; /* of somebody else's: where it lies meanwhile; of a copy: the input once more */
-    th_place gradient; /* of somebody else's: the place of the gradient that this check computes */
+    th_tensor_impl *tensor;
+    bool copy;                   /* of an input: the checker's own */
+    bool checked;                /* its gradient is */
+    th_storage values;           /* of somebody else's: where it lies meanwhile; of a copy: the input once more */
+    th_gradient_buffer gradient; /* of somebody else's: the place of the gradient that this check computes */
     struct {
         th_storage *storage;
-        th_place *gradient;
+        th_gradient_buffer *gradient;
         th_dtype dtype;
         char axes[TH_MAX_DIMS + 1];
         bool requires_gradient;
@@ -33,7 +33,7 @@ typedef struct th_leaf {
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 
-/* What th_body.checking says while a check runs: 0 for what the function has made in this run, 1 + its index for a
+/* What th_tensor_impl.checking says while a check runs: 0 for what the function has made in this run, 1 + its index for a
  * leaf, else one of these. */
 enum {
     TH_CHECK_OUTSIDE = -1, /* was there before, or has outlived the run that made it */
@@ -65,7 +65,7 @@ typedef struct th_checker {
     th_dtype dtype;
     th_pool leaves;  /* th_leaf: inputs first */
     th_pool passing; /* th_leaf: what the function has made in this run and the checker converted */
-    th_pool made;    /* th_body *: owned ones that the function has made */
+    th_pool made;    /* th_tensor_impl *: owned ones that the function has made */
     int parameters;
     int runs;                         /* since the leaves were last complete */
     bool recording;                   /* this run records */
@@ -102,7 +102,7 @@ void th_leaves_reset(th_checker *checker);
 /* What the context tells while the function runs. */
 th_watch th_leaves_watch(th_checker *checker);
 /* As if an operation had read t. */
-void th_leaves_meet(th_checker *checker, th_body *t);
+void th_leaves_meet(th_checker *checker, th_tensor_impl *t);
 /* After a run, the tape being clear: gives back what it has made, puts right what it has written to. */
 void th_leaves_settle(th_checker *checker);
 static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
@@ -124,17 +124,18 @@ void th_checker_end(th_checker *checker);
 void th_checker_restart(th_checker *checker);
 /* Runs the function at the current values: its output, of the step, until th_checker_leave. NULL when it failed (the
  * error is pending). */
-th_body *th_checker_run(th_checker *checker, bool record);
+th_tensor_impl *th_checker_run(th_checker *checker, bool record);
 /* Ends a run: clears the tape, gives back what the function has made, puts its changes right. False when no further run
  * makes sense: an error is pending, or a parameter was met that had been unknown (checker->incomplete). */
 bool th_checker_leave(th_checker *checker);
 /* A whole run: the output's elements as doubles into values[rows]. */
 bool th_checker_values(th_checker *checker, double *values);
 /* The elements of an array of the shape of t as doubles, row-major. */
-void th_checker_read(const th_body *t, const th_array *array, double *values);
+void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values);
 /* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
  * emptying in between. */
-bool th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times, double *gradient);
+bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
+                         double *gradient);
 /* Numbers of the checker's own; NULL with the error pending. */
 double *th_checker_take(th_checker *checker, int64_t count);
 void th_checker_give(th_checker *checker, double *memory, int64_t count);
@@ -153,7 +154,7 @@ typedef struct th_line {
     bool brief;     /* only whether it is wrong as well */
 } th_line;
 
-typedef enum th_judgement_kind { TH_UNSETTLED, TH_RIGHT, TH_WRONG, TH_CANNOT_TELL } th_judgement_kind;
+typedef enum th_judgment_kind { TH_UNSETTLED, TH_RIGHT, TH_WRONG, TH_CANNOT_TELL } th_judgment_kind;
 
 /* Why a derivative cannot be told right from wrong. */
 typedef enum th_doubt {
@@ -164,12 +165,12 @@ typedef enum th_doubt {
     TH_DOUBT_JUMP
 } th_doubt;
 
-typedef struct th_judgement {
-    th_judgement_kind kind;
+typedef struct th_judgment {
+    th_judgment_kind kind;
     double numeric, error; /* the best difference quotient, and how far off it may be */
     th_doubt doubt;
     double below, above; /* at a kink: the slopes on both sides */
-} th_judgement;
+} th_judgment;
 
 enum { TH_STEPS = 24 }; /* lengths of the step, each a fixed factor from the next */
 
@@ -182,7 +183,7 @@ typedef struct th_judge {
     double *above, *below;   /* [rows]: the outputs at both ends of a step */
     double *step;            /* [TH_STEPS][3][count]: what each step has shown */
     double length[TH_STEPS]; /* of the step; 0: not tried */
-    th_judgement *judgement; /* [count]: of the last line */
+    th_judgment *judgment;   /* [count]: of the last line */
     int64_t doubtful;        /* lines so far that could not be told */
 } th_judge;
 
@@ -203,12 +204,12 @@ typedef struct th_finding {
     const th_leaf *leaf;
     int64_t element; /* the worst */
     double analytic;
-    th_judgement judgement;
+    th_judgment judgment;
     const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
     int64_t row_stride;                                 /* of both */
     const double *analytic_vector,
         *numeric_vector; /* under one random cotangent, [numel]; fast mode: numeric is NaN where it was not sampled */
-    const unsigned char *state; /* [numel]: th_judgement_kind */
+    const unsigned char *state; /* [numel]: th_judgment_kind */
     bool alone;                 /* some element is wrong by itself */
     bool overwrites, nonlinear; /* none is, but two backwards do not add up, or those of several outputs do not */
     bool along_direction; /* fast mode: a direction through the whole leaf is wrong, no single element is known to be */

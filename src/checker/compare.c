@@ -33,23 +33,23 @@ static bool sums_agree(const th_checker *checker, double a, double b, double siz
 }
 
 /* The worst of a leaf so far: something wrong goes before something doubtful. */
-static void note(th_finding *finding, int64_t element, double analytic, const th_judgement *judgement)
+static void note(th_finding *finding, int64_t element, double analytic, const th_judgment *judgment)
 {
-    const th_judgement_kind kind = finding->judgement.kind;
-    if (kind == TH_WRONG && judgement->kind != TH_WRONG)
+    const th_judgment_kind kind = finding->judgment.kind;
+    if (kind == TH_WRONG && judgment->kind != TH_WRONG)
         return;
-    if (kind == judgement->kind &&
-        badness(analytic, judgement->numeric) <= badness(finding->analytic, finding->judgement.numeric))
+    if (kind == judgment->kind &&
+        badness(analytic, judgment->numeric) <= badness(finding->analytic, finding->judgment.numeric))
         return;
     finding->element = element;
     finding->analytic = analytic;
-    finding->judgement = *judgement;
+    finding->judgment = *judgment;
 }
 
 /* Keeps the finding that is to be told: the first leaf that is wrong, else the first that cannot be told. */
 static void keep_finding(th_finding *kept, const th_finding *finding)
 {
-    if (finding->judgement.kind == TH_WRONG || (finding->judgement.kind == TH_CANNOT_TELL && kept->leaf == NULL))
+    if (finding->judgment.kind == TH_WRONG || (finding->judgment.kind == TH_CANNOT_TELL && kept->leaf == NULL))
         *kept = *finding;
 }
 
@@ -83,15 +83,15 @@ static th_line random_direction(th_checker *checker, th_leaf *leaf, const double
                      .weight = isfinite(weight) ? sqrt(weight) : 0};
 }
 
-static th_finding along_direction(const th_leaf *leaf, double analytic, const th_judgement *judgement)
+static th_finding along_direction(const th_leaf *leaf, double analytic, const th_judgment *judgment)
 {
-    return (th_finding){.leaf = leaf, .analytic = analytic, .judgement = *judgement, .along_direction = true};
+    return (th_finding){.leaf = leaf, .analytic = analytic, .judgment = *judgment, .along_direction = true};
 }
 
 /* Of a run that records, to go back from; NULL when that makes no sense. */
-static th_body *recorded_output(th_checker *checker)
+static th_tensor_impl *recorded_output(th_checker *checker)
 {
-    th_body *output = th_checker_run(checker, true);
+    th_tensor_impl *output = th_checker_run(checker, true);
     if (output == NULL || checker->incomplete)
         return NULL;
     if (th_tensor_numel(output) == checker->rows && output->requires_gradient)
@@ -117,7 +117,7 @@ typedef struct full {
 
 static bool analytic_jacobian(th_checker *checker, full *f)
 {
-    th_body *output = recorded_output(checker);
+    th_tensor_impl *output = recorded_output(checker);
     random_vector(checker, f->cotangent, checker->rows);
     bool good = output != NULL;
     if (good) {
@@ -135,7 +135,7 @@ static bool analytic_jacobian(th_checker *checker, full *f)
 }
 
 /* Backward under many outputs at once, and a second one on top. */
-static void judge_sums(th_checker *checker, const full *f, int64_t column, double error, th_judgement *judgement,
+static void judge_sums(th_checker *checker, const full *f, int64_t column, double error, th_judgment *judgment,
                        double *analytic, th_finding *finding)
 {
     double sum = 0, size = 0;
@@ -151,7 +151,7 @@ static void judge_sums(th_checker *checker, const full *f, int64_t column, doubl
     finding->nonlinear |= !once;
     finding->overwrites |= once;
     *analytic = once ? f->twice[column] : f->once[column];
-    *judgement = (th_judgement){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
+    *judgment = (th_judgment){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
 }
 
 static bool judge_element(th_checker *checker, full *f, th_leaf *leaf, int64_t element, th_finding *finding)
@@ -161,30 +161,30 @@ static bool judge_element(th_checker *checker, full *f, th_leaf *leaf, int64_t e
                           .element = element,
                           .x = th_checker_element(leaf, element),
                           .largest = f->largest,
-                          .brief = finding->judgement.kind == TH_WRONG};
+                          .brief = finding->judgment.kind == TH_WRONG};
     if (!th_judge_line(&f->judge, &line, f->analytic + column, columns))
         return false;
     double error = 0;
-    th_judgement_kind state = TH_RIGHT;
+    th_judgment_kind state = TH_RIGHT;
     for (int64_t j = 0; j < rows; j++) {
-        const th_judgement *judgement = &f->judge.judgement[j];
-        f->numeric[j * columns + column] = judgement->numeric;
-        f->expected[column] += f->cotangent[j] * judgement->numeric;
-        error += fabs(f->cotangent[j]) * judgement->error;
+        const th_judgment *judgment = &f->judge.judgment[j];
+        f->numeric[j * columns + column] = judgment->numeric;
+        f->expected[column] += f->cotangent[j] * judgment->numeric;
+        error += fabs(f->cotangent[j]) * judgment->error;
         checker->report->checked++;
-        if (judgement->kind == TH_RIGHT)
+        if (judgment->kind == TH_RIGHT)
             continue;
-        state = judgement->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
-        note(finding, element, f->analytic[j * columns + column], judgement);
-        finding->alone |= judgement->kind == TH_WRONG;
+        state = judgment->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
+        note(finding, element, f->analytic[j * columns + column], judgment);
+        finding->alone |= judgment->kind == TH_WRONG;
     }
     if (state == TH_RIGHT) {
-        th_judgement judgement = {.kind = TH_RIGHT};
+        th_judgment judgment = {.kind = TH_RIGHT};
         double analytic = 0;
-        judge_sums(checker, f, column, error, &judgement, &analytic, finding);
-        state = judgement.kind;
+        judge_sums(checker, f, column, error, &judgment, &analytic, finding);
+        state = judgment.kind;
         if (state == TH_WRONG)
-            note(finding, element, analytic, &judgement);
+            note(finding, element, analytic, &judgment);
     }
     f->state[column] = (unsigned char)state;
     return true;
@@ -203,15 +203,15 @@ static bool judge_nothing(th_checker *checker, full *f, th_leaf *leaf, th_findin
     if (!th_judge_line(&f->judge, &line, f->unit, 1)) /* all 0 */
         return false;
     for (int64_t j = 0; j < checker->rows; j++)
-        if (f->judge.judgement[j].kind == TH_WRONG)
-            *finding = along_direction(leaf, 0, &f->judge.judgement[j]);
+        if (f->judge.judgment[j].kind == TH_WRONG)
+            *finding = along_direction(leaf, 0, &f->judge.judgment[j]);
     return true;
 }
 
 static bool compare_full(th_checker *checker, full *f)
 {
     th_finding kept = {.leaf = NULL};
-    for (int64_t i = 0; i < checker->leaves.count && kept.judgement.kind != TH_WRONG; i++) {
+    for (int64_t i = 0; i < checker->leaves.count && kept.judgment.kind != TH_WRONG; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
         if (!leaf->checked || leaf->numel == 0)
             continue;
@@ -227,7 +227,7 @@ static bool compare_full(th_checker *checker, full *f)
         for (int64_t e = 0; e < leaf->numel; e++)
             if (!judge_element(checker, f, leaf, e, &finding))
                 return false;
-        if (finding.judgement.kind == TH_UNSETTLED && !judge_nothing(checker, f, leaf, &finding))
+        if (finding.judgment.kind == TH_UNSETTLED && !judge_nothing(checker, f, leaf, &finding))
             return false;
         keep_finding(&kept, &finding);
     }
@@ -292,9 +292,9 @@ static bool judge_direction(th_checker *checker, fast *f, th_leaf *leaf, bool th
     if (!th_judge_line(&f->judge, &line, &analytic, 1))
         return false;
     checker->report->checked++;
-    const th_judgement *judgement = &f->judge.judgement[0];
-    if (judgement->kind == TH_WRONG || (judgement->kind == TH_CANNOT_TELL && !thorough))
-        *finding = along_direction(leaf, analytic, judgement);
+    const th_judgment *judgment = &f->judge.judgment[0];
+    if (judgment->kind == TH_WRONG || (judgment->kind == TH_CANNOT_TELL && !thorough))
+        *finding = along_direction(leaf, analytic, judgment);
     return true;
 }
 
@@ -324,23 +324,23 @@ static bool judge_sample(th_checker *checker, fast *f, th_leaf *leaf, int64_t el
                           .element = element,
                           .x = th_checker_element(leaf, element),
                           .largest = f->largest,
-                          .brief = finding->judgement.kind == TH_WRONG};
+                          .brief = finding->judgment.kind == TH_WRONG};
     if (!th_judge_line(&f->judge, &line, &once, 1))
         return false;
-    th_judgement judgement = f->judge.judgement[0];
+    th_judgment judgment = f->judge.judgment[0];
     double analytic = once;
-    f->sampled[column] = judgement.numeric;
+    f->sampled[column] = judgment.numeric;
     checker->report->checked += 2;
-    if (judgement.kind == TH_RIGHT && !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * judgement.error)) {
+    if (judgment.kind == TH_RIGHT && !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * judgment.error)) {
         finding->overwrites = true;
         analytic = twice;
-        judgement = (th_judgement){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * judgement.error};
+        judgment = (th_judgment){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * judgment.error};
     } else {
-        finding->alone |= judgement.kind == TH_WRONG;
+        finding->alone |= judgment.kind == TH_WRONG;
     }
-    f->state[column] = (unsigned char)judgement.kind;
-    if (judgement.kind != TH_RIGHT)
-        note(finding, element, analytic, &judgement);
+    f->state[column] = (unsigned char)judgment.kind;
+    if (judgment.kind != TH_RIGHT)
+        note(finding, element, analytic, &judgment);
     return true;
 }
 
@@ -371,7 +371,7 @@ static bool judge_leaf(th_checker *checker, fast *f, th_leaf *leaf, th_finding *
      * nothing; but kinks beside several of them, which it crosses at once, may look like a mistake */
     if (leaf->numel <= samples && !nothing)
         return true;
-    for (int d = 0; d < directions && finding->judgement.kind == TH_UNSETTLED; d++)
+    for (int d = 0; d < directions && finding->judgment.kind == TH_UNSETTLED; d++)
         if (!judge_direction(checker, f, leaf, nothing && d == 0, finding))
             return false;
     return true;
@@ -379,7 +379,7 @@ static bool judge_leaf(th_checker *checker, fast *f, th_leaf *leaf, th_finding *
 
 static bool analytic_gradients(th_checker *checker, fast *f)
 {
-    th_body *output = recorded_output(checker);
+    th_tensor_impl *output = recorded_output(checker);
     random_vector(checker, f->cotangent, checker->rows);
     for (int64_t j = 0; j < checker->rows; j++) /* an infinite output would hide all others in the sum */
         if (isinf(checker->base[j]))
@@ -392,7 +392,7 @@ static bool analytic_gradients(th_checker *checker, fast *f)
 static bool compare_fast(th_checker *checker, fast *f)
 {
     th_finding kept = {.leaf = NULL};
-    for (int64_t i = 0; i < checker->leaves.count && kept.judgement.kind != TH_WRONG; i++) {
+    for (int64_t i = 0; i < checker->leaves.count && kept.judgment.kind != TH_WRONG; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
         th_finding finding;
         if (!leaf->checked || leaf->numel == 0)

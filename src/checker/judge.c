@@ -95,18 +95,18 @@ bool th_judge_init(th_judge *judge, th_checker *checker, const double *cotangent
     judge->above = judge->memory;
     judge->below = judge->above + checker->rows;
     judge->step = judge->below + checker->rows;
-    const size_t bytes = (size_t)count * sizeof *judge->judgement;
-    judge->judgement = th_allocate(checker->ctx, bytes);
-    if (judge->judgement == NULL)
+    const size_t bytes = (size_t)count * sizeof *judge->judgment;
+    judge->judgment = th_allocate(checker->ctx, bytes);
+    if (judge->judgment == NULL)
         th_fail_memory(checker->ctx, "check_gradient", bytes);
-    return judge->judgement != NULL;
+    return judge->judgment != NULL;
 }
 
 void th_judge_free(th_judge *judge)
 {
     th_checker *checker = judge->checker;
-    if (judge->judgement)
-        th_release(checker->ctx, judge->judgement, (size_t)judge->count * sizeof *judge->judgement);
+    if (judge->judgment)
+        th_release(checker->ctx, judge->judgment, (size_t)judge->count * sizeof *judge->judgment);
     if (judge->memory)
         th_checker_give(checker, judge->memory, 2 * checker->rows + 3 * TH_STEPS * judge->count);
 }
@@ -265,16 +265,16 @@ static double apart(const derivative *d, int k, int other)
     return known(d, other) ? fabs(quotient(d, k) - quotient(d, other)) : INFINITY;
 }
 
-static th_judgement settled(const derivative *d, th_judgement_kind kind, int k, double error)
+static th_judgment settled(const derivative *d, th_judgment_kind kind, int k, double error)
 {
-    return (th_judgement){.kind = kind, .numeric = quotient(d, k), .error = error};
+    return (th_judgment){.kind = kind, .numeric = quotient(d, k), .error = error};
 }
 
 /* The usual step alone. */
-static th_judgement judge_centre(const derivative *d)
+static th_judgment judge_center(const derivative *d)
 {
     if (!known(d, CENTRE) || !isfinite(d->analytic))
-        return (th_judgement){.kind = TH_UNSETTLED};
+        return (th_judgment){.kind = TH_UNSETTLED};
     const bool right = within_tolerance(d, CENTRE) || is_close(d, CENTRE, rounding(d, CENTRE));
     return settled(d, right ? TH_RIGHT : TH_UNSETTLED, CENTRE, rounding(d, CENTRE));
 }
@@ -289,7 +289,7 @@ static bool confirms(const derivative *d, int k, int n)
                fmin(d->visible, (n > k ? 100 : 10) * d->relative) * size(d, k) + rounding(d, k) + rounding(d, n);
 }
 
-/* Step k agrees, and a neighbour shows that this is no accident. */
+/* Step k agrees, and a neighbor shows that this is no accident. */
 static bool agrees(const derivative *d, int k)
 {
     return is_visible(d, k) && (within_tolerance(d, k) || is_close(d, k, rounding(d, k))) &&
@@ -366,7 +366,7 @@ static bool contradict(const derivative *d, int k)
 }
 
 /* All steps so far. */
-static th_judgement judge_steps(const derivative *d)
+static th_judgment judge_steps(const derivative *d)
 {
     for (int k = TH_STEPS - 1; k >= 0 && d->judge->checker->options.step <= 0; k--)
         if (known(d, k) && agrees(d, k))
@@ -374,12 +374,12 @@ static th_judgement judge_steps(const derivative *d)
     for (int k = 0; k + 2 < TH_STEPS; k++)
         if (contradict(d, k))
             return settled(d, TH_WRONG, k + 1, apart(d, k + 1, k + 2) + rounding(d, k + 1));
-    return (th_judgement){.kind = TH_UNSETTLED};
+    return (th_judgment){.kind = TH_UNSETTLED};
 }
 
 /* -- what is left -- */
 
-/* How far off quotient k may be: it changes so much from a neighbour, and across a kink it is but a mean. */
+/* How far off quotient k may be: it changes so much from a neighbor, and across a kink it is but a mean. */
 static double uncertainty(const derivative *d, int k)
 {
     const double kink = is_smooth(d, k) ? 0 : bend(d, k) / 2;
@@ -399,7 +399,7 @@ static int most_certain(const derivative *d)
 }
 
 /* Shorter steps change neither of the slopes above and below: a kink; or the outputs themselves: a jump. */
-static th_doubt doubt_of(const derivative *d, int best, th_judgement *judgement)
+static th_doubt doubt_of(const derivative *d, int best, th_judgment *judgment)
 {
     const double *length = d->judge->length;
     for (int k = 0; k < CENTRE; k++) { /* what longer steps alone show is not at this point */
@@ -407,8 +407,8 @@ static th_doubt doubt_of(const derivative *d, int best, th_judgement *judgement)
             continue;
         if (fabs(bend(d, k) - bend(d, k + 1)) <= 0.1 * bend(d, k)) {
             const double middle = quotient(d, k), half = bends(d->judge, k)[d->j] / 2;
-            judgement->below = middle - half;
-            judgement->above = middle + half;
+            judgment->below = middle - half;
+            judgment->above = middle + half;
             return TH_DOUBT_KINK;
         }
         if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k] &&
@@ -445,12 +445,11 @@ static bool is_zero(const derivative *d, int best, double error)
 }
 
 /* After the last step. */
-static th_judgement conclude(const derivative *d)
+static th_judgment conclude(const derivative *d)
 {
     const int best = most_certain(d);
     if (best < 0)
-        return (th_judgement){
-            .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .doubt = TH_DOUBT_NOT_A_NUMBER};
+        return (th_judgment){.kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .doubt = TH_DOUBT_NOT_A_NUMBER};
     const th_gradient_options *o = &d->judge->checker->options;
     const double error = uncertainty(d, best), beside = (o->float32 ? BESIDE_FLOAT32 : BESIDE) * d->largest;
     /* as close as can be seen, and what cannot be seen is small beside the derivative or beside others of the leaf */
@@ -463,10 +462,10 @@ static th_judgement conclude(const derivative *d)
         return settled(d, TH_RIGHT, best, error);
     if (is_zero(d, best, error))
         return settled(d, TH_RIGHT, best, error);
-    th_judgement judgement = settled(d, TH_CANNOT_TELL, best, error);
+    th_judgment judgment = settled(d, TH_CANNOT_TELL, best, error);
     const bool finite = isfinite(d->analytic) && isfinite(rounding(d, best));
-    judgement.doubt = finite ? doubt_of(d, best, &judgement) : TH_DOUBT_NOT_A_NUMBER;
-    return judgement;
+    judgment.doubt = finite ? doubt_of(d, best, &judgment) : TH_DOUBT_NOT_A_NUMBER;
+    return judgment;
 }
 
 /* -- a line -- */
@@ -510,23 +509,23 @@ bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic,
             return false;
         unsettled = 0;
         for (d.j = 0; d.j < judge->count; d.j++) {
-            th_judgement *judgement = &judge->judgement[d.j];
+            th_judgment *judgment = &judge->judgment[d.j];
             set_row(&d, analytic[d.j * stride]);
             if (i == 0)
-                *judgement = line->thorough ? (th_judgement){.kind = TH_UNSETTLED} : judge_centre(&d);
-            else if (judgement->kind == TH_UNSETTLED)
-                *judgement = judge_steps(&d);
-            unsettled += judgement->kind == TH_UNSETTLED;
+                *judgment = line->thorough ? (th_judgment){.kind = TH_UNSETTLED} : judge_center(&d);
+            else if (judgment->kind == TH_UNSETTLED)
+                *judgment = judge_steps(&d);
+            unsettled += judgment->kind == TH_UNSETTLED;
         }
     }
     bool doubtful = false;
     for (d.j = 0; d.j < judge->count && unsettled > 0; d.j++) {
-        th_judgement *judgement = &judge->judgement[d.j];
-        if (judgement->kind != TH_UNSETTLED)
+        th_judgment *judgment = &judge->judgment[d.j];
+        if (judgment->kind != TH_UNSETTLED)
             continue;
         set_row(&d, analytic[d.j * stride]);
-        *judgement = conclude(&d);
-        doubtful |= judgement->kind == TH_CANNOT_TELL;
+        *judgment = conclude(&d);
+        doubtful |= judgment->kind == TH_CANNOT_TELL;
     }
     judge->doubtful += doubtful;
     return true;

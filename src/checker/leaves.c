@@ -17,7 +17,7 @@ static const char *const operation = "check_gradient";
 /* -- memory -- */
 
 /* Storage of the owned memory for as many elements as t has. */
-static bool take_storage(th_context *ctx, const th_body *t, th_dtype dtype, th_storage *storage)
+static bool take_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtype, th_storage *storage)
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
@@ -53,7 +53,7 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
 
 /* The leaf's tensor lies in the checker's memory from here on, with its owner's values, and so does its gradient. (What
  * is owned lies in one run: in the other memory as well.) */
-static bool swap_in(th_checker *checker, th_leaf *leaf, th_body *t)
+static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 {
     if (!take_storage(checker->ctx, t, checker->dtype, &leaf->values))
         return false;
@@ -63,7 +63,7 @@ static bool swap_in(th_checker *checker, th_leaf *leaf, th_body *t)
     leaf->before.dtype = t->dtype;
     leaf->before.requires_gradient = t->requires_gradient;
     memcpy(leaf->before.axes, t->axes, sizeof t->axes);
-    leaf->gradient = th_place_new(t, TH_PLACE_OF_LEAF, -1);
+    leaf->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_LEAF, -1);
     const th_array source = th_tensor_array(t);
     t->dtype = checker->dtype;
     t->storage = &leaf->values;
@@ -77,8 +77,8 @@ static bool swap_in(th_checker *checker, th_leaf *leaf, th_body *t)
 /* Back to where it was, as it was, but for what the function did to it on purpose: freeing it waits. */
 static void swap_out(th_checker *checker, th_leaf *leaf)
 {
-    th_body *t = leaf->tensor;
-    th_place_end(&leaf->gradient);
+    th_tensor_impl *t = leaf->tensor;
+    th_gradient_buffer_release(&leaf->gradient);
     t->storage = leaf->before.storage;
     t->gradient = leaf->before.gradient;
     t->dtype = leaf->before.dtype;
@@ -87,7 +87,7 @@ static void swap_out(th_checker *checker, th_leaf *leaf)
     give_storage(checker->ctx, &leaf->values);
 }
 
-static void name_parameter(const th_checker *checker, const th_body *t, char *name, size_t size)
+static void name_parameter(const th_checker *checker, const th_tensor_impl *t, char *name, size_t size)
 {
     const char *path = checker->ctx->path;
     if (t->label)
@@ -98,11 +98,11 @@ static void name_parameter(const th_checker *checker, const th_body *t, char *na
 
 /* A tensor not met before is a parameter of the function when it asks for a gradient, else a constant; one that this
  * run has made is a constant of the run, and goes into the checking type only if it must. */
-static void adopt(th_checker *checker, th_body *t)
+static void adopt(th_checker *checker, th_tensor_impl *t)
 {
     const bool passing = t->checking == 0;
-    if (passing &&
-        (t->dtype == checker->dtype || t->parameter || th_place_has_memory(t->gradient) || t->own_storage.holds != 1))
+    if (passing && (t->dtype == checker->dtype || t->parameter || th_gradient_buffer_has_memory(t->gradient) ||
+                    t->own_storage.holds != 1))
         return;
     th_pool *leaves = passing ? &checker->passing : &checker->leaves;
     th_leaf *leaf = new_leaf(checker, leaves);
@@ -126,7 +126,7 @@ static void adopt(th_checker *checker, th_body *t)
 }
 
 /* The same of a constant that dies with the step anyway. */
-static void convert(const th_checker *checker, th_body *t)
+static void convert(const th_checker *checker, th_tensor_impl *t)
 {
     th_context *ctx = checker->ctx;
     if (t->dtype == checker->dtype || t->storage != &t->own_storage || t->own_storage.holds != 1)
@@ -155,7 +155,7 @@ static void note_cut(th_checker *checker)
         snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", th_base_name(file), line);
 }
 
-static void on_read(th_body *t, void *user)
+static void on_read(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
     if (!th_is_floating(t->dtype))
@@ -168,21 +168,21 @@ static void on_read(th_body *t, void *user)
         adopt(checker, t);
 }
 
-static void on_made(th_body *t, void *user)
+static void on_made(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
     if (!t->owned) {
         t->checking = TH_CHECK_STEP;
         return;
     }
-    th_body **entry = th_pool_new(checker->ctx, &checker->made);
+    th_tensor_impl **entry = th_pool_new(checker->ctx, &checker->made);
     if (entry == NULL)
         th_fail_memory(checker->ctx, operation, sizeof *entry);
     else
         *entry = t;
 }
 
-static void on_freed(th_body *t, void *user)
+static void on_freed(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
     if (t->checking == TH_CHECK_EARLIER || t->checking == TH_CHECK_PASSING)
@@ -198,7 +198,7 @@ th_watch th_leaves_watch(th_checker *checker)
     return (th_watch){on_read, on_made, on_freed, checker};
 }
 
-void th_leaves_meet(th_checker *checker, th_body *t)
+void th_leaves_meet(th_checker *checker, th_tensor_impl *t)
 {
     on_read(t, checker);
 }
@@ -221,11 +221,11 @@ static bool copy_input(th_checker *checker, int i, th_tensor *handle)
     th_context *ctx = checker->ctx;
     if (handle == NULL)
         return true;
-    const th_body *input = th_usable(handle, ctx, operation, "an input");
+    const th_tensor_impl *input = th_usable(handle, ctx, operation, "an input");
     if (input == NULL)
         return false;
     const bool floating = th_is_floating(input->dtype);
-    th_body *copy =
+    th_tensor_impl *copy =
         th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, operation);
     if (copy == NULL)
         return false;
@@ -252,13 +252,13 @@ bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
     th_context *ctx = checker->ctx;
     th_pool_init(&checker->leaves, sizeof(th_leaf));
     th_pool_init(&checker->passing, sizeof(th_leaf));
-    th_pool_init(&checker->made, sizeof(th_body *));
+    th_pool_init(&checker->made, sizeof(th_tensor_impl *));
     for (int i = 0; i < checker->n_inputs; i++)
         if (!copy_input(checker, i, inputs[i]))
             break;
     th_tape_clear(ctx);
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
-        th_body *t = th_pool_at(&ctx->owned_tensors, i);
+        th_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
         if (t->life == TH_LIFE_LIVE && t->checking == 0)
             t->checking = TH_CHECK_OUTSIDE;
     }
@@ -271,7 +271,7 @@ void th_leaves_reset(th_checker *checker)
 {
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
-        th_body *t = leaf->tensor;
+        th_tensor_impl *t = leaf->tensor;
         t->requires_gradient = leaf->checked;
         th_gradient_empty(t);
     }
@@ -284,7 +284,7 @@ static void give_back(th_checker *checker)
 {
     int64_t waiting = 0;
     for (int64_t i = 0; i < checker->made.count; i++) {
-        th_body **entry = th_pool_at(&checker->made, i), *t = *entry;
+        th_tensor_impl **entry = th_pool_at(&checker->made, i), *t = *entry;
         const bool freed = t->life == TH_LIFE_FREED;
         if ((t->life != TH_LIFE_LIVE && !freed) || t->checking > 0 || t->checking == TH_CHECK_OUTSIDE)
             continue;
@@ -292,7 +292,7 @@ static void give_back(th_checker *checker)
             t->checking = TH_CHECK_OUTSIDE;
         } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_EARLIER))) {
             t->checking = TH_CHECK_EARLIER;
-            *(th_body **)th_pool_at(&checker->made, waiting++) = t;
+            *(th_tensor_impl **)th_pool_at(&checker->made, waiting++) = t;
         } else {
             t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);
@@ -306,7 +306,7 @@ static void give_back(th_checker *checker)
 static void put_right(th_checker *checker, th_leaf *leaf)
 {
     th_context *ctx = checker->ctx;
-    const th_body *t = leaf->tensor;
+    const th_tensor_impl *t = leaf->tensor;
     th_storage converted = {.block = NULL};
     const void *original = leaf->values.data;
     const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* memory after these is never written */
@@ -341,7 +341,7 @@ void th_leaves_settle(th_checker *checker)
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
         if (leaf->tensor->gradient)
-            th_place_end_tensor(leaf->tensor->gradient);
+            th_gradient_buffer_release_tensor(leaf->tensor->gradient);
         if (leaf->tensor->storage->version != leaf->version)
             put_right(checker, leaf);
     }
@@ -361,7 +361,7 @@ void th_leaves_end(th_checker *checker)
         leaf->tensor->life = TH_LIFE_LIVE;
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
-        th_body *t = th_pool_at(&ctx->owned_tensors, i);
+        th_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
         const bool waiting = t->checking && t->life == TH_LIFE_FREED;
         t->checking = 0;
         if (waiting) {

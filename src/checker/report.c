@@ -15,7 +15,7 @@ void th_checker_say(th_gradient_report *report, const char *format, ...)
     va_end(arguments);
 }
 
-static th_shape index_of(const th_body *t, int64_t element)
+static th_shape index_of(const th_tensor_impl *t, int64_t element)
 {
     th_shape index = {.ndim = t->ndim};
     th_index_at(t->ndim, t->size, element, index.size);
@@ -26,7 +26,7 @@ static th_shape index_of(const th_body *t, int64_t element)
 static bool is_scaled(const th_finding *f, double analytic, double numeric, double factor)
 {
     return fabs(analytic - factor * numeric) <=
-           1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) + 1e-6 * fabs(f->analytic - f->judgement.numeric);
+           1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) + 1e-6 * fabs(f->analytic - f->judgment.numeric);
 }
 
 /* analytic = factor * numeric in every element that was compared (and not all of them 0). */
@@ -61,7 +61,7 @@ static double best_factor(const th_finding *f)
 /* The gradient of the last two axes exchanged. */
 static bool is_transposed(const th_finding *f)
 {
-    const th_body *t = f->leaf->tensor;
+    const th_tensor_impl *t = f->leaf->tensor;
     if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || f->analytic_jacobian == NULL)
         return false;
     const int64_t n = t->size[t->ndim - 1];
@@ -110,7 +110,7 @@ static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t
 static bool depends_on_nothing(const th_checker *checker, const th_finding *f)
 {
     if (f->analytic_jacobian == NULL)
-        return f->judgement.numeric == 0;
+        return f->judgment.numeric == 0;
     for (int64_t e = 0; e < f->leaf->numel; e++)
         for (int64_t j = 0; j < checker->rows; j++) {
             const double a = f->analytic_jacobian[j * f->row_stride + e],
@@ -168,7 +168,7 @@ static void say_mistake(th_checker *checker, const th_finding *f)
 static void say_doubt(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    const th_judgement *j = &f->judgement;
+    const th_judgment *j = &f->judgment;
     if (th_checker_in_bfloat16(checker) && j->doubt != TH_DOUBT_NOT_A_NUMBER) {
         th_checker_say(report, "  products round their operands to bfloat16, and with that whatever is moved: float64, "
                                "the default, shows it\n");
@@ -201,7 +201,7 @@ static void say_doubt(th_checker *checker, const th_finding *f)
     }
 }
 
-enum { TH_MAP_ROWS = 16, TH_MAP_COLUMNS = 64 };
+enum { TH_DIFFERENCE_MAP_ROWS = 16, TH_DIFFERENCE_MAP_COLUMNS = 64 };
 
 static char map_letter(const th_finding *f, int64_t element)
 {
@@ -220,22 +220,22 @@ static void say_map(th_checker *checker, const th_finding *f)
 {
     if (f->state == NULL)
         return;
-    const th_body *t = f->leaf->tensor;
+    const th_tensor_impl *t = f->leaf->tensor;
     const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? f->leaf->numel / columns : 0;
     bool doubtful = false;
     for (int64_t e = 0; e < f->leaf->numel; e++)
         doubtful |= f->state[e] == TH_CANNOT_TELL;
     th_checker_say(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
                    f->analytic_jacobian ? "" : ", ? not sampled");
-    for (int64_t r = 0; r < rows && r < TH_MAP_ROWS; r++) {
-        char line[TH_MAP_COLUMNS + 1];
+    for (int64_t r = 0; r < rows && r < TH_DIFFERENCE_MAP_ROWS; r++) {
+        char line[TH_DIFFERENCE_MAP_COLUMNS + 1];
         int64_t c = 0;
-        for (; c < columns && c < TH_MAP_COLUMNS; c++)
+        for (; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
             line[c] = map_letter(f, r * columns + c);
         line[c] = 0;
-        th_checker_say(checker->report, "    %s%s\n", line, columns > TH_MAP_COLUMNS ? " ..." : "");
+        th_checker_say(checker->report, "    %s%s\n", line, columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
     }
-    if (rows > TH_MAP_ROWS)
+    if (rows > TH_DIFFERENCE_MAP_ROWS)
         th_checker_say(checker->report, "    ... (%" PRId64 " rows in all)\n", rows);
 }
 
@@ -253,15 +253,15 @@ static void say_place(th_gradient_report *report, const th_finding *f)
 void th_checker_report(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    const bool wrong = f->judgement.kind == TH_WRONG;
-    const double numeric = f->judgement.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
+    const bool wrong = f->judgment.kind == TH_WRONG;
+    const double numeric = f->judgment.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
     report->verdict = wrong ? TH_GRADIENT_WRONG : TH_GRADIENT_CANNOT_TELL;
     report->input = f->leaf->position;
     if (!f->along_direction)
         report->index = index_of(f->leaf->tensor, f->element);
     report->analytic = f->analytic;
     report->numeric = numeric;
-    report->uncertainty = f->judgement.error;
+    report->uncertainty = f->judgment.error;
     report->error = larger > 0 ? fabs(f->analytic - numeric) / larger : 0;
     if (isnan(report->error) || isnan(f->analytic) || isnan(numeric))
         report->error = INFINITY;
@@ -272,7 +272,7 @@ void th_checker_report(th_checker *checker, const th_finding *f)
     if (wrong)
         th_checker_say(report, " (relative error %.2g; ", report->error);
     else
-        th_checker_say(report, " give or take %.2g (", f->judgement.error);
+        th_checker_say(report, " give or take %.2g (", f->judgment.error);
     th_checker_say(report, "%s)\n",
                    report->mode == TH_GRADIENT_FULL ? "every element checked"
                                                     : "fast mode: sampled elements and random directions");

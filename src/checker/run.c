@@ -114,7 +114,7 @@ void th_checker_end(th_checker *checker)
 
 /* -- a run -- */
 
-static th_body *usable_output(th_checker *checker, const th_tensor *handle)
+static th_tensor_impl *usable_output(th_checker *checker, const th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
     if (ctx->error)
@@ -123,7 +123,7 @@ static th_body *usable_output(th_checker *checker, const th_tensor *handle)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function returned NULL");
         return NULL;
     }
-    th_body *output = th_usable(handle, ctx, operation, "what the function returned");
+    th_tensor_impl *output = th_usable(handle, ctx, operation, "what the function returned");
     if (output == NULL)
         return NULL;
     th_leaves_meet(checker, output); /* it may be a parameter that no operation has read */
@@ -137,7 +137,7 @@ static th_body *usable_output(th_checker *checker, const th_tensor *handle)
     return output;
 }
 
-th_body *th_checker_run(th_checker *checker, bool record)
+th_tensor_impl *th_checker_run(th_checker *checker, bool record)
 {
     th_context *ctx = checker->ctx;
     const th_watch watch = th_leaves_watch(checker);
@@ -152,12 +152,12 @@ th_body *th_checker_run(th_checker *checker, bool record)
     const th_tensor *result = checker->function(checker->user, checker->inputs);
     checker->recording = false;
     th_scopes_close(ctx); /* what the function has left open */
-    th_body *output = usable_output(checker, result);
+    th_tensor_impl *output = usable_output(checker, result);
     ctx->watch = NULL;
     return output;
 }
 
-/* Modules and optimisers that the first two runs have made or freed. One made in the first run alone is kept by the
+/* Modules and optimizers that the first two runs have made or freed. One made in the first run alone is kept by the
  * function, and its parameters are met in the second. */
 static void check_attachments(th_checker *checker)
 {
@@ -170,10 +170,10 @@ static void check_attachments(th_checker *checker)
         old++;
     if (old != checker->attachment_count)
         th_fail(ctx, TH_ERROR_STATE, operation,
-                "the function frees a module or an optimiser that it has not made: it cannot be run a second time");
+                "the function frees a module or an optimizer that it has not made: it cannot be run a second time");
     else if (checker->runs == 2 && count > old)
         th_fail(ctx, TH_ERROR_STATE, operation,
-                "the function makes a module or an optimiser in every run and leaves it to the context: make it "
+                "the function makes a module or an optimizer in every run and leaves it to the context: make it "
                 "outside, or free it before the function returns");
     checker->attachments = newest;
     checker->attachment_count = count;
@@ -192,7 +192,7 @@ bool th_checker_leave(th_checker *checker)
 
 /* -- what comes out -- */
 
-void th_checker_read(const th_body *t, const th_array *array, double *values)
+void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values)
 {
     th_array numbers = *array;
     numbers.data = values;
@@ -203,7 +203,7 @@ void th_checker_read(const th_body *t, const th_array *array, double *values)
 
 bool th_checker_values(th_checker *checker, double *values)
 {
-    const th_body *output = th_checker_run(checker, false);
+    const th_tensor_impl *output = th_checker_run(checker, false);
     if (output && th_tensor_numel(output) != checker->rows)
         th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "the output's shape changes from run to run");
     else if (output && !checker->incomplete) {
@@ -213,10 +213,11 @@ bool th_checker_values(th_checker *checker, double *values)
     return th_checker_leave(checker);
 }
 
-bool th_checker_gradient(th_checker *checker, th_body *output, const double *cotangent, int times, double *gradient)
+bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
+                         double *gradient)
 {
     th_context *ctx = checker->ctx;
-    th_body *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
+    th_tensor_impl *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
     if (seed == NULL)
         return false;
     for (int64_t i = 0; i < checker->rows; i++)
@@ -227,16 +228,15 @@ bool th_checker_gradient(th_checker *checker, th_body *output, const double *cot
     for (int64_t i = 0; i < checker->leaves.count; i++)
         th_gradient_empty(th_checker_leaf(checker, i)->tensor);
     for (int i = 0; i < times; i++)
-        if (th_backward_with(output->handle, &(th_backward_options){.cotangent = seed->handle, .keep_tape = true}) !=
-            TH_OK)
+        if (th_backward(output->handle, &(th_backward_options){.cotangent = seed->handle, .keep_tape = true}) != TH_OK)
             return false;
-    th_handle_give_up(seed, TH_LIFE_GIVEN_UP);
+    th_handle_give_up(seed, TH_LIFE_RELEASED);
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
         if (!leaf->checked)
             continue;
         double *values = gradient + leaf->first;
-        if (th_place_complete(leaf->tensor->gradient)) {
+        if (th_gradient_buffer_complete(leaf->tensor->gradient)) {
             th_array array;
             th_gradient_array(leaf->tensor, &array);
             th_checker_read(leaf->tensor, &array, values);

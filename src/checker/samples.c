@@ -7,7 +7,7 @@
 #include "autograd/tape.h"
 #include "tensor/splitmix.h"
 
-enum { MOST_KINKS = sizeof((th_sample_input){.n_kinks = 0}.kinks) / sizeof(double) };
+enum { MAX_KINKS = sizeof((th_sample_input){.n_kinks = 0}.kinks) / sizeof(double) };
 
 /* Uniform on [0, 1). The context's own streams stay where they are. */
 static double next_uniform(uint64_t *state)
@@ -52,7 +52,7 @@ static void distinct_values(const th_sample_input *input, uint64_t *state, doubl
     }
 }
 
-static void fill_real(const th_sample_input *input, uint64_t *state, const th_body *t)
+static void fill_real(const th_sample_input *input, uint64_t *state, const th_tensor_impl *t)
 {
     const int64_t numel = th_tensor_numel(t);
     double *values = th_tensor_data(t); /* float64; narrowed by the caller where asked */
@@ -65,7 +65,7 @@ static void fill_real(const th_sample_input *input, uint64_t *state, const th_bo
 }
 
 /* Writes the values of a tensor just made: float64, bool or int64. */
-static void fill_sample(const th_sample_input *input, uint64_t *state, const th_body *t)
+static void fill_sample(const th_sample_input *input, uint64_t *state, const th_tensor_impl *t)
 {
     const int64_t numel = th_tensor_numel(t);
     if (th_tensor_data(t) == NULL) /* shapes only, or no elements */
@@ -91,7 +91,7 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
     th_tensor *t = th_empty(ctx, made, input->shape);
     if (t == NULL)
         return NULL;
-    fill_sample(input, state, th_body_of(t));
+    fill_sample(input, state, th_tensor_impl_of(t));
     if (made != TH_FLOAT64 || dtype == TH_FLOAT64)
         return t;
     th_tensor *narrowed = th_empty(ctx, dtype, input->shape);
@@ -118,9 +118,9 @@ th_status th_check_description(th_context *ctx, const char *operation, const th_
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "input %d of a sample is from %g to %g; both must be numbers of at most %g", i, input->low,
                            input->high, largest);
-        if (input->n_kinks < 0 || input->n_kinks > MOST_KINKS)
+        if (input->n_kinks < 0 || input->n_kinks > MAX_KINKS)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "input %d of a sample has %d kinks; it must have 0 to %d",
-                           i, input->n_kinks, (int)MOST_KINKS);
+                           i, input->n_kinks, (int)MAX_KINKS);
     }
     return TH_OK;
 }

@@ -163,7 +163,7 @@ static void keep_permissions(const th_atomic_file *f)
 }
 
 /* So that the new name outlives a loss of power. File systems that cannot do this say EINVAL. */
-static bool synchronise_directory(char *path)
+static bool synchronize_directory(char *path)
 {
     char *slash = strrchr(path, '/');
     if (slash)
@@ -182,10 +182,10 @@ bool th_atomic_end(th_atomic_file *f, bool written)
 {
     int trouble = written ? 0 : errno ? errno : EIO;
     errno = 0;
-    const bool synchronised = !f->direct && !f->hasty;
+    const bool synchronized = !f->direct && !f->hasty;
     if (f->replaces && !f->direct)
         keep_permissions(f);
-    if (trouble == 0 && (fflush(f->file) != 0 || (synchronised && fsync(fileno(f->file)) != 0)))
+    if (trouble == 0 && (fflush(f->file) != 0 || (synchronized && fsync(fileno(f->file)) != 0)))
         trouble = errno ? errno : EIO;
     /* The name is changed while the lock is held. */
     if (!f->direct && trouble == 0 && rename(f->temporary, f->target) != 0)
@@ -195,7 +195,7 @@ bool th_atomic_end(th_atomic_file *f, bool written)
     if (fclose(f->file) != 0 && trouble == 0)
         trouble = errno;
     f->file = NULL;
-    if (synchronised && trouble == 0 && !synchronise_directory(f->target))
+    if (synchronized && trouble == 0 && !synchronize_directory(f->target))
         trouble = errno;
     errno = trouble;
     return trouble == 0;

@@ -8,7 +8,7 @@
  *     if (!th_atomic_end(&f, written))
  *         return fail(strerror(errno));
  *
- * It is written beside the path (PATH.unfinished0), synchronised, and renamed; then the directory is synchronised. The
+ * It is written beside the path (PATH.unfinished0), synchronized, and renamed; then the directory is synchronized. The
  * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
  * pipe, a folder, a link, a file with a second name, or another user's file. The writer then takes the next number.
  *
@@ -28,7 +28,7 @@ enum { TH_MAX_PATH = 4096 };
 typedef struct th_atomic_file {
     FILE *file;
     bool direct;   /* a device or a pipe, which is written to, not replaced */
-    bool hasty;    /* may be set by the caller: nothing is synchronised, which is faster, and enough for
+    bool hasty;    /* may be set by the caller: nothing is synchronized, which is faster, and enough for
                                     a crash of the program, but not of the machine */
     bool replaces; /* a regular file was there, with these permissions: */
     mode_t mode;

@@ -25,22 +25,22 @@ static bool write_bytes(const char *bytes, size_t count, FILE *file, uint32_t *c
 bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc)
 {
     const size_t element = th_dtype_size(array->dtype);
-    th_nest nest;
-    if (!th_nest_build_row_major(&nest, array, 0, NULL))
+    th_iterator iterator;
+    if (!th_iterator_build_row_major(&iterator, array, 0, NULL))
         return true;
     if (th_strides_contiguous(array->ndim, array->size, array->stride))
-        return write_bytes(array->data, (size_t)nest.numel * element, file, crc);
+        return write_bytes(array->data, (size_t)iterator.numel * element, file, crc);
     char chunk[CHUNK];
     size_t used = 0;
-    th_position place;
-    th_nest_place(&nest, 0, &place);
-    for (int64_t done = 0, run; done < nest.numel; done += run, th_nest_advance(&nest, run, &place)) {
-        const int64_t left = th_nest_run(&nest, &place), room = (int64_t)((CHUNK - used) / element);
+    th_iterator_position place;
+    th_iterator_seek(&iterator, 0, &place);
+    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &place)) {
+        const int64_t left = th_iterator_run(&iterator, &place), room = (int64_t)((CHUNK - used) / element);
         run = left < room ? left : room;
         th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, place.at[0],
-                    nest.array[0].stride[nest.ndim - 1]);
+                    iterator.array[0].stride[iterator.ndim - 1]);
         used += (size_t)run * element;
-        if ((used == CHUNK || done + run == nest.numel) && !write_bytes(chunk, used, file, crc))
+        if ((used == CHUNK || done + run == iterator.numel) && !write_bytes(chunk, used, file, crc))
             return false;
         used = used == CHUNK ? 0 : used;
     }

@@ -98,7 +98,7 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
 }
 
 /* The same for an array in Fortran order, by way of a block of the step's memory. */
-static th_status read_transposed(const npy_file *f, const th_body *t, size_t bytes)
+static th_status read_transposed(const npy_file *f, const th_tensor_impl *t, size_t bytes)
 {
     th_context *ctx = f->ctx;
     th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, read_text);
@@ -140,7 +140,7 @@ static th_tensor *read_array(const npy_file *f, bool whole)
         fail(f, read_text, trouble);
         return NULL;
     }
-    th_body *t = th_tensor_new(ctx, header.dtype, ndim, header.shape.size, th_creates_owned(ctx), read_text);
+    th_tensor_impl *t = th_tensor_new(ctx, header.dtype, ndim, header.shape.size, th_creates_owned(ctx), read_text);
     if (t == NULL)
         return NULL;
     th_status status = TH_OK;
@@ -191,7 +191,7 @@ th_tensor *th_npy_read(th_context *ctx, const char *path)
 
 /* -- writing -- */
 
-static th_status write_array(const npy_file *f, const th_body *t)
+static th_status write_array(const npy_file *f, const th_tensor_impl *t)
 {
     char bytes[TH_NPY_WRITTEN_HEADER];
     const th_npy_header header = {.dtype = t->dtype, .shape = th_shape_of(t->handle)};
@@ -204,9 +204,9 @@ static th_status write_array(const npy_file *f, const th_body *t)
 }
 
 /* The body of a tensor that can be written; NULL with the error stored. */
-static const th_body *check_operand(const th_tensor *handle, const void *target, const char *what)
+static const th_tensor_impl *check_operand(const th_tensor *handle, const void *target, const char *what)
 {
-    const th_body *t = th_usable(handle, NULL, write_text, "t");
+    const th_tensor_impl *t = th_usable(handle, NULL, write_text, "t");
     if (t == NULL)
         return NULL;
     if (target == NULL)
@@ -220,13 +220,13 @@ static const th_body *check_operand(const th_tensor *handle, const void *target,
 
 th_status th_npy_write_to(th_tensor *handle, FILE *file)
 {
-    const th_body *t = check_operand(handle, file, "file");
+    const th_tensor_impl *t = check_operand(handle, file, "file");
     return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_refused(handle);
 }
 
 th_status th_npy_write(th_tensor *handle, const char *path)
 {
-    const th_body *t = check_operand(handle, path, "path");
+    const th_tensor_impl *t = check_operand(handle, path, "path");
     if (t == NULL)
         return th_refused(handle);
     th_atomic_file file;

@@ -12,7 +12,7 @@ static const frame whole_card = {0, 0, 760, 440};
 static const double left = 72, right = 24, top = 52, bottom = 60;
 
 static const double panel_width = 620, panel_height = 340, panels_top = 44;
-enum { MOST_PANELS = 64 };
+enum { MAX_PANELS = 64 };
 
 /* Seven colors of Okabe and Ito (2008) that are dark enough for thin lines. People with any of the common color vision
  * deficiencies can tell them apart. Five dashes distinguish curves without color. Together they make 35 styles. */
@@ -268,7 +268,7 @@ static th_status check_curves(th_context *ctx, const char *path, const th_curve 
 }
 
 th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
-                             const th_chart_options *options)
+                            const th_chart_options *options)
 {
     const th_chart_options given = options ? *options : (th_chart_options){0};
     if (ctx == NULL)
@@ -288,8 +288,8 @@ th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *p
         return TH_ERROR_ARGUMENT;
     if (th_failed(ctx))
         return ctx->error;
-    if (count < 1 || count > MOST_PANELS || panels == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, panels_text, "a picture has 1 to %d panels, not %d", (int)MOST_PANELS,
+    if (count < 1 || count > MAX_PANELS || panels == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, panels_text, "a picture has 1 to %d panels, not %d", (int)MAX_PANELS,
                        count);
     for (int p = 0; p < count; p++)
         if (check_curves(ctx, path, panels[p].curves, panels[p].count, panels_text) != TH_OK)

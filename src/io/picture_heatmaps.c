@@ -30,7 +30,7 @@ static double entry(const map *m, int64_t p, int64_t r, int64_t c)
 }
 
 /* White through blue to nearly black, by level 0 .. LEVELS; dark enough early that 0.1 is seen. */
-static void put_colour(th_svg *svg, int level)
+static void put_color(th_svg *svg, int level)
 {
     static const double stop[5][3] = {{246, 248, 250}, {182, 214, 242}, {84, 156, 216}, {22, 88, 168}, {8, 32, 84}};
     const double at = 4 * sqrt((double)level / (double)LEVELS);
@@ -57,7 +57,7 @@ static void put_cells(th_svg *svg, double x, double y, double width, double heig
     if (level < 0)
         th_svg_put(svg, "#d1242f");
     else
-        put_colour(svg, level);
+        put_color(svg, level);
     th_svg_put(svg, "\"");
 }
 
@@ -193,7 +193,7 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
 {
     static const th_heatmap_options defaults = {0};
     const char *operation = "picture_heatmaps";
-    const th_body *values = th_usable(handle, NULL, operation, "values");
+    const th_tensor_impl *values = th_usable(handle, NULL, operation, "values");
     if (values == NULL)
         return th_refused(handle);
     th_context *ctx = values->ctx;

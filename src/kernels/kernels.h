@@ -1,5 +1,5 @@
 /* The table of vector kernels: one per element type and instruction set, all with the same entries: the functions that
- * are defined as `void TH_KERNEL(name)(...)`, `MAP_KERNEL(name, ...)` or `MAP_LOOP(name, ...)` in src/kernels/vector,
+ * are defined as `void TH_KERNEL(name)(...)`, `ELEMENTWISE_KERNEL(name, ...)` or `ELEMENTWISE_LOOP(name, ...)` in src/kernels/vector,
  * from which the build makes kernels.def. Operations never branch on an element type or an instruction set: they call
  * th_kernels_for(machine, dtype)->name(...). */
 #ifndef TH_KERNELS_KERNELS_H
@@ -23,7 +23,7 @@ typedef struct th_visible_row th_visible_row;
 /* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as
  * another operand but not overlap it otherwise. parameters are its numbers, doubles, or what the
  * comment above it says. A map always overwrites. */
-typedef void th_map_kernel(int64_t n, void *const *operands, const void *parameters);
+typedef void th_elementwise_kernel(int64_t n, void *const *operands, const void *parameters);
 
 typedef struct th_kernels {
 #define KERNEL(name, ...) void (*name)(__VA_ARGS__);
@@ -39,7 +39,7 @@ typedef struct th_kernels {
      }))
 
 /* Where in a th_kernels, whichever one, the kernel of that name and type stands. */
-#define TH_KERNEL_PLACE(name, type, otherwise)                                                                         \
+#define TH_KERNEL_OFFSET(name, type, otherwise)                                                                        \
     (offsetof(th_kernels, name) + TH_HOLDS(_Generic(((th_kernels *)0)->name, type * : 1, default : 0), otherwise))
 
 /* A zero of the floating type with elements of so many bytes, for kernels that spread one number. */

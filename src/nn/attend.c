@@ -81,7 +81,7 @@ static th_status check_operands(const th_attention_layer *l, th_tensor *const *x
 {
     th_context *ctx = l->base.ctx;
     for (int i = 0; i < 3; i++) {
-        const th_body *operand = th_usable(x[i], ctx, l->base.type, operand_name[i]);
+        const th_tensor_impl *operand = th_usable(x[i], ctx, l->base.type, operand_name[i]);
         if (operand == NULL)
             return ctx->error;
         const th_array a = th_tensor_array(operand);
@@ -95,7 +95,7 @@ static th_status check_operands(const th_attention_layer *l, th_tensor *const *x
 
 /* -- scores -- */
 
-/* Heads of queries or keys (B, H, T, D), normalised and turned as the scores want them. positions: (T), (B, T), or
+/* Heads of queries or keys (B, H, T, D), normalized and turned as the scores want them. positions: (T), (B, T), or
  * NULL. */
 static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_module *norm, th_tensor *positions)
 {
@@ -105,10 +105,10 @@ static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_modu
     if (!scores->rotary)
         return heads;
     return th_rotary(heads, &(th_rotary_options){.base = scores->rotary_base,
-                                                   .pairing = scores->rotary_pairing,
-                                                   .width = scores->rotary_width,
-                                                   .scaling = scores->rotary_scaling,
-                                                   .positions = positions});
+                                                 .pairing = scores->rotary_pairing,
+                                                 .width = scores->rotary_width,
+                                                 .scaling = scores->rotary_scaling,
+                                                 .positions = positions});
 }
 
 /* The slopes of ALiBi, (H). Those of a power of two heads are 2^(-8 (h + 1) / heads); of any other number, those of the
@@ -118,7 +118,7 @@ static th_tensor *alibi_slopes(const th_attention_layer *l, th_dtype dtype)
     int64_t whole = 1;
     while (2 * whole <= l->heads)
         whole *= 2;
-    th_body *slopes = th_tensor_new(l->base.ctx, dtype, 1, &l->heads, false, l->base.type);
+    th_tensor_impl *slopes = th_tensor_new(l->base.ctx, dtype, 1, &l->heads, false, l->base.type);
     char *at = slopes ? th_tensor_data(slopes) : NULL; /* none in a run of shapes only */
     for (int64_t h = 0; at && h < l->heads; h++, at += th_dtype_size(dtype)) {
         const double step = h < whole ? (double)(h + 1) : (double)(h - whole) + 0.5;
@@ -156,7 +156,7 @@ static bool heads_of(const th_attention_layer *l, th_tensor *const *x, const th_
     th_tensor *p[3] = {NULL};
     const bool self = x[0] == x[1];
     const th_dtype dtype = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->q_proj_weight);
-    th_cache_body *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
+    th_cache_impl *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
     if (given->cache && cache == NULL)
         return false;
     const bool found = cache && !self && th_cache_find_memory(cache, &l->base, &h[1], &h[2]);
@@ -175,8 +175,8 @@ static bool heads_of(const th_attention_layer *l, th_tensor *const *x, const th_
     return h[1] && h[2];
 }
 
-th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
-                            const th_attend_options *options)
+th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+                     const th_attend_options *options)
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
     th_tensor *const x[3] = {query, key, value};
@@ -203,9 +203,4 @@ th_tensor *th_attend_with(th_module *attention, th_tensor *query, th_tensor *key
     if (given.weights)
         *given.weights = th_failed(attention->ctx) ? NULL : weights;
     return th_failed(attention->ctx) ? NULL : output;
-}
-
-th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value, const th_mask *mask)
-{
-    return th_attend_with(attention, query, key, value, &(th_attend_options){.mask = mask});
 }

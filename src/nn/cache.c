@@ -8,7 +8,7 @@
 
 static void release(th_context *ctx, void *object)
 {
-    th_cache_body *cache = object;
+    th_cache_impl *cache = object;
     for (int64_t i = 0; cache->layer && i < cache->layers; i++) {
         th_tensor_free(th_handle_of(cache->layer[i].keys));
         th_tensor_free(th_handle_of(cache->layer[i].values));
@@ -46,12 +46,12 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
         return NULL;
     }
     const size_t bytes = (size_t)layers * sizeof(th_cached_layer);
-    th_cache_body *cache = th_allocate(ctx, sizeof *cache);
+    th_cache_impl *cache = th_allocate(ctx, sizeof *cache);
     if (cache == NULL) {
         th_fail_memory(ctx, "cache_new", sizeof *cache);
         return NULL;
     }
-    *cache = (th_cache_body){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
+    *cache = (th_cache_impl){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
     cache->layer = th_allocate(ctx, bytes);
     if (cache->layer)
         find_layers(model, cache->layer);
@@ -66,7 +66,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
 void th_cache_free(th_cache *handle)
 {
     th_context *ctx = th_object_context(handle);
-    th_cache_body *cache = th_object_of(handle, release);
+    th_cache_impl *cache = th_object_of(handle, release);
     if (ctx == NULL)
         return;
     if (cache == NULL) {
@@ -80,7 +80,7 @@ void th_cache_free(th_cache *handle)
 void th_caches_forget(th_context *ctx, const th_module *attention)
 {
     for (const th_attachment *at = ctx->attachments; at; at = at->next) {
-        const th_cache_body *cache = at->release == release ? at->object : NULL;
+        const th_cache_impl *cache = at->release == release ? at->object : NULL;
         for (int64_t i = 0; cache && i < cache->layers; i++)
             if (cache->layer[i].attention == attention)
                 cache->layer[i].attention = NULL;
@@ -90,9 +90,9 @@ void th_caches_forget(th_context *ctx, const th_module *attention)
 /* -- using -- */
 
 /* Returns the body, even if an error is pending; NULL with the error stored. */
-static th_cache_body *find(const th_cache *handle, const char *operation)
+static th_cache_impl *find(const th_cache *handle, const char *operation)
 {
-    th_cache_body *cache = th_object_of(handle, release);
+    th_cache_impl *cache = th_object_of(handle, release);
     th_context *ctx = th_object_context(handle);
     if (ctx)
         th_use_context(ctx);
@@ -105,15 +105,15 @@ static th_cache_body *find(const th_cache *handle, const char *operation)
     return cache;
 }
 
-th_cache_body *th_cache_of(const th_cache *handle, const char *operation)
+th_cache_impl *th_cache_of(const th_cache *handle, const char *operation)
 {
-    th_cache_body *cache = find(handle, operation);
+    th_cache_impl *cache = find(handle, operation);
     return cache && !th_failed(cache->ctx) ? cache : NULL;
 }
 
 th_status th_cache_reset(th_cache *handle)
 {
-    const th_cache_body *cache = th_cache_of(handle, "cache_reset");
+    const th_cache_impl *cache = th_cache_of(handle, "cache_reset");
     if (cache == NULL) {
         const th_context *ctx = th_object_context(handle);
         return ctx ? ctx->error : handle ? TH_ERROR_STATE : th_refused(NULL);
@@ -127,7 +127,7 @@ th_status th_cache_reset(th_cache *handle)
 
 size_t th_cache_bytes(const th_cache *handle)
 {
-    const th_cache_body *cache = handle ? find(handle, "cache_bytes") : NULL;
+    const th_cache_impl *cache = handle ? find(handle, "cache_bytes") : NULL;
     size_t bytes = 0;
     for (int64_t i = 0; cache && i < cache->layers; i++) {
         bytes += cache->layer[i].keys ? cache->layer[i].keys->storage->bytes : 0;

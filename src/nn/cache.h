@@ -3,13 +3,13 @@
 #define TH_NN_CACHE_H
 
 #include "nn/module.h"
-#include "tapehead/generate.h"
+#include "tapehead/cache.h"
 #include "tensor/tensor.h"
 
 /* Of one attention layer. */
 typedef struct th_cached_layer {
     const th_module *attention; /* NULL once it is freed */
-    th_body *keys,
+    th_tensor_impl *keys,
         *values;      /* (B, H, S, D), (B, H, S, Dv), owned; NULL before its first forward. S: the capacity, or the
                                length of the memory */
     bool memory;      /* the layer is cross attention, and caches its memory */
@@ -18,29 +18,29 @@ typedef struct th_cached_layer {
 } th_cached_layer;
 
 /* The object behind a th_cache, which is a handle (tensor/context.h). */
-typedef struct th_cache_body {
+typedef struct th_cache_impl {
     th_context *ctx;
     int64_t batch, capacity;
     th_cached_layer *layer; /* [layers] */
     int64_t layers;
     void *scratch; /* of th_cache_follow, taken when first needed */
     size_t scratch_bytes;
-} th_cache_body;
+} th_cache_impl;
 
 /* Returns the body of a cache. NULL, with the error stored, if the cache is NULL or was freed, or if an error is
  * pending. */
-th_cache_body *th_cache_of(const th_cache *cache, const char *operation);
+th_cache_impl *th_cache_of(const th_cache *cache, const char *operation);
 /* Returns the cache for a forward of `attention`, which computes in dtype. NULL, with the error stored, if that forward
  * cannot use it. */
-th_cache_body *th_cache_usable(const th_cache *cache, const th_module *attention, th_dtype dtype);
+th_cache_impl *th_cache_usable(const th_cache *cache, const th_module *attention, th_dtype dtype);
 /* Self-attention: stores k (B, H, T, D) and v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T-1). They then are
  * all that is there, (B, H, capacity, D) and (B, H, capacity, Dv), as tensors that stay. */
-th_status th_cache_store(th_cache_body *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
+th_status th_cache_store(th_cache_impl *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v);
 /* Cross attention: stores a whole memory, once. */
-th_status th_cache_store_memory(th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v);
+th_status th_cache_store_memory(th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v);
 /* Finds the keys and values of the memory. Returns false if none were stored since the last reset. */
-bool th_cache_find_memory(const th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v);
+bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v);
 /* In self-attention, sequence b gets the keys and values of sequence source[b] at positions first[b] .. past[b] - 1. */
 th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first, const int64_t *past);
 /* Called before an attention layer is freed, so that no cache takes a new layer at the same address for it. */

@@ -8,14 +8,14 @@
 enum { CHUNK = 16 }; /* positions that are moved at a time, of all sequences */
 
 typedef struct follow_work {
-    const th_cache_body *cache;
+    const th_cache_impl *cache;
     const int64_t *source, *first, *past;
     size_t bytes; /* of a worker's scratch: (batch, CHUNK, D) */
 } follow_work;
 
 /* Positions begin .. begin + CHUNK - 1 of head h, of all sequences that go on from another: out of their places first,
  * then into their new ones. */
-static void follow_chunk(const follow_work *work, const th_body *t, int64_t h, int64_t begin, char *scratch)
+static void follow_chunk(const follow_work *work, const th_tensor_impl *t, int64_t h, int64_t begin, char *scratch)
 {
     const int64_t element = (int64_t)th_dtype_size(t->dtype), row = t->stride[2] * element;
     for (int turn = 0; turn < 2; turn++)
@@ -35,9 +35,9 @@ static void follow_chunk(const follow_work *work, const th_body *t, int64_t h, i
 static void follow_task(void *shared, int64_t index, int worker)
 {
     const follow_work *work = shared;
-    const th_cache_body *cache = work->cache;
+    const th_cache_impl *cache = work->cache;
     const th_cached_layer *layer = &cache->layer[index / 2];
-    const th_body *t = index % 2 ? layer->values : layer->keys;
+    const th_tensor_impl *t = index % 2 ? layer->values : layer->keys;
     if (t == NULL || layer->memory)
         return;
     int64_t begin = cache->capacity, end = 0;
@@ -52,11 +52,11 @@ static void follow_task(void *shared, int64_t index, int worker)
 }
 
 /* Bytes that a worker needs: those of the widest rows. */
-static size_t worker_bytes(const th_cache_body *cache)
+static size_t worker_bytes(const th_cache_impl *cache)
 {
     size_t widest = 0;
     for (int64_t i = 0; i < 2 * cache->layers; i++) {
-        const th_body *t = i % 2 ? cache->layer[i / 2].values : cache->layer[i / 2].keys;
+        const th_tensor_impl *t = i % 2 ? cache->layer[i / 2].values : cache->layer[i / 2].keys;
         const size_t row = t ? (size_t)t->stride[2] * th_dtype_size(t->dtype) : 0;
         widest = row > widest ? row : widest;
     }
@@ -65,7 +65,7 @@ static size_t worker_bytes(const th_cache_body *cache)
 
 th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t *first, const int64_t *past)
 {
-    th_cache_body *cache = th_cache_of(handle, "cache");
+    th_cache_impl *cache = th_cache_of(handle, "cache");
     if (cache == NULL)
         return th_refused(NULL);
     th_context *ctx = cache->ctx;

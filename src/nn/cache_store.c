@@ -5,7 +5,7 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
-static th_cached_layer *layer_of(const th_cache_body *cache, const th_module *attention)
+static th_cached_layer *layer_of(const th_cache_impl *cache, const th_module *attention)
 {
     for (int64_t i = 0; i < cache->layers; i++)
         if (cache->layer[i].attention == attention)
@@ -13,10 +13,10 @@ static th_cached_layer *layer_of(const th_cache_body *cache, const th_module *at
     return NULL;
 }
 
-th_cache_body *th_cache_usable(const th_cache *handle, const th_module *attention, th_dtype dtype)
+th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attention, th_dtype dtype)
 {
     th_context *ctx = attention->ctx;
-    th_cache_body *cache = th_cache_of(handle, attention->type);
+    th_cache_impl *cache = th_cache_of(handle, attention->type);
     if (cache == NULL) {
         th_fail(ctx, TH_ERROR_STATE, attention->type,
                 "the context of the cache has been freed"); /* in this context too */
@@ -39,9 +39,10 @@ th_cache_body *th_cache_usable(const th_cache *handle, const th_module *attentio
 }
 
 /* Memory for `length` keys like x (B, H, T, D), zeros at first, in *place, unless it is there. */
-static th_status take_memory(const th_cache_body *cache, const th_body *x, int64_t length, th_body **place)
+static th_status take_memory(const th_cache_impl *cache, const th_tensor_impl *x, int64_t length,
+                             th_tensor_impl **place)
 {
-    th_body *t = *place;
+    th_tensor_impl *t = *place;
     const int64_t size[4] = {x->size[0], x->size[1], length, x->size[3]};
     if (t && t->dtype == x->dtype && memcmp(t->size, size, sizeof size) == 0)
         return TH_OK;
@@ -55,7 +56,7 @@ static th_status take_memory(const th_cache_body *cache, const th_body *x, int64
     return TH_OK;
 }
 
-static th_status check_keys(const th_cache_body *cache, const th_module *attention, const th_body *k)
+static th_status check_keys(const th_cache_impl *cache, const th_module *attention, const th_tensor_impl *k)
 {
     th_context *ctx = cache->ctx;
     if (k->ndim != 4 || k->size[0] != cache->batch)
@@ -73,7 +74,7 @@ static int64_t position_at(const th_array *positions, int64_t b, int64_t t)
     return th_index_of(positions->dtype, positions->data, offset);
 }
 
-static th_status check_positions(const th_cache_body *cache, const th_module *attention, const th_array *positions,
+static th_status check_positions(const th_cache_impl *cache, const th_module *attention, const th_array *positions,
                                  int64_t length, int64_t places)
 {
     th_context *ctx = cache->ctx;
@@ -102,7 +103,7 @@ static th_status check_positions(const th_cache_body *cache, const th_module *at
 }
 
 /* x (B, H, T, D), its rows contiguous or not, to their positions in t (B, H, capacity, D). */
-static void store(th_body *t, const th_body *x, const th_array *positions)
+static void store(th_tensor_impl *t, const th_tensor_impl *x, const th_array *positions)
 {
     const size_t element = th_dtype_size(x->dtype);
     const int64_t width = x->size[3];
@@ -131,12 +132,12 @@ static void give(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
 }
 
 /* k and v, which are stored at these positions, become all that there are, `length` of them. */
-static th_cached_layer *put(th_cache_body *cache, const th_module *attention, const th_array *positions, int64_t length,
+static th_cached_layer *put(th_cache_impl *cache, const th_module *attention, const th_array *positions, int64_t length,
                             th_tensor **k, th_tensor **v)
 {
     th_context *ctx = cache->ctx;
-    const th_body *keys = th_usable(*k, ctx, attention->type, "the key");
-    const th_body *values = keys ? th_usable(*v, ctx, attention->type, "the value") : NULL;
+    const th_tensor_impl *keys = th_usable(*k, ctx, attention->type, "the key");
+    const th_tensor_impl *values = keys ? th_usable(*v, ctx, attention->type, "the value") : NULL;
     if (values == NULL || check_keys(cache, attention, keys) != TH_OK)
         return NULL;
     th_cached_layer *layer = layer_of(cache, attention);
@@ -152,13 +153,13 @@ static th_cached_layer *put(th_cache_body *cache, const th_module *attention, co
     return layer;
 }
 
-th_status th_cache_store(th_cache_body *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
+th_status th_cache_store(th_cache_impl *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v)
 {
-    const th_body *body = positions ? th_usable(positions, cache->ctx, attention->type, "positions") : NULL;
-    if (positions && body == NULL)
+    const th_tensor_impl *impl = positions ? th_usable(positions, cache->ctx, attention->type, "positions") : NULL;
+    if (positions && impl == NULL)
         return cache->ctx->error;
-    const th_array at = body ? th_tensor_array(body) : (th_array){.given = false};
+    const th_array at = impl ? th_tensor_array(impl) : (th_array){.given = false};
     th_cached_layer *layer = put(cache, attention, &at, cache->capacity, k, v);
     if (layer == NULL)
         return cache->ctx->error;
@@ -166,7 +167,7 @@ th_status th_cache_store(th_cache_body *cache, const th_module *attention, th_te
     return TH_OK;
 }
 
-th_status th_cache_store_memory(th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v)
+th_status th_cache_store_memory(th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v)
 {
     th_cached_layer *layer = put(cache, attention, &(th_array){.given = false}, 0, k, v);
     if (layer == NULL)
@@ -175,7 +176,7 @@ th_status th_cache_store_memory(th_cache_body *cache, const th_module *attention
     return TH_OK;
 }
 
-bool th_cache_find_memory(const th_cache_body *cache, const th_module *attention, th_tensor **k, th_tensor **v)
+bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v)
 {
     const th_cached_layer *layer = layer_of(cache, attention);
     if (layer == NULL || !layer->stored)

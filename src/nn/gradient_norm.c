@@ -35,13 +35,13 @@ static void sum_chunk(void *shared, int64_t index, int worker)
 }
 
 /* Chunks of fixed size, added in their order. */
-static double sum_of_squares(const th_body *t)
+static double sum_of_squares(const th_tensor_impl *t)
 {
     const int64_t numel = th_tensor_numel(t);
     double sum = 0;
     sum_task task = {.kernels = th_context_kernels(t->ctx, t->dtype), .element = th_dtype_size(t->dtype)};
     for (int64_t first = 0; first < numel; first += (int64_t)CHUNK * PARTIALS) {
-        task.data = (const char *)th_place_data(t->gradient) + (size_t)first * task.element;
+        task.data = (const char *)th_gradient_buffer_data(t->gradient) + (size_t)first * task.element;
         task.numel = numel - first < (int64_t)CHUNK * PARTIALS ? numel - first : (int64_t)CHUNK * PARTIALS;
         const int64_t chunks = (task.numel + CHUNK - 1) / CHUNK;
         th_parallel(t->ctx->threads, chunks, sum_chunk, &task);
@@ -51,12 +51,13 @@ static double sum_of_squares(const th_body *t)
     return sum;
 }
 
-static double element_of(const th_body *t, int64_t i)
+static double element_of(const th_tensor_impl *t, int64_t i)
 {
-    return th_number_load(t->dtype, (const char *)th_place_data(t->gradient) + (size_t)i * th_dtype_size(t->dtype));
+    return th_number_load(t->dtype,
+                          (const char *)th_gradient_buffer_data(t->gradient) + (size_t)i * th_dtype_size(t->dtype));
 }
 
-static th_status fail_non_finite(const th_body *t, const char *operation, const char *name, int64_t element)
+static th_status fail_non_finite(const th_tensor_impl *t, const char *operation, const char *name, int64_t element)
 {
     char index[160] = "";
     int64_t rest = element, size = th_tensor_numel(t);
@@ -69,10 +70,10 @@ static th_status fail_non_finite(const th_body *t, const char *operation, const 
                    name, element_of(t, element), index);
 }
 
-static void scale_one(const th_body *t, double factor)
+static void scale_one(const th_tensor_impl *t, double factor)
 {
     th_array gradient = th_tensor_array(t);
-    gradient.data = th_place_data(t->gradient);
+    gradient.data = th_gradient_buffer_data(t->gradient);
     th_elementwise(t->ctx, th_context_kernels(t->ctx, t->dtype)->scale, &factor, &gradient, false, 1,
                    (const th_array *const[]){&gradient});
 }
@@ -80,7 +81,7 @@ static void scale_one(const th_body *t, double factor)
 /* -- all of a list -- */
 
 typedef struct walk {
-    int64_t next; /* parameter of the optimiser */
+    int64_t next; /* parameter of the optimizer */
     th_parameter_iterator parameter;
 } walk;
 
@@ -93,18 +94,18 @@ static walk start(const th_gradient_list *list)
 }
 
 /* The next parameter that has a gradient; NULL at the end. */
-static const th_body *next(const th_gradient_list *list, walk *w)
+static const th_tensor_impl *next(const th_gradient_list *list, walk *w)
 {
     const th_optimizer *o = list->optimizer;
     while (o ? w->next < o->count : th_parameter_next(&w->parameter)) {
-        const th_body *t = o ? o->parameters[w->next++].tensor : th_body_of(w->parameter.tensor);
+        const th_tensor_impl *t = o ? o->parameters[w->next++].tensor : th_tensor_impl_of(w->parameter.tensor);
         if (th_has_gradient(t))
             return t;
     }
     return NULL;
 }
 
-static const char *name_of(const th_module *m, const th_body *parameter, char *name)
+static const char *name_of(const th_module *m, const th_tensor_impl *parameter, char *name)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
         if (p.tensor == parameter->handle)
@@ -118,7 +119,7 @@ static th_status slow_norm(const th_gradient_list *list, const char *operation, 
 {
     double largest = 0, sum = 0;
     walk w = start(list);
-    for (const th_body *t; (t = next(list, &w));)
+    for (const th_tensor_impl *t; (t = next(list, &w));)
         for (int64_t i = 0; i < th_tensor_numel(t); i++) {
             char name[TH_FULL_NAME_SIZE];
             if (!isfinite(element_of(t, i)))
@@ -126,7 +127,7 @@ static th_status slow_norm(const th_gradient_list *list, const char *operation, 
             largest = fmax(largest, fabs(element_of(t, i)));
         }
     w = start(list);
-    for (const th_body *t; (t = next(list, &w));)
+    for (const th_tensor_impl *t; (t = next(list, &w));)
         for (int64_t i = 0; i < th_tensor_numel(t); i++) {
             const double share = fabs(element_of(t, i)) / largest;
             sum += share * share;
@@ -139,7 +140,7 @@ th_status th_global_norm(const th_gradient_list *list, const char *operation, do
 {
     double sum = 0;
     walk w = start(list);
-    for (const th_body *t; (t = next(list, &w));)
+    for (const th_tensor_impl *t; (t = next(list, &w));)
         sum += sum_of_squares(t);
     if (!isfinite(sum))
         return slow_norm(list, operation, norm);
@@ -150,7 +151,7 @@ th_status th_global_norm(const th_gradient_list *list, const char *operation, do
 static void scale_all(const th_gradient_list *list, double factor)
 {
     walk w = start(list);
-    for (const th_body *t; (t = next(list, &w));)
+    for (const th_tensor_impl *t; (t = next(list, &w));)
         scale_one(t, factor);
 }
 

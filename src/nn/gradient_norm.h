@@ -6,16 +6,16 @@
 #include "tensor/gradient_buffer.h"
 #include "tensor/tensor.h"
 
-/* Whose gradients: an optimiser's, or, where that is NULL, a module's. module gives the names too, and may be NULL
- * beside an optimiser. */
+/* Whose gradients: an optimizer's, or, where that is NULL, a module's. module gives the names too, and may be NULL
+ * beside an optimizer. */
 typedef struct th_gradient_list {
     const th_optimizer *optimizer;
     const th_module *module;
 } th_gradient_list;
 
-static inline bool th_has_gradient(const th_body *t)
+static inline bool th_has_gradient(const th_tensor_impl *t)
 {
-    return t->requires_gradient && th_place_complete(t->gradient);
+    return t->requires_gradient && th_gradient_buffer_complete(t->gradient);
 }
 
 /* TH_ERROR_VALUE, with the name of the parameter, when an element is not finite. */

@@ -34,9 +34,8 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
         th_set_axes(x, "BTE");
     x = th_dropout(x, l->options.embedding_dropout);
     for (th_module *block = l->layers->first; block; block = block->next)
-        x = th_transform(block, x,
-                           &(th_transform_options){
-                               .mask = &causal, .positions = given->positions, .cache = given->cache});
+        x = th_transform(
+            block, x, &(th_transform_options){.mask = &causal, .positions = given->positions, .cache = given->cache});
     x = th_rows_taken(x, given->rows);
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
@@ -68,7 +67,7 @@ static bool begin(th_module *model, const char *operation)
 }
 
 th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
-                                      const th_language_model_logits_options *options)
+                                    const th_language_model_logits_options *options)
 {
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
     if (!begin(model, "language_model_logits"))
@@ -77,7 +76,7 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
 }
 
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
-                                    const th_cross_entropy_options *options)
+                                  const th_cross_entropy_options *options)
 {
     static const th_language_model_logits_options usual = {0};
     if (!begin(model, "language_model_loss"))
@@ -103,8 +102,8 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     const int64_t size[] = {o->vocabulary, o->length, o->width, o->heads, o->layers};
     if (th_check_given(ctx, type, 5, name, size) != TH_OK)
         return ctx->error;
-    if (o->layers > TH_MOST_LAYERS)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a model has at most %d layers, not %lld", (int)TH_MOST_LAYERS,
+    if (o->layers > TH_MAX_LAYERS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a model has at most %d layers, not %lld", (int)TH_MAX_LAYERS,
                        (long long)o->layers);
     if ((unsigned)o->positions > TH_POSITIONS_NONE)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no kind of positions", (int)o->positions);
@@ -117,7 +116,7 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
 }
 
 /* GPT-2's numbers in place of the layers' own; weights of norms are 1 and their biases 0 already. */
-static void initialise(language_model *l, int64_t branches)
+static void initialize(language_model *l, int64_t branches)
 {
     const double deviation = 0.02;
     for (th_parameter_iterator p = th_module_parameters(&l->base); th_parameter_next(&p);) {
@@ -175,6 +174,6 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
     complete(&l->options);
     add_members(l);
     if (!th_failed(ctx))
-        initialise(l, given.layers * (given.block.no_mlp ? 1 : 2));
+        initialize(l, given.layers * (given.block.no_mlp ? 1 : 2));
     return th_module_finish(&l->base);
 }

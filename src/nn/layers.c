@@ -57,8 +57,7 @@ th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense
     if (l == NULL)
         return NULL;
     const double bound = 1.0 / sqrt((double)in);
-    l->weight =
-        filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
+    l->weight = filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
     if (!options || !options->no_bias)
         l->bias = filled(th_module_add_parameter(&l->base, "bias", TH_SHAPE(out)), th_fill_uniform, -bound, bound);
     return th_module_finish(&l->base);

@@ -177,7 +177,7 @@ typedef struct member {
     th_label label;
 } member;
 
-static th_tensor *append_parameter(th_module *m, const char *name, th_body *tensor, const char *operation)
+static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_impl *tensor, const char *operation)
 {
     member *p = th_allocate(m->ctx, sizeof *p);
     if (p == NULL) {
@@ -199,7 +199,7 @@ th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shap
 {
     if (!th_module_usable(m, "module_add_parameter") || !legal_name(m, name, 0, "module_add_parameter"))
         return NULL;
-    th_body *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
+    th_tensor_impl *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
     if (t == NULL)
         return NULL;
     if (th_set_requires_gradient(t->handle, true) == NULL ||
@@ -214,7 +214,7 @@ th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *pa
 {
     if (!th_module_usable(m, "module_tie_parameter"))
         return NULL;
-    th_body *t = th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter");
+    th_tensor_impl *t = th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter");
     if (t == NULL || !legal_name(m, name, 0, "module_tie_parameter"))
         return NULL;
     if (!t->parameter) {
@@ -247,7 +247,7 @@ static void destroy(th_module *m)
     while (m->parameters) {
         member *p = (member *)m->parameters;
         m->parameters = p->parameter.next;
-        th_body *t = th_body_of(p->parameter.tensor);
+        th_tensor_impl *t = th_tensor_impl_of(p->parameter.tensor);
         if (th_parameter_entry_of(t)->owners == 1)
             th_optimizers_forget_parameter(ctx, t);
         if (t->label == &p->label)
@@ -256,7 +256,7 @@ static void destroy(th_module *m)
         th_release(ctx, p, sizeof *p);
     }
     m->parent = m->next = NULL;
-    th_rest(ctx, m, m->state->bytes);
+    th_quarantine(ctx, m, m->state->bytes);
 }
 
 static bool running(const th_module *m)

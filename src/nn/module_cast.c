@@ -21,7 +21,7 @@ th_status th_module_freeze(th_module *m, bool frozen)
 static th_status reserve_all(th_module *m, th_dtype dtype)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        th_body *t = th_body_of(p.tensor);
+        th_tensor_impl *t = th_tensor_impl_of(p.tensor);
         if (t->dtype == dtype)
             continue;
         if (th_tensor_in_use(t))
@@ -49,7 +49,7 @@ th_status th_module_cast(th_module *m, th_dtype dtype)
     else
         th_optimizers_unreserve(ctx);
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        th_body *t = th_body_of(p.tensor);
+        th_tensor_impl *t = th_tensor_impl_of(p.tensor);
         if (status != TH_OK)
             th_parameter_unreserve(t);
         else if (t->dtype != dtype)

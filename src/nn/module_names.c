@@ -83,7 +83,7 @@ bool th_parameter_next(th_parameter_iterator *it)
             continue;
         }
         it->parameter = p->next;
-        const th_parameter_entry *entry = th_parameter_entry_of(th_body_of(p->tensor));
+        const th_parameter_entry *entry = th_parameter_entry_of(th_tensor_impl_of(p->tensor));
         if (entry && entry->owners > 1 && !comes_first(it->root, p))
             continue;
         it->tensor = p->tensor;
@@ -160,7 +160,7 @@ uint32_t th_module_crc32c(const th_module *m)
         return 0;
     uint32_t crc = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        const th_body *t = th_body_of(p.tensor);
+        const th_tensor_impl *t = th_tensor_impl_of(p.tensor);
         crc = th_crc32c(crc, th_tensor_data(t), (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype));
     }
     return crc;

@@ -32,7 +32,7 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
     if (!(scores->rotary_base >= 0) || !isfinite(scores->rotary_base))
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_base = %g must be a positive number",
                        scores->rotary_base);
-    if (scores->rotary_pairing != TH_ROTARY_HALVES && scores->rotary_pairing != TH_ROTARY_NEIGHBOURS)
+    if (scores->rotary_pairing != TH_ROTARY_HALVES && scores->rotary_pairing != TH_ROTARY_NEIGHBORS)
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_pairing is %d, which is no th_rotary_pairing",
                        (int)scores->rotary_pairing);
     if (turned < 0 || turned > width || turned % 2)
@@ -101,7 +101,7 @@ static void add_members(th_attention_layer *l, int64_t width, bool packed, bool 
 }
 
 th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t heads,
-                                         const th_multi_head_attention_options *options)
+                                       const th_multi_head_attention_options *options)
 {
     const th_multi_head_attention_options given = options ? *options : (th_multi_head_attention_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)

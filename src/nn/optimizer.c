@@ -14,7 +14,7 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
     o->freed = true;
-    th_rest(ctx, o, sizeof *o);
+    th_quarantine(ctx, o, sizeof *o);
 }
 
 th_optimizer *th_optimizer_next(th_attachment **at)
@@ -116,7 +116,7 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
                !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
                                    : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
             g++;
-        th_body *tensor = th_body_of(p.tensor);
+        th_tensor_impl *tensor = th_tensor_impl_of(p.tensor);
         o->parameters[o->count++] =
             (th_optimizer_parameter){.tensor = tensor, .entry = th_parameter_entry_of(tensor), .group = g};
     }
@@ -187,9 +187,9 @@ th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options)
 bool th_optimizer_usable(const th_optimizer *o, const char *operation)
 {
     if (o == NULL)
-        th_fail_last(TH_ERROR_ARGUMENT, operation, "the optimiser is NULL");
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the optimizer is NULL");
     else if (o->freed)
-        th_fail(o->ctx, TH_ERROR_STATE, operation, "the optimiser (%s) has been freed", o->operation);
+        th_fail(o->ctx, TH_ERROR_STATE, operation, "the optimizer (%s) has been freed", o->operation);
     return o && !o->freed;
 }
 

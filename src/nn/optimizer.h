@@ -1,4 +1,4 @@
-/* What modules tell the optimisers that use their parameters. */
+/* What modules tell the optimizers that use their parameters. */
 #ifndef TH_NN_OPTIMIZER_H
 #define TH_NN_OPTIMIZER_H
 
@@ -6,7 +6,7 @@
 #include "tensor/parameter.h"
 
 /* The parameter is about to be freed; the module with this name tree is. */
-void th_optimizers_forget_parameter(th_context *ctx, const th_body *parameter);
+void th_optimizers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter);
 void th_optimizers_forget_module(th_context *ctx, const struct th_module *module);
 
 /* Parameters with a successor (tensor/parameter.h) are about to move there: first room for their moments, the only part

@@ -1,4 +1,4 @@
-/* The moments of an optimiser: one mirror of each parameter block that it uses, so that a run of parameters has its
+/* The moments of an optimizer: one mirror of each parameter block that it uses, so that a run of parameters has its
  * moments in one run too. */
 #include <float.h>
 #include <math.h>

@@ -1,9 +1,9 @@
-/* What modules tell the optimisers that use their parameters: that one goes, or moves to memory of another type. */
+/* What modules tell the optimizers that use their parameters: that one goes, or moves to memory of another type. */
 #include <string.h>
 
 #include "nn/optimizer_state.h"
 
-static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_body *parameter)
+static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tensor_impl *parameter)
 {
     for (int64_t i = 0; i < o->count; i++)
         if (o->parameters[i].tensor == parameter)
@@ -11,7 +11,7 @@ static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_body
     return NULL;
 }
 
-void th_optimizers_forget_parameter(th_context *ctx, const th_body *parameter)
+void th_optimizers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {

@@ -1,4 +1,4 @@
-/* What of an optimiser is saved: see optimizer_saved.h. */
+/* What of an optimizer is saved: see optimizer_saved.h. */
 #include "nn/optimizer_saved.h"
 
 #include "tensor/tensor.h"
@@ -34,7 +34,7 @@ const char *th_optimizer_moment_name(const th_optimizer *o, int i)
     return o->rule == TH_RULE_SGD ? "momentum_buffer" : adam[i];
 }
 
-int64_t th_optimizer_index(const th_optimizer *o, const th_body *parameter, int64_t *hint)
+int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint)
 {
     for (int64_t i = 0; i < o->count; i++) {
         const int64_t at = (*hint + i) % o->count;

@@ -1,4 +1,4 @@
-/* An optimiser as a checkpoint sees it: its rule and numbers by name, and of each parameter what steps have left. */
+/* An optimizer as a checkpoint sees it: its rule and numbers by name, and of each parameter what steps have left. */
 #ifndef TH_NN_OPTIMIZER_SAVED_H
 #define TH_NN_OPTIMIZER_SAVED_H
 
@@ -21,7 +21,7 @@ const char *th_optimizer_moment_name(const th_optimizer *o, int i);
 
 /* The index of a parameter's, beginning the search at *hint, which moves behind it; -1: it has none. (Whoever asks in
  * the module's order finds each at once.) */
-int64_t th_optimizer_index(const th_optimizer *o, const th_body *parameter, int64_t *hint);
+int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint);
 /* Moment i of parameter p, as an array of its shape; without data before the first step. */
 th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
 /* The parameter has taken so many steps; after none its moments are zeros. */

@@ -1,4 +1,4 @@
-/* What an optimiser is made of, for the files that share it: optimizer.c makes it, optimizer_moments.c holds its
+/* What an optimizer is made of, for the files that share it: optimizer.c makes it, optimizer_moments.c holds its
  * moments, optimizer_parameters.c follows its parameters where they go, optimizer_step.c steps. */
 #ifndef TH_NN_OPTIMIZER_STATE_H
 #define TH_NN_OPTIMIZER_STATE_H
@@ -8,7 +8,7 @@
 
 enum { TH_MAX_MOMENTS = 3 };
 
-/* The moments of all parameters of a block: each mirrors the part of the block that the optimiser uses. */
+/* The moments of all parameters of a block: each mirrors the part of the block that the optimizer uses. */
 typedef struct th_moments {
     th_parameter_block *block;
     size_t bytes;
@@ -18,7 +18,7 @@ typedef struct th_moments {
 
 /* One parameter. */
 typedef struct th_optimizer_parameter {
-    th_body *tensor;
+    th_tensor_impl *tensor;
     th_parameter_entry *entry;
     th_moments *moments; /* NULL until the first step */
     int group;
@@ -49,16 +49,16 @@ struct th_optimizer {
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
     bool freed;
-    uint64_t backwards; /* the context's count at the last step, or when the optimiser was made */
+    uint64_t backwards; /* the context's count at the last step, or when the optimizer was made */
     th_moments *moments;
     th_moments *reserved; /* for parameters that are about to move, or for the first step; NULL otherwise */
 };
 
 /* False, with an error pending, for a module whose parameters are out of reach. */
 bool th_optimizer_takes(const th_module *m);
-/* False for an optimiser that must not be used: the error is stored. */
+/* False for an optimizer that must not be used: the error is stored. */
 bool th_optimizer_usable(const th_optimizer *o, const char *operation);
-/* The first optimiser from *at on, which moves behind it; NULL at the end. Start with the context's attachments. */
+/* The first optimizer from *at on, which moves behind it; NULL at the end. Start with the context's attachments. */
 th_optimizer *th_optimizer_next(th_attachment **at);
 
 /* -- moments -- */

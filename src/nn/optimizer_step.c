@@ -1,10 +1,10 @@
-/* One step of an optimiser. The arithmetic of one run of parameters is in src/kernels/elementwise/vector/optimizer.c; which
+/* One step of an optimizer. The arithmetic of one run of parameters is in src/kernels/elementwise/vector/optimizer.c; which
  * parameter takes which options, and what is refused, is decided here. */
 #include "autograd/gradient.h"
 #include "autograd/profile.h"
 #include "kernels/elementwise/optimizer_kernels.h"
-#include "kernels/machine/parallel.h"
 #include "kernels/elementwise/scalar.h"
+#include "kernels/machine/parallel.h"
 #include "nn/gradient_norm.h"
 #include "nn/optimizer_state.h"
 #include "tapehead/tape.h"
@@ -132,9 +132,10 @@ static void forget_refused(th_optimizer *o)
 {
     bool repeated = false;
     for (int64_t i = 0; i < o->count && !repeated; i++)
-        repeated = th_has_gradient(o->parameters[i].tensor) && !th_place_refused(o->parameters[i].tensor->gradient);
+        repeated =
+            th_has_gradient(o->parameters[i].tensor) && !th_gradient_buffer_rejected(o->parameters[i].tensor->gradient);
     for (int64_t i = 0; i < o->count && repeated; i++)
-        if (th_place_refused(o->parameters[i].tensor->gradient))
+        if (th_gradient_buffer_rejected(o->parameters[i].tensor->gradient))
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 

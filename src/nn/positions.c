@@ -44,7 +44,8 @@ static th_module *sinusoids_new(th_context *ctx, int64_t length, int64_t width)
     if (s == NULL)
         return NULL;
     s->base.destroy = destroy;
-    const th_body *table = th_tensor_new(ctx, TH_FLOAT64, 2, (const int64_t[]){length, width}, true, s->base.type);
+    const th_tensor_impl *table =
+        th_tensor_new(ctx, TH_FLOAT64, 2, (const int64_t[]){length, width}, true, s->base.type);
     s->table = th_handle_of(table);
     if (table && !ctx->options.shapes_only)
         fill(th_tensor_data(table), length, width);
@@ -70,7 +71,7 @@ void th_positions_add(th_positions *p, th_module *model, const char *name, th_po
 static th_status check_positions(const th_module *m, const th_array *tokens, const char *what, th_tensor *handle)
 {
     th_context *ctx = m->ctx;
-    const th_body *positions = th_usable(handle, ctx, m->type, "positions");
+    const th_tensor_impl *positions = th_usable(handle, ctx, m->type, "positions");
     if (positions == NULL)
         return ctx->error;
     const th_array a = th_tensor_array(positions);
@@ -89,10 +90,10 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
                              th_tensor *positions)
 {
     th_context *ctx = model->ctx;
-    const th_body *body = th_usable(tokens, ctx, model->type, what);
-    if (body == NULL)
+    const th_tensor_impl *impl = th_usable(tokens, ctx, model->type, what);
+    if (impl == NULL)
         return ctx->error;
-    const th_array a = th_tensor_array(body);
+    const th_array a = th_tensor_array(impl);
     if (!th_is_index(a.dtype))
         return th_fail(ctx, TH_ERROR_TYPE, model->type, "%s must be int32 or int64, they are %s", what,
                        th_dtype_name(a.dtype));
@@ -128,7 +129,7 @@ th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
     if (x == NULL || rows == NULL)
         return x;
     th_context *ctx = th_context_of(x);
-    const th_body *indices = th_usable(rows, ctx, "rows", "rows");
+    const th_tensor_impl *indices = th_usable(rows, ctx, "rows", "rows");
     const th_shape shape = th_shape_of(x);
     if (indices == NULL)
         return NULL;

@@ -1,4 +1,4 @@
-/* Learning rates as pure functions of the step. They know no optimiser: th_optimizer_set_learning_rate takes their
+/* Learning rates as pure functions of the step. They know no optimizer: th_optimizer_set_learning_rate takes their
  * result. */
 #include <math.h>
 

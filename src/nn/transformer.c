@@ -48,11 +48,11 @@ static th_tensor *embed(const transformer *t, const side *s, const char *what, t
     return th_dropout(x, t->options.embedding_dropout);
 }
 
-static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *source_lens)
+static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *source_lengths)
 {
-    const th_mask mask = {.valid_lens = source_lens};
+    const th_mask mask = {.valid_lengths = source_lengths};
     return th_transform(t->source.stack, embed(t, &t->source, "the source", source, NULL),
-                          &(th_transform_options){.mask = &mask});
+                        &(th_transform_options){.mask = &mask});
 }
 
 /* What the classifier sees, (B, T, E). */
@@ -60,14 +60,14 @@ static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *mem
                          const th_transformer_decode_options *given)
 {
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
-    const th_mask memory_mask = {.valid_lens = given->memory_lens};
+    const th_mask memory_mask = {.valid_lengths = given->memory_lengths};
     th_tensor *x = th_transform(t->target.stack, embed(t, &t->target, "the target", target, given->positions),
-                                  &(th_transform_options){.mask = &causal,
-                                                          .memory = memory,
-                                                          .memory_mask = &memory_mask,
-                                                          .positions = given->positions,
-                                                          .cache = given->cache,
-                                                          .memory_weights = given->memory_weights});
+                                &(th_transform_options){.mask = &causal,
+                                                        .memory = memory,
+                                                        .memory_mask = &memory_mask,
+                                                        .positions = given->positions,
+                                                        .cache = given->cache,
+                                                        .memory_weights = given->memory_weights});
     return th_rows_taken(x, given->rows);
 }
 
@@ -83,15 +83,15 @@ static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
     return logits ? th_set_axes(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
-th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lens)
+th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lengths)
 {
     if (!th_module_begin_as(model, no_forward, "transformer_encode", "transformer"))
         return NULL;
-    return th_module_end(model, encode((const transformer *)model, source, source_lens));
+    return th_module_end(model, encode((const transformer *)model, source, source_lengths));
 }
 
 th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor *memory,
-                                   const th_transformer_decode_options *options)
+                                 const th_transformer_decode_options *options)
 {
     const th_transformer_decode_options given = options ? *options : (th_transformer_decode_options){0};
     if (!th_module_begin_as(model, no_forward, "transformer_decode", "transformer"))
@@ -102,14 +102,14 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
     return th_module_end_with(model, logits, layers, given.memory_weights, NULL);
 }
 
-th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lens, th_tensor *target,
-                                 th_tensor *next, const th_cross_entropy_options *options)
+th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lengths, th_tensor *target,
+                               th_tensor *next, const th_cross_entropy_options *options)
 {
     if (!th_module_begin_as(model, no_forward, "transformer_loss", "transformer"))
         return NULL;
     const transformer *t = (const transformer *)model;
-    th_tensor *memory = encode(t, source, source_lens);
-    th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lens = source_lens});
+    th_tensor *memory = encode(t, source, source_lengths);
+    th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lengths = source_lengths});
     th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(t)
                           ? th_dense_cross_entropy(x, t->classifier, next, options)
                           : th_cross_entropy(logits_of(t, x), next, options);
@@ -199,9 +199,9 @@ static void add_members(transformer *t)
     add_positions(t, &t->source, "source_position");
     add_positions(t, &t->target, "target_position");
     t->source.stack = th_module_add(&t->base, "encoder",
-                                      th_transformer_encoder_new(ctx, o->encoder_layers, o->width, o->heads, &stack));
+                                    th_transformer_encoder_new(ctx, o->encoder_layers, o->width, o->heads, &stack));
     t->target.stack = th_module_add(&t->base, "decoder",
-                                      th_transformer_decoder_new(ctx, o->decoder_layers, o->width, o->heads, &stack));
+                                    th_transformer_decoder_new(ctx, o->decoder_layers, o->width, o->heads, &stack));
     fill_stack(t->source.stack);
     fill_stack(t->target.stack);
     t->classifier = th_module_find_parameter(t->target.embedding, "weight");

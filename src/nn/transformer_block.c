@@ -42,12 +42,12 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
         th_tensor *y = th_transform_replaced(b->self_attn, h, &own);
         return residual ? th_add(residual, y) : y;
     }
-    return th_attend_with(b->self_attn, h, h, h,
-                            &(th_attend_options){.mask = given->mask,
-                                                 .positions = given->positions,
-                                                 .cache = given->cache,
-                                                 .residual = residual,
-                                                 .weights = given->weights});
+    return th_attend(b->self_attn, h, h, h,
+                     &(th_attend_options){.mask = given->mask,
+                                          .positions = given->positions,
+                                          .cache = given->cache,
+                                          .residual = residual,
+                                          .weights = given->weights});
 }
 
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
@@ -55,11 +55,10 @@ static th_tensor *cross_attention(const transformer_block *b, th_module *norm, t
 {
     if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes x alone and would not get the memory"))
         return NULL;
-    return th_attend_with(b->multihead_attn, normed(norm, x), given->memory, given->memory,
-                            &(th_attend_options){.mask = given->memory_mask,
-                                                 .cache = given->cache,
-                                                 .residual = residual,
-                                                 .weights = given->memory_weights});
+    return th_attend(
+        b->multihead_attn, normed(norm, x), given->memory, given->memory,
+        &(th_attend_options){
+            .mask = given->memory_mask, .cache = given->cache, .residual = residual, .weights = given->memory_weights});
 }
 
 static th_tensor *activate(th_tensor *x, th_activation activation)
@@ -145,7 +144,7 @@ static th_tensor *run_branch(const transformer_block *b, branch_function *branch
 static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    const th_body *x = th_usable(handle, ctx, b->base.type, "x");
+    const th_tensor_impl *x = th_usable(handle, ctx, b->base.type, "x");
     if (x == NULL)
         return ctx->error;
     const th_array a = th_tensor_array(x);
@@ -267,7 +266,7 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
 }
 
 th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
-                                      const th_transformer_block_options *options)
+                                    const th_transformer_block_options *options)
 {
     const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)

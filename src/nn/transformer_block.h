@@ -5,7 +5,7 @@
 #include "nn/module.h"
 #include "tapehead/transformer_block.h"
 
-enum { TH_MOST_LAYERS = 1 << 16 }; /* a slip is refused at once, not when memory is out */
+enum { TH_MAX_LAYERS = 1 << 16 }; /* a slip is refused at once, not when memory is out */
 
 /* The forward of every block, which tells one from other modules. */
 th_tensor *th_block_forward(th_module *m, th_tensor *x);

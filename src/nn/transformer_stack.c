@@ -57,7 +57,7 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
 /* Whether attention is the same without this mask. */
 static bool hides_nothing(const th_mask *mask)
 {
-    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lens == NULL &&
+    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
                             mask->keep == NULL && mask->additive == NULL);
 }
 
@@ -103,8 +103,8 @@ th_status th_check_given(th_context *ctx, const char *model, int count, const ch
 
 static th_status check_options(th_context *ctx, const char *type, int64_t layers, const th_transformer_stack_options *o)
 {
-    if (layers <= 0 || layers > TH_MOST_LAYERS)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a stack has 1 to %d layers, not %lld", (int)TH_MOST_LAYERS,
+    if (layers <= 0 || layers > TH_MAX_LAYERS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a stack has 1 to %d layers, not %lld", (int)TH_MAX_LAYERS,
                        (long long)layers);
     if ((unsigned)o->final_norm > TH_FINAL_NORM_NEVER)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no choice of a final norm", (int)o->final_norm);
@@ -129,7 +129,7 @@ static th_module *stack_new(th_context *ctx, const char *type, int64_t layers, i
 }
 
 th_module *th_transformer_encoder_new(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
-                                        const th_transformer_stack_options *options)
+                                      const th_transformer_stack_options *options)
 {
     static const char *const type = "transformer_encoder";
     const th_transformer_stack_options given = options ? *options : (th_transformer_stack_options){0};
@@ -144,7 +144,7 @@ th_module *th_transformer_encoder_new(th_context *ctx, int64_t layers, int64_t w
 }
 
 th_module *th_transformer_decoder_new(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
-                                        const th_transformer_stack_options *options)
+                                      const th_transformer_stack_options *options)
 {
     th_transformer_stack_options given = options ? *options : (th_transformer_stack_options){0};
     given.block.cross_attention = true;

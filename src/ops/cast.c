@@ -52,8 +52,8 @@ const th_op th_op_cast = {
 
 th_tensor *th_cast(th_tensor *x, th_dtype dtype)
 {
-    const th_body *body = x ? th_usable(x, NULL, "cast", "x") : NULL;
-    if (body && body->dtype == dtype)
+    const th_tensor_impl *impl = x ? th_usable(x, NULL, "cast", "x") : NULL;
+    if (impl && impl->dtype == dtype)
         return x;
     return th_apply(&th_op_cast, &(cast_attributes){(int32_t)dtype}, x);
 }

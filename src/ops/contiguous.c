@@ -42,8 +42,8 @@ const th_op th_op_contiguous = {
 
 th_tensor *th_contiguous(th_tensor *x)
 {
-    const th_body *body = x ? th_usable(x, NULL, "contiguous", "x") : NULL;
-    if (body && th_strides_contiguous(body->ndim, body->size, body->stride))
+    const th_tensor_impl *impl = x ? th_usable(x, NULL, "contiguous", "x") : NULL;
+    if (impl && th_strides_contiguous(impl->ndim, impl->size, impl->stride))
         return x;
     return th_apply(&th_op_contiguous, NULL, x);
 }

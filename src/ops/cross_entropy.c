@@ -4,7 +4,7 @@
 #include "tensor/convert.h"
 
 enum { LOGITS, TARGETS };
-enum { LOSS, KEPT };
+enum { LOSS, SAVED };
 
 static th_status cross_entropy_shape(th_call *call)
 {
@@ -50,7 +50,7 @@ static void cross_entropy_forward(const th_call *call)
     const int64_t counted = read_targets(call, target);
     if (counted < 0)
         return;
-    th_class_loss_forward(call, &p->rows, target, call->output[KEPT].data, loss);
+    th_class_loss_forward(call, &p->rows, target, call->output[SAVED].data, loss);
     th_class_loss_put(call, th_array_numel(&call->input[TARGETS]), loss, counted);
 }
 
@@ -63,7 +63,7 @@ static void cross_entropy_backward(const th_call *call)
     if (counted < 0)
         return;
     const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
-    th_class_loss_backward(call, &p->rows, target, call->output[KEPT].data,
+    th_class_loss_backward(call, &p->rows, target, call->output[SAVED].data,
                            th_class_loss_mean(call->attributes, counted, dloss));
 }
 
@@ -96,7 +96,7 @@ const th_op th_op_cross_entropy = {
     .n_inputs = 2,
     .n_outputs = 2,
     .attributes_size = sizeof(th_cross_entropy_options),
-    .saves = TH_INPUT(LOGITS) | TH_INPUT(TARGETS) | TH_OUTPUT(KEPT),
+    .saves = TH_INPUT(LOGITS) | TH_INPUT(TARGETS) | TH_OUTPUT(SAVED),
     .shape = cross_entropy_shape,
     .forward = cross_entropy_forward,
     .backward = cross_entropy_backward,

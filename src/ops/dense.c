@@ -127,7 +127,7 @@ static void copy_residual(const th_call *call)
 {
     const th_array *y = &call->output[0], *residual = &call->input[RESIDUAL], *bias = &call->input[BIAS];
     if (bias->given)
-        TH_MAP(call, add, NULL, y, false, residual, bias);
+        TH_ELEMENTWISE(call, add, NULL, y, false, residual, bias);
     else
         th_copy_array(call->ctx, y, residual, false);
 }

@@ -9,7 +9,7 @@
 #include "tensor/elementwise.h"
 
 enum { X, WEIGHT, TARGETS };
-enum { LOSS, KEPT };
+enum { LOSS, SAVED };
 enum {
     CHUNK_LOGITS = 2 << 20 /* of a chunk about, but at least TH_PRODUCT_BLOCK rows: dW is read and written once each */
 };
@@ -88,7 +88,7 @@ static chunk plan_chunk(const th_call *call, int64_t rows)
 static void dense_cross_entropy_plan(const th_call *call, bool backward, void *memory)
 {
     plan *p = memory;
-    if (backward && call->early)
+    if (backward && call->precomputed)
         return;
     const int64_t count = th_array_numel(&call->input[TARGETS]), rows = chunk_rows(call);
     int64_t logits = -1; /* when that many overflow */
@@ -134,7 +134,7 @@ static void run_chunks(const th_call *call, const int64_t *target, double *loss,
         const chunk k = chunk_at(call, first);
         th_array logits = matrix(call->input[X].dtype, k.rows, k.logits.product.n);
         logits.data = k.logits.product.c;
-        void *kept = row_at(&call->output[KEPT], first);
+        void *kept = row_at(&call->output[SAVED], first);
         th_product_call_run(call, &k.logits, false);
         if (loss) {
             const th_class_loss value = th_class_loss_of(call, &logits, NULL, false);
@@ -160,7 +160,7 @@ static void dense_cross_entropy_forward(const th_call *call)
     const int64_t counted = th_class_loss_targets(call, TARGETS, call->input[WEIGHT].size[0], call->attributes, target);
     if (counted < 0)
         return;
-    run_chunks(call, target, loss, call->early, th_class_loss_mean(call->attributes, counted, 1));
+    run_chunks(call, target, loss, call->precomputed, th_class_loss_mean(call->attributes, counted, 1));
     th_class_loss_put(call, th_array_numel(&call->input[TARGETS]), loss, counted);
 }
 
@@ -172,10 +172,10 @@ static void dense_cross_entropy_backward(const th_call *call)
 {
     const plan *p = call->plan;
     const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
-    if (call->early) {
+    if (call->precomputed) {
         for (int i = X; i <= WEIGHT; i++)
             if (call->input_gradient[i].given && dloss != 1)
-                TH_MAP(call, scale, &dloss, &call->input_gradient[i], false, &call->input_gradient[i]);
+                TH_ELEMENTWISE(call, scale, &dloss, &call->input_gradient[i], false, &call->input_gradient[i]);
         return;
     }
     int64_t *target = th_call_scratch(call, p->target);
@@ -219,11 +219,11 @@ const th_op th_op_dense_cross_entropy = {
     .value = "loss = sum over counted rows of -log softmax(x Wᵀ)[target] / n",
     .gradient = "dz = dloss / n * (softmax(x Wᵀ) - one_hot(target)), 0 where not counted; dx = dz W, dW = dzᵀ x",
     .n_inputs = 3,
-    .early = TH_INPUT(X) | TH_INPUT(WEIGHT),
+    .precomputed = TH_INPUT(X) | TH_INPUT(WEIGHT),
     .n_outputs = 2,
     .attributes_size = sizeof(th_cross_entropy_options),
     .flags = TH_OP_CONTIGUOUS,
-    .saves = TH_INPUT(X) | TH_INPUT(WEIGHT) | TH_INPUT(TARGETS) | TH_OUTPUT(KEPT),
+    .saves = TH_INPUT(X) | TH_INPUT(WEIGHT) | TH_INPUT(TARGETS) | TH_OUTPUT(SAVED),
     .shape = dense_cross_entropy_shape,
     .forward = dense_cross_entropy_forward,
     .backward = dense_cross_entropy_backward,
@@ -235,7 +235,7 @@ const th_op th_op_dense_cross_entropy = {
 };
 
 th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
-                                    const th_cross_entropy_options *options)
+                                  const th_cross_entropy_options *options)
 {
     const th_cross_entropy_options attributes = options ? *options : (th_cross_entropy_options){0};
     return th_apply(&th_op_dense_cross_entropy, &attributes, x, weight, targets);

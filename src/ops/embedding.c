@@ -4,8 +4,8 @@
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
-#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 static th_status embedding_shape(th_call *call)
@@ -70,13 +70,13 @@ static void add_columns(void *shared, int64_t first, int64_t end, int worker)
     const int64_t begin = first * COLUMNS, width = dtable->size[1];
     const int64_t columns = (end * COLUMNS < width ? end * COLUMNS : width) - begin;
     const th_array from = th_array_axes(dy, (1u << (dy->ndim - 1)) - 1);
-    th_nest nest;
-    if (!th_nest_build_row_major(&nest, &from, 0, NULL))
+    th_iterator iterator;
+    if (!th_iterator_build_row_major(&iterator, &from, 0, NULL))
         return;
-    th_position place;
-    th_nest_place(&nest, 0, &place);
-    const int64_t run = th_nest_run(&nest, &place), row = nest.array[0].stride[nest.ndim - 1] / element;
-    for (int64_t start = 0; start < nest.numel; start += run, th_nest_advance(&nest, run, &place))
+    th_iterator_position place;
+    th_iterator_seek(&iterator, 0, &place);
+    const int64_t run = th_iterator_run(&iterator, &place), row = iterator.array[0].stride[iterator.ndim - 1] / element;
+    for (int64_t start = 0; start < iterator.numel; start += run, th_iterator_advance(&iterator, run, &place))
         th_call_kernels(rows->call)
             ->add_rows(run, rows->index + start, columns, place.at[0] + begin * column * element, row, column,
                        (char *)dtable->data + begin * dtable->stride[1] * element, dtable->stride[0],

@@ -40,7 +40,7 @@ enum { Y, INDEX, FROM, ARRAYS };
 typedef struct gather_lines {
     const th_kernels *kernels;
     size_t element;
-    th_nest nest;                   /* over the lines */
+    th_iterator iterator;           /* over the lines */
     int64_t length, stride[ARRAYS]; /* along the axis, elements */
 } gather_lines;
 
@@ -69,8 +69,8 @@ static void run_lines(const th_call *call, const th_array *x, const th_array *y,
                           .length = y->size[axis],
                           .stride = {y->stride[axis], indices.stride[axis], x->stride[axis]}};
     if (lines.length > 0 &&
-        th_nest_build(&lines.nest, &starts[Y], 2, (const th_array *const[]){&starts[INDEX], &starts[FROM]}))
-        th_for_rows(call->ctx, lines.nest.numel, lines.length, task, &lines);
+        th_iterator_build(&lines.iterator, &starts[Y], 2, (const th_array *const[]){&starts[INDEX], &starts[FROM]}))
+        th_for_rows(call->ctx, lines.iterator.numel, lines.length, task, &lines);
 }
 
 static inline void take_elements(const gather_lines *lines, size_t element, char *const *at)
@@ -85,9 +85,9 @@ static void take_lines(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const gather_lines *lines = shared;
-    th_position place;
-    th_nest_place(&lines->nest, first, &place);
-    for (int64_t i = first; i < end; i++, th_nest_advance(&lines->nest, 1, &place)) {
+    th_iterator_position place;
+    th_iterator_seek(&lines->iterator, first, &place);
+    for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &place)) {
         switch (lines->element) { /* constant sizes become single moves */
         case 4:
             take_elements(lines, 4, place.at);
@@ -106,9 +106,9 @@ static void add_lines(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const gather_lines *lines = shared;
-    th_position place;
-    th_nest_place(&lines->nest, first, &place);
-    for (int64_t i = first; i < end; i++, th_nest_advance(&lines->nest, 1, &place))
+    th_iterator_position place;
+    th_iterator_seek(&lines->iterator, first, &place);
+    for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &place))
         lines->kernels->scatter_add(lines->length, (const int64_t *)(const void *)place.at[INDEX], lines->stride[INDEX],
                                     place.at[Y], lines->stride[Y], place.at[FROM], lines->stride[FROM]);
 }

@@ -19,17 +19,17 @@ static const th_sample binary_samples[] = {TH_BINARY_SAMPLES(LOGICAL, LOGICAL)};
 
 const th_op th_op_logical_and = {.name = "logical_and",
                                  .value = "y = a and b",
-                                 TH_TYPED_MAPS(2, th_logical_and_maps),
+                                 TH_ELEMENTWISE_BY_DTYPE(2, th_logical_and_kernels),
                                  .shape = logical_shape,
                                  .samples = binary_samples};
 const th_op th_op_logical_or = {.name = "logical_or",
                                 .value = "y = a or b",
-                                TH_TYPED_MAPS(2, th_logical_or_maps),
+                                TH_ELEMENTWISE_BY_DTYPE(2, th_logical_or_kernels),
                                 .shape = logical_shape,
                                 .samples = binary_samples};
 const th_op th_op_logical_not = {.name = "logical_not",
                                  .value = "y = not a",
-                                 TH_TYPED_MAPS(1, th_logical_not_maps),
+                                 TH_ELEMENTWISE_BY_DTYPE(1, th_logical_not_kernels),
                                  .shape = logical_shape,
                                  .samples = unary_samples};
 

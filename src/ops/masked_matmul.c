@@ -13,8 +13,8 @@
 #include "ops/shared/product_call.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
-#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 enum { A, B, KEEP };
@@ -247,13 +247,13 @@ static void add_non_finite(const th_call *call, const visible_product *v, const 
     th_array sums = leading_axes(&v->c), all = lefts;
     th_broadcast_sizes(lefts.ndim, lefts.size, rights.ndim, rights.size, &all.ndim, all.size);
     sums = spread(&sums, &all);
-    th_nest nest;
-    if (!th_nest_build(&nest, &sums, 3, (const th_array *const[]){&lefts, &keeps, &rights}))
+    th_iterator iterator;
+    if (!th_iterator_build(&iterator, &sums, 3, (const th_array *const[]){&lefts, &keeps, &rights}))
         return;
     const int l = left->ndim - 2, k = v->keep.ndim - 2, r = v->right.ndim - 2, c = v->c.ndim - 2;
-    th_position at;
-    th_nest_place(&nest, 0, &at);
-    for (int64_t i = 0; i < nest.numel; i++, th_nest_advance(&nest, 1, &at))
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
         th_call_kernels(call)->add_non_finite(left->size[l], left->size[l + 1], v->right.size[r + 1], at.at[1],
                                               left->stride[l], left->stride[l + 1], (const bool *)at.at[2],
                                               v->keep.stride[k], v->keep.stride[k + 1], at.at[3], v->right.stride[r],

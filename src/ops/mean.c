@@ -16,7 +16,7 @@ static void mean_forward(const th_call *call)
 {
     const double count = (double)th_reduction_count(call);
     th_reduction_sum(call, *(const size_t *)call->plan);
-    TH_MAP(call, divide_by, &count, &call->output[0], false, &call->output[0]);
+    TH_ELEMENTWISE(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
 /* y = sum_j x_j / n: dy/dx_j = 1/n, so dL/dx_j = dL/dy / n. The quotient is computed once per result (into scratch
@@ -24,11 +24,11 @@ static void mean_forward(const th_call *call)
 static void mean_backward(const th_call *call)
 {
     const double count = (double)th_reduction_count(call);
-    const th_array dy = th_reduction_kept(call, &call->output_gradient[0]);
+    const th_array dy = th_reduction_saved(call, &call->output_gradient[0]);
     th_array share = dy;
     share.data = th_call_scratch(call, *(const size_t *)call->plan);
     th_contiguous_strides(share.ndim, share.size, share.stride);
-    TH_MAP(call, divide_by, &count, &share, false, &dy);
+    TH_ELEMENTWISE(call, divide_by, &count, &share, false, &dy);
     th_copy_array(call->ctx, &call->input_gradient[0], &share, call->add[0]);
 }
 

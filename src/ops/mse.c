@@ -58,9 +58,9 @@ static void mse_forward(const th_call *call)
     const plan *p = call->plan;
     const th_array squares = differences(call, p);
     const double count = (double)th_array_numel(&squares);
-    TH_MAP(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
+    TH_ELEMENTWISE(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
     th_sum_within(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->after));
-    TH_MAP(call, divide_by, &count, &call->output[0], false, &call->output[0]);
+    TH_ELEMENTWISE(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
 /* dL/da_i = dL/dloss 2 (a_i - b_i) / n,   dL/db_i = -dL/da_i, each summed over what the operand was broadcast along. */
@@ -74,10 +74,10 @@ static void mse_backward(const th_call *call)
         const double factor = i == 0 ? scale : -scale;
         if (p->sums[i]) {
             const th_array full = differences(call, p);
-            TH_MAP(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
+            TH_ELEMENTWISE(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
             th_sum_within(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->after));
         } else if (gradient->given) {
-            TH_MAP(call, scaled_difference, &factor, gradient, call->add[i], &call->input[0], &call->input[1]);
+            TH_ELEMENTWISE(call, scaled_difference, &factor, gradient, call->add[i], &call->input[0], &call->input[1]);
         }
     }
 }

@@ -135,7 +135,7 @@ const th_op th_op_reshape = {
 };
 
 /* Whether both the values and the gradient of x can be viewed so. (They lie differently below an expand.) */
-static bool has_view(const th_body *x, th_shape shape)
+static bool has_view(const th_tensor_impl *x, th_shape shape)
 {
     char why[2 * TH_SHAPE_TEXT];
     int64_t stride[TH_MAX_DIMS];
@@ -149,8 +149,8 @@ extern const th_op th_op_contiguous;
 
 th_tensor *th_reshape(th_tensor *x, th_shape shape)
 {
-    const th_body *body = x ? th_usable(x, NULL, "reshape", "x") : NULL;
-    if (body && !has_view(body, shape))
+    const th_tensor_impl *impl = x ? th_usable(x, NULL, "reshape", "x") : NULL;
+    if (impl && !has_view(impl, shape))
         x = th_apply(&th_op_contiguous, NULL, x);
     return th_apply(&th_op_reshape, &(reshape_attributes){shape}, x);
 }

@@ -56,7 +56,7 @@ static th_status rotary_shape(th_call *call)
         return th_call_fail(call, TH_ERROR_SHAPE, "pairs need an even number of elements, x is %s", TH_TEXT(x));
     if (!(attributes->base >= 0) || !isfinite(attributes->base))
         return th_call_fail(call, TH_ERROR_ARGUMENT, "base = %g must be a positive number", attributes->base);
-    if (attributes->pairing != TH_ROTARY_HALVES && attributes->pairing != TH_ROTARY_NEIGHBOURS)
+    if (attributes->pairing != TH_ROTARY_HALVES && attributes->pairing != TH_ROTARY_NEIGHBORS)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "pairing is %d, which is no th_rotary_pairing",
                             (int)attributes->pairing);
     char trouble[TH_ROTARY_TROUBLE];
@@ -90,7 +90,7 @@ static void rotary_plan(const th_call *call, bool backward, void *memory)
     const int query_axis = x->ndim - 2;
     p->batches = positions->given && positions->ndim == 2 ? positions->size[0] : 1;
     p->queries = x->size[query_axis];
-    p->table_row = attributes->pairing == TH_ROTARY_NEIGHBOURS ? 2 * attributes->width : attributes->width;
+    p->table_row = attributes->pairing == TH_ROTARY_NEIGHBORS ? 2 * attributes->width : attributes->width;
 
     th_array table = {.given = true, .dtype = x->dtype, .ndim = x->ndim};
     memcpy(table.size, x->size, sizeof table.size);
@@ -103,7 +103,7 @@ static void rotary_plan(const th_call *call, bool backward, void *memory)
     th_rows_init(&p->rows, x, 1u << (x->ndim - 1));
     th_rows_set(&p->rows, TH_ROW_X, from, TH_ROWS_READ);
     th_rows_set(&p->rows, TH_ROW_DX, to, backward && call->add[X] ? TH_ROWS_ADD : TH_ROWS_WRITE);
-    th_rows_set(&p->rows, TH_ROW_KEPT, &table, TH_ROWS_READ);
+    th_rows_set(&p->rows, TH_ROW_SAVED, &table, TH_ROWS_READ);
     th_rows_finish(&p->rows);
 
     p->rows.place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
@@ -136,12 +136,12 @@ static double position_at(const th_array *positions, int64_t batch, int64_t quer
 }
 
 /* Cosines and sines as the kernel reads them. */
-static void spread(bool neighbours, int64_t pairs, double direction, const double *cosine, const double *sine,
+static void spread(bool neighbors, int64_t pairs, double direction, const double *cosine, const double *sine,
                    double *row)
 {
     for (int64_t i = 0; i < pairs; i++) {
         const double turned = direction * sine[i];
-        if (neighbours) {
+        if (neighbors) {
             row[2 * i] = row[2 * i + 1] = cosine[i];
             row[2 * (pairs + i)] = -turned;
             row[2 * (pairs + i) + 1] = turned;
@@ -168,7 +168,7 @@ static void table_rows(void *shared, int64_t first, int64_t end, int worker)
             angle[j] = position * work->frequency[j];
         kernels->cos(pairs, (void *const[]){cosine, angle}, NULL);
         kernels->sin(pairs, (void *const[]){sine, angle}, NULL);
-        spread(attributes->pairing == TH_ROTARY_NEIGHBOURS, pairs, work->direction, cosine, sine, row);
+        spread(attributes->pairing == TH_ROTARY_NEIGHBORS, pairs, work->direction, cosine, sine, row);
         th_convert_run(p->table_row, dtype, work->table + i * p->table_row * (int64_t)th_dtype_size(dtype), TH_FLOAT64,
                        row);
     }
@@ -195,8 +195,8 @@ static void turn(const th_call *call, double direction)
         return;
     make_table(call, direction);
     th_rows rows = p->rows;
-    rows.operand[TH_ROW_KEPT].data = th_call_scratch(call, p->table);
-    const th_rotary_parameters parameters = {attributes->width, attributes->pairing == TH_ROTARY_NEIGHBOURS};
+    rows.operand[TH_ROW_SAVED].data = th_call_scratch(call, p->table);
+    const th_rotary_parameters parameters = {attributes->width, attributes->pairing == TH_ROTARY_NEIGHBORS};
     th_rows_run(call->ctx, &rows, 2, th_call_scratch(call, p->rows.place), th_call_kernels(call)->rotary, &parameters);
 }
 
@@ -218,20 +218,20 @@ static void rotary_backward(const th_call *call)
         .shape = TH_SIZES(__VA_ARGS__), .kind = TH_SAMPLE_INDEX, .high = 50                                            \
     }
 
-static const rotary_attributes halves = {0}, neighbours = {.pairing = TH_ROTARY_NEIGHBOURS},
+static const rotary_attributes halves = {0}, neighbors = {.pairing = TH_ROTARY_NEIGHBORS},
                                part = {.base = 500, .width = 4},
-                               neighbours_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBOURS},
+                               neighbors_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBORS},
                                linear = {.scaling = {TH_ROTARY_LINEAR, .factor = 4}},
-                               llama3 = {.pairing = TH_ROTARY_NEIGHBOURS, /* all three cases among its frequencies */
+                               llama3 = {.pairing = TH_ROTARY_NEIGHBORS, /* all three cases among its frequencies */
                                          .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 128}};
 
 static const th_sample rotary_samples[] = {
     {"halves", &halves, INPUTS, {{.shape = {3, {2, 3, 6}}}, TH_ABSENT}, 0},
-    {"neighbours", &neighbours, INPUTS, {{.shape = {4, {2, 2, 3, 6}}}, TH_ABSENT}, 0},
+    {"neighbors", &neighbors, INPUTS, {{.shape = {4, {2, 2, 3, 6}}}, TH_ABSENT}, 0},
     {"wider than a register", &halves, INPUTS, {{.shape = {2, {2, 38}}}, TH_ABSENT}, 0},
-    {"neighbours wider than a register", &neighbours, INPUTS, {{.shape = {2, {2, 38}}}, AT(2)}, 0},
+    {"neighbors wider than a register", &neighbors, INPUTS, {{.shape = {2, {2, 38}}}, AT(2)}, 0},
     {"part, another base", &part, INPUTS, {{.shape = {3, {2, 3, 7}}}, AT(3)}, 0},
-    {"positions of each example", &neighbours_part, INPUTS, {{.shape = {4, {2, 2, 3, 8}}}, AT(2, 3)}, 0},
+    {"positions of each example", &neighbors_part, INPUTS, {{.shape = {4, {2, 2, 3, 8}}}, AT(2, 3)}, 0},
     {"scaled", &linear, INPUTS, {{.shape = {3, {2, 3, 6}}}, AT(3)}, 0},
     {"scaled by frequency", &llama3, INPUTS, {{.shape = {3, {2, 3, 8}}}, AT(2, 3)}, 0},
     {.name = NULL},

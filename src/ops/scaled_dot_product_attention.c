@@ -202,7 +202,7 @@ static const th_sample attention_samples[] = {
      INPUTS,
      {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), PLACED(0, 7, 2, 3), TH_ABSENT},
      0},
-    {"keep", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), KEPT(2, 1, 3, 4), TH_ABSENT}, 0},
+    {"keep", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), SAVED(2, 1, 3, 4), TH_ABSENT}, 0},
     {"additive", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ADDED(2, 1, 4), TH_ABSENT}, 0},
     {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), UNMASKED, TH_ABSENT}, 0},
     {"grouped heads", &causal, INPUTS, {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), UNMASKED, TH_ABSENT}, 0},
@@ -247,7 +247,7 @@ const th_op th_op_scaled_dot_product_attention = {
 /* Composed when fusion is off, and whenever the weights are asked for: only then do they exist, with a gradient of
  * their own. The log-sum-exp, on which dropout has no influence, always comes from the fused operation. */
 th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
-                                             const th_attention_options *options)
+                                           const th_attention_options *options)
 {
     const th_attention_options defaults = {.mask = NULL};
     options = options ? options : &defaults;

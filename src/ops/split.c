@@ -8,14 +8,14 @@ th_status th_split(th_tensor *handle, int axis, int count, const int64_t *sizes,
 {
     for (int i = 0; i < count && parts; i++)
         parts[i] = NULL;
-    const th_body *x = th_usable(handle, NULL, "split", "x");
+    const th_tensor_impl *x = th_usable(handle, NULL, "split", "x");
     if (x == NULL)
         return th_refused(handle);
     if (sizes == NULL || parts == NULL || count < 1)
         return th_fail(x->ctx, TH_ERROR_ARGUMENT, "split",
                        "at least one part is needed, with its size and a place to store it");
     const th_array array = th_tensor_array(x);
-    if (!th_normalise_axis(&axis, x->ndim))
+    if (!th_normalize_axis(&axis, x->ndim))
         return th_fail(x->ctx, TH_ERROR_SHAPE, "split", "axis %d does not exist in x, %s", axis, TH_TEXT(&array));
     int64_t total = 0;
     for (int i = 0; i < count; i++) {

@@ -17,7 +17,7 @@ static void sum_forward(const th_call *call)
 /* y = sum_j x_j: dy/dx_j = 1, so dL/dx_j = dL/dy for every j: the output gradient broadcast along the reduced axes. */
 static void sum_backward(const th_call *call)
 {
-    const th_array dy = th_reduction_kept(call, &call->output_gradient[0]);
+    const th_array dy = th_reduction_saved(call, &call->output_gradient[0]);
     th_copy_array(call->ctx, &call->input_gradient[0], &dy, call->add[0]);
 }
 

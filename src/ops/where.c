@@ -33,10 +33,9 @@ const th_op th_op_where = {
     .value = "y = condition ? a : b",
     .gradient = "da = condition ? dy : 0; db = condition ? 0 : dy",
     .shape = where_shape,
-    TH_MAPS(
-        3,
-        {{TH_MAP_OF(where, CONDITION, IF_TRUE, IF_FALSE)},
-         {[IF_TRUE] = {TH_MAP_OF(hide, TH_DY, CONDITION)}, [IF_FALSE] = {TH_MAP_OF(keep_unless, TH_DY, CONDITION)}}}),
+    TH_ELEMENTWISE_KERNELS(3, {{TH_ELEMENTWISE_CALL(where, CONDITION, IF_TRUE, IF_FALSE)},
+                               {[IF_TRUE] = {TH_ELEMENTWISE_CALL(hide, TH_DY, CONDITION)},
+                                [IF_FALSE] = {TH_ELEMENTWISE_CALL(keep_unless, TH_DY, CONDITION)}}}),
     .saves = TH_INPUT(CONDITION),
     .flags = TH_OP_BROADCASTS | TH_OP_IN_PLACE,
     .samples = where_samples,

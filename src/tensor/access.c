@@ -18,19 +18,19 @@ th_context *th_context_of(const th_tensor *t)
 
 th_dtype th_dtype_of(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "dtype_of");
+    const th_tensor_impl *t = th_looked_at(handle, "dtype_of");
     return t ? t->dtype : TH_FLOAT32;
 }
 
 int th_ndim(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "ndim");
+    const th_tensor_impl *t = th_looked_at(handle, "ndim");
     return t ? t->ndim : 0;
 }
 
 th_shape th_shape_of(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "shape_of");
+    const th_tensor_impl *t = th_looked_at(handle, "shape_of");
     th_shape shape = TH_SCALAR;
     if (t) {
         shape.ndim = t->ndim;
@@ -39,9 +39,9 @@ th_shape th_shape_of(const th_tensor *handle)
     return shape;
 }
 
-static bool find_axis(const th_body *t, const char *operation, int *axis)
+static bool find_axis(const th_tensor_impl *t, const char *operation, int *axis)
 {
-    if (th_normalise_axis(axis, t->ndim))
+    if (th_normalize_axis(axis, t->ndim))
         return true;
     th_fail(t->ctx, TH_ERROR_SHAPE, operation, "axis %d is outside a tensor %s", *axis,
             TH_SIZES_TEXT(t->ndim, t->size));
@@ -50,7 +50,7 @@ static bool find_axis(const th_body *t, const char *operation, int *axis)
 
 int64_t th_size(const th_tensor *handle, int axis)
 {
-    const th_body *t = th_looked_at(handle, "size");
+    const th_tensor_impl *t = th_looked_at(handle, "size");
     if (t == NULL)
         return handle ? -1 : 0;
     return find_axis(t, "size", &axis) ? t->size[axis] : -1;
@@ -58,13 +58,13 @@ int64_t th_size(const th_tensor *handle, int axis)
 
 int64_t th_numel(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "numel");
+    const th_tensor_impl *t = th_looked_at(handle, "numel");
     return t ? th_tensor_numel(t) : 0;
 }
 
 int64_t th_stride(const th_tensor *handle, int axis)
 {
-    const th_body *t = th_looked_at(handle, "stride");
+    const th_tensor_impl *t = th_looked_at(handle, "stride");
     if (t == NULL)
         return handle ? -1 : 0;
     return find_axis(t, "stride", &axis) ? t->stride[axis] : -1;
@@ -72,19 +72,19 @@ int64_t th_stride(const th_tensor *handle, int axis)
 
 bool th_is_contiguous(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "is_contiguous");
+    const th_tensor_impl *t = th_looked_at(handle, "is_contiguous");
     return t && th_strides_contiguous(t->ndim, t->size, t->stride);
 }
 
 bool th_shares_memory(const th_tensor *first, const th_tensor *second)
 {
-    const th_body *a = th_looked_at(first, "shares_memory"), *b = th_looked_at(second, "shares_memory");
+    const th_tensor_impl *a = th_looked_at(first, "shares_memory"), *b = th_looked_at(second, "shares_memory");
     return a && b && a->storage != NULL && a->storage == b->storage;
 }
 
 th_tensor *th_set_axes(th_tensor *handle, const char *letters)
 {
-    th_body *t = th_usable(handle, NULL, "set_axes", "t");
+    th_tensor_impl *t = th_usable(handle, NULL, "set_axes", "t");
     if (t == NULL)
         return NULL;
     const size_t count = letters ? strlen(letters) : 0;
@@ -101,7 +101,7 @@ th_tensor *th_set_axes(th_tensor *handle, const char *letters)
 
 const char *th_axes_of(const th_tensor *handle)
 {
-    const th_body *t = th_looked_at(handle, "axes_of");
+    const th_tensor_impl *t = th_looked_at(handle, "axes_of");
     return t ? t->axes : "";
 }
 
@@ -109,7 +109,7 @@ const char *th_axes_of(const th_tensor *handle)
 
 double th_item(th_tensor *handle)
 {
-    const th_body *t = th_usable(handle, NULL, "item", "t");
+    const th_tensor_impl *t = th_usable(handle, NULL, "item", "t");
     if (t == NULL)
         return NAN;
     if (th_tensor_numel(t) != 1) {
@@ -122,7 +122,7 @@ double th_item(th_tensor *handle)
 }
 
 /* The elements of t, which has some; NULL with an error in a shapes-only context. */
-static char *existing_data(const th_body *t, const char *operation)
+static char *existing_data(const th_tensor_impl *t, const char *operation)
 {
     char *data = th_tensor_data(t);
     if (data == NULL)
@@ -131,7 +131,7 @@ static char *existing_data(const th_body *t, const char *operation)
 }
 
 /* Whether index names an element; *offset is its distance from the first, in elements. */
-static bool find_element(const th_body *t, const char *operation, const th_shape *index, int64_t *offset)
+static bool find_element(const th_tensor_impl *t, const char *operation, const th_shape *index, int64_t *offset)
 {
     if (index->ndim != t->ndim) {
         th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim,
@@ -154,14 +154,14 @@ static bool find_element(const th_body *t, const char *operation, const th_shape
 double th_get(th_tensor *handle, th_shape index)
 {
     int64_t offset;
-    const th_body *t = th_usable(handle, NULL, "get", "t");
+    const th_tensor_impl *t = th_usable(handle, NULL, "get", "t");
     if (t == NULL || !find_element(t, "get", &index, &offset))
         return NAN;
     const char *data = existing_data(t, "get");
     return data ? th_number_load(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype)) : NAN;
 }
 
-static th_status check_value(th_body *t, const char *operation, double value)
+static th_status check_value(th_tensor_impl *t, const char *operation, double value)
 {
     if (th_number_fits(t->dtype, value))
         return TH_OK;
@@ -171,7 +171,7 @@ static th_status check_value(th_body *t, const char *operation, double value)
 th_status th_set(th_tensor *handle, th_shape index, double value)
 {
     int64_t offset;
-    th_body *t = th_usable(handle, NULL, "set", "t");
+    th_tensor_impl *t = th_usable(handle, NULL, "set", "t");
     if (t == NULL || !find_element(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
         return th_refused(handle);
     char *data = th_tensor_data(t);
@@ -183,7 +183,7 @@ th_status th_set(th_tensor *handle, th_shape index, double value)
 
 /* -- all elements -- */
 
-th_status th_check_writable(const th_body *t, const char *operation)
+th_status th_check_writable(const th_tensor_impl *t, const char *operation)
 {
     if (th_strides_distinct(t->ndim, t->size, t->stride))
         return TH_OK;
@@ -194,9 +194,9 @@ th_status th_check_writable(const th_body *t, const char *operation)
 }
 
 /* t's body, if its elements lie one after another. */
-static th_body *plain(const th_tensor *handle, const char *operation)
+static th_tensor_impl *plain(const th_tensor *handle, const char *operation)
 {
-    th_body *t = th_usable(handle, NULL, operation, "t");
+    th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t && !th_strides_contiguous(t->ndim, t->size, t->stride)) {
         th_fail(t->ctx, TH_ERROR_STATE, operation,
                 "a tensor %s with gaps or another order of axes in memory has no plain data: th_contiguous copies it",
@@ -208,7 +208,7 @@ static th_body *plain(const th_tensor *handle, const char *operation)
 
 void *th_data(th_tensor *handle)
 {
-    th_body *t = plain(handle, "data");
+    th_tensor_impl *t = plain(handle, "data");
     if (t == NULL)
         return NULL;
     if (th_tensor_numel(t) == 0)
@@ -221,14 +221,14 @@ void *th_data(th_tensor *handle)
 
 const void *th_data_const(const th_tensor *handle)
 {
-    const th_body *t = plain(handle, "data_const");
+    const th_tensor_impl *t = plain(handle, "data_const");
     if (t == NULL)
         return NULL;
     return th_tensor_numel(t) == 0 ? th_tensor_data(t) : existing_data(t, "data_const");
 }
 
 /* The caller's memory, row-major, as an array. */
-static th_array plain_array(const th_body *t, void *data)
+static th_array plain_array(const th_tensor_impl *t, void *data)
 {
     th_array array = th_tensor_array(t);
     array.data = data;
@@ -236,7 +236,7 @@ static th_array plain_array(const th_body *t, void *data)
     return array;
 }
 
-static th_status check_bytes(const th_body *t, const char *operation, const void *data, size_t bytes)
+static th_status check_bytes(const th_tensor_impl *t, const char *operation, const void *data, size_t bytes)
 {
     const size_t needed = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype);
     if (bytes != needed)
@@ -247,7 +247,7 @@ static th_status check_bytes(const th_body *t, const char *operation, const void
 
 th_status th_copy_out(th_tensor *handle, void *data, size_t bytes)
 {
-    const th_body *t = th_usable(handle, NULL, "copy_out", "t");
+    const th_tensor_impl *t = th_usable(handle, NULL, "copy_out", "t");
     if (t == NULL)
         return th_refused(handle);
     const th_status status = check_bytes(t, "copy_out", data, bytes);
@@ -262,7 +262,7 @@ th_status th_copy_out(th_tensor *handle, void *data, size_t bytes)
 
 th_status th_copy_in(th_tensor *handle, const void *data, size_t bytes)
 {
-    th_body *t = th_usable(handle, NULL, "copy_in", "t");
+    th_tensor_impl *t = th_usable(handle, NULL, "copy_in", "t");
     if (t == NULL)
         return th_refused(handle);
     th_status status = check_bytes(t, "copy_in", data, bytes);
@@ -296,11 +296,11 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
 
 th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
 {
-    th_body *destination = th_usable(to_handle, NULL, "copy_into", "destination");
+    th_tensor_impl *destination = th_usable(to_handle, NULL, "copy_into", "destination");
     if (destination == NULL)
         return th_refused(to_handle);
     th_context *ctx = destination->ctx;
-    const th_body *source = th_usable(from_handle, ctx, "copy_into", "source");
+    const th_tensor_impl *source = th_usable(from_handle, ctx, "copy_into", "source");
     if (source == NULL)
         return th_refused(to_handle);
     if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
@@ -321,7 +321,7 @@ th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
 
 th_status th_fill(th_tensor *handle, double value)
 {
-    th_body *t = th_usable(handle, NULL, "fill", "t");
+    th_tensor_impl *t = th_usable(handle, NULL, "fill", "t");
     if (t == NULL || check_value(t, "fill", value) != TH_OK || th_check_writable(t, "fill") != TH_OK)
         return th_refused(handle);
     const th_array array = th_tensor_array(t);

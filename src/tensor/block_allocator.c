@@ -300,7 +300,7 @@ th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes)
     return block;
 }
 
-/* A run leaves the list of its chunk: its neighbour has taken its bytes. */
+/* A run leaves the list of its chunk: its neighbor has taken its bytes. */
 static void unlink_run(th_block_allocator *allocator, th_block *run)
 {
     if (run->before)

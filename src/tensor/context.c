@@ -4,9 +4,9 @@
 
 #include "kernels/machine/locks.h"
 #include "kernels/machine/team.h"
+#include "tensor/gradient_buffer.h"
 #include "tensor/handle.h"
 #include "tensor/parameter.h"
-#include "tensor/gradient_buffer.h"
 
 #ifdef __clang__
 #define TH_COMPILER __VERSION__ /* names clang itself */
@@ -76,8 +76,8 @@ th_context *th_context_new(const th_context_options *options)
     ctx->path = "";
     th_block_allocator_init(&ctx->step_memory, th_context_chunks(ctx));
     th_block_allocator_init(&ctx->owned_memory, th_context_chunks(ctx));
-    th_pool_init(&ctx->step_tensors, sizeof(th_body));
-    th_pool_init(&ctx->owned_tensors, sizeof(th_owned_body));
+    th_pool_init(&ctx->step_tensors, sizeof(th_tensor_impl));
+    th_pool_init(&ctx->owned_tensors, sizeof(th_owned_tensor_impl));
     th_use_context(ctx);
     check_options(ctx, &given.allocator);
     ctx->default_dtype = th_is_floating(given.default_dtype) ? given.default_dtype : TH_FLOAT32;
@@ -105,7 +105,7 @@ void th_context_free(th_context *ctx)
         first->release(ctx, first->object);
         th_release(ctx, first, sizeof *first);
     }
-    th_rest_end(ctx);
+    th_quarantine_end(ctx);
     th_parameter_blocks_destroy(ctx);
     th_pool_destroy(ctx, &ctx->step_tensors);
     th_pool_destroy(ctx, &ctx->owned_tensors);

@@ -18,12 +18,12 @@ enum { TH_MESSAGE_SIZE = 1024, TH_LOCATION_SIZE = 256 };
 typedef enum th_stream {
     TH_STREAM_DROPOUT,
     TH_STREAM_DATA,
-    TH_STREAM_INITIALISATION,
+    TH_STREAM_INITIALIZATION,
     TH_STREAM_COUNT,                       /* of those that count their calls */
     TH_STREAM_GENERATION = TH_STREAM_COUNT /* th_generate's, with seeds of its own */
 } th_stream;
 
-/* Something of an upper layer that lives as long as the context: tape, modules, optimisers. */
+/* Something of an upper layer that lives as long as the context: tape, modules, optimizers. */
 typedef struct th_attachment {
     void (*release)(th_context *ctx, void *object); /* called once by th_context_free, newest first */
     void *object;
@@ -31,13 +31,13 @@ typedef struct th_attachment {
     struct th_attachment *next;
 } th_attachment;
 
-struct th_body;
+struct th_tensor_impl;
 
 /* What the gradient checker wants to hear while it runs a function (checker/run.c). */
 typedef struct th_watch {
-    void (*reads)(struct th_body *t, void *user); /* before an operation reads t, any operand */
-    void (*makes)(struct th_body *t, void *user); /* t is new, and no result of an operation */
-    void (*frees)(struct th_body *t,
+    void (*reads)(struct th_tensor_impl *t, void *user); /* before an operation reads t, any operand */
+    void (*makes)(struct th_tensor_impl *t, void *user); /* t is new, and no result of an operation */
+    void (*frees)(struct th_tensor_impl *t,
                   void *user); /* t, which was there before, is to be freed: it waits until the end */
     void *user;
 } th_watch;
@@ -47,17 +47,17 @@ typedef struct th_depths {
     int scopes, no_grad;
 } th_depths;
 
-/* The memory of modules and optimisers that were freed: it stays for a while, so that one used or freed once more is
- * recognised (th_rest). */
-enum { TH_RESTING_OBJECTS = 256, TH_RESTING_BYTES = 1 << 20 };
+/* The memory of modules and optimizers that were freed: it stays for a while, so that one used or freed once more is
+ * recognized (th_quarantine). */
+enum { TH_QUARANTINE_OBJECTS = 256, TH_QUARANTINE_BYTES = 1 << 20 };
 
-typedef struct th_resting {
+typedef struct th_quarantined {
     struct {
         void *memory;
         size_t bytes;
-    } object[TH_RESTING_OBJECTS];
+    } object[TH_QUARANTINE_OBJECTS];
     size_t first, count, bytes; /* oldest; of all of them */
-} th_resting;
+} th_quarantined;
 
 struct th_context {
     uint32_t number;              /* among all that this process has made (tensor/contexts.c) */
@@ -93,13 +93,13 @@ struct th_context {
     th_block_allocator step_memory;              /* values, gradients, saved results of the current step */
     th_block_allocator owned_memory;             /* tensors that the user owns */
     struct th_parameter_block *parameter_blocks;
-    th_resting resting;
+    th_quarantined quarantine;
 
     /* handles */
     th_pool step_tensors, owned_tensors;
-    uint64_t tensors_before;                            /* tensors of the steps that th_tape_clear has ended */
-    struct th_body *owned_free_first, *owned_free_last; /* freed owned bodies, used again oldest first */
-    struct th_body *free_at_clear;                      /* owned tensors that were freed while the tape used them */
+    uint64_t tensors_before;                                   /* tensors of the steps that th_tape_clear has ended */
+    struct th_tensor_impl *owned_free_first, *owned_free_last; /* freed owned bodies, used again oldest first */
+    struct th_tensor_impl *free_at_clear; /* owned tensors that were freed while the tape used them */
 
     const th_op *running; /* whose shape rule, forward or backward runs now: it may compute, but run no operation */
 
@@ -174,8 +174,8 @@ static inline bool th_is_aligned(const void *memory)
 }
 /* In place of th_release, for an object that says of itself that it has been freed: its memory is given back when so
  * many others have followed that it is no longer kept. */
-void th_rest(th_context *ctx, void *memory, size_t bytes);
-void th_rest_end(th_context *ctx); /* gives all of it back */
+void th_quarantine(th_context *ctx, void *memory, size_t bytes);
+void th_quarantine_end(th_context *ctx); /* gives all of it back */
 /* Memory for numbers outside the allocators: counted and limited alike, but *memory is NULL in a shapes-only context. */
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
@@ -200,7 +200,7 @@ th_context *th_object_context(const void *handle);
 uint64_t th_stream_key(uint64_t seed, th_stream stream);
 /* The next call of a stream. Evaluation moves none: what is drawn in evaluation does not come through here. */
 th_random_call th_random_next(th_context *ctx, th_stream stream);
-/* An optimiser step succeeded: the step count moves and calls start again. */
+/* An optimizer step succeeded: the step count moves and calls start again. */
 void th_random_step_done(th_context *ctx);
 /* It was refused: the dropout calls go back to the start of the step, so that the repeated step draws the same numbers.
  */

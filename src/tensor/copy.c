@@ -15,36 +15,36 @@ enum {
 
 static void copy_rows(const void *shared, int64_t begin, int64_t end)
 {
-    const th_nest *nest = shared;
-    const int last = nest->ndim - 1;
-    th_position place;
-    th_nest_place(nest, begin, &place);
+    const th_iterator *iterator = shared;
+    const int last = iterator->ndim - 1;
+    th_iterator_position place;
+    th_iterator_seek(iterator, begin, &place);
     for (int64_t n; begin < end; begin += n) {
-        n = th_nest_run(nest, &place);
+        n = th_iterator_run(iterator, &place);
         n = n < end - begin ? n : end - begin;
-        th_move_run(n, nest->array[0].element, place.at[0], nest->array[0].stride[last], place.at[1],
-                    nest->array[1].stride[last]);
-        th_nest_advance(nest, n, &place);
+        th_move_run(n, iterator->array[0].element, place.at[0], iterator->array[0].stride[last], place.at[1],
+                    iterator->array[1].stride[last]);
+        th_iterator_advance(iterator, n, &place);
     }
 }
 
 /* The dimension along which the source lies contiguously, when the destination does along another, the last; else -1.
  */
-static int transposed_dimension(const th_nest *nest)
+static int transposed_dimension(const th_iterator *iterator)
 {
-    const int last = nest->ndim - 1;
-    const int64_t element = nest->array[0].element;
-    if (nest->array[0].stride[last] != element || nest->array[1].stride[last] == element ||
-        nest->array[1].stride[last] == 0)
+    const int last = iterator->ndim - 1;
+    const int64_t element = iterator->array[0].element;
+    if (iterator->array[0].stride[last] != element || iterator->array[1].stride[last] == element ||
+        iterator->array[1].stride[last] == 0)
         return -1;
     for (int d = 0; d < last; d++)
-        if (nest->array[1].stride[d] == element && nest->size[d] >= TILE_ROWS / 2)
+        if (iterator->array[1].stride[d] == element && iterator->size[d] >= TILE_ROWS / 2)
             return d;
     return -1;
 }
 
 typedef struct transposition {
-    const th_nest *nest;
+    const th_iterator *iterator;
     int dimension; /* the source's contiguous one: `rows` of it make a band of tiles */
     int64_t bands; /* per plane */
 } transposition;
@@ -54,19 +54,21 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
 {
     (void)worker;
     const transposition *t = shared;
-    const th_nest *nest = t->nest;
-    const int last = nest->ndim - 1;
-    const int64_t element = nest->array[0].element;
-    const int64_t to_row = nest->array[0].stride[t->dimension], from_column = nest->array[1].stride[last];
+    const th_iterator *iterator = t->iterator;
+    const int last = iterator->ndim - 1;
+    const int64_t element = iterator->array[0].element;
+    const int64_t to_row = iterator->array[0].stride[t->dimension], from_column = iterator->array[1].stride[last];
     for (int64_t band = first; band < end; band++) {
-        char *at[TH_NEST_ARRAYS];
-        th_nest_plane(nest, t->dimension, band / t->bands, at);
+        char *at[TH_ITERATOR_ARRAYS];
+        th_iterator_plane(iterator, t->dimension, band / t->bands, at);
         char *const to = at[0];
         const char *const from = at[1];
         const int64_t row = band % t->bands * TILE_ROWS;
-        const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
-        for (int64_t column = 0; column < nest->size[last]; column += TILE_COLUMNS) {
-            const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
+        const int64_t rows =
+            iterator->size[t->dimension] - row < TILE_ROWS ? iterator->size[t->dimension] - row : TILE_ROWS;
+        for (int64_t column = 0; column < iterator->size[last]; column += TILE_COLUMNS) {
+            const int64_t columns =
+                iterator->size[last] - column < TILE_COLUMNS ? iterator->size[last] - column : TILE_COLUMNS;
             for (int64_t i = row; i < row + rows; i++)
                 th_move_run(columns, element, to + i * to_row + column * element, element,
                             from + i * element + column * from_column, from_column);
@@ -81,17 +83,17 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
                        (const th_array *const[]){destination, source});
         return;
     }
-    th_nest nest;
-    if (!th_nest_build(&nest, destination, 1, &source))
+    th_iterator iterator;
+    if (!th_iterator_build(&iterator, destination, 1, &source))
         return;
-    const int dimension = transposed_dimension(&nest);
+    const int dimension = transposed_dimension(&iterator);
     if (dimension < 0) {
-        th_for_pieces(ctx, nest.numel, copy_rows, &nest);
+        th_for_pieces(ctx, iterator.numel, copy_rows, &iterator);
         return;
     }
-    transposition t = {&nest, dimension, (nest.size[dimension] + TILE_ROWS - 1) / TILE_ROWS};
-    const int64_t planes = nest.numel / nest.size[dimension] / nest.size[nest.ndim - 1];
-    th_for_rows(ctx, planes * t.bands, TILE_ROWS * nest.size[nest.ndim - 1], transpose_bands, &t);
+    transposition t = {&iterator, dimension, (iterator.size[dimension] + TILE_ROWS - 1) / TILE_ROWS};
+    const int64_t planes = iterator.numel / iterator.size[dimension] / iterator.size[iterator.ndim - 1];
+    th_for_rows(ctx, planes * t.bands, TILE_ROWS * iterator.size[iterator.ndim - 1], transpose_bands, &t);
 }
 
 /* -- conversion -- */

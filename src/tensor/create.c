@@ -8,7 +8,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static th_body *new_tensor(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
+static th_tensor_impl *new_tensor(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
 {
     if (!th_usable_context(ctx, operation) || th_check_creation(ctx, operation, dtype, shape) != TH_OK)
         return NULL;
@@ -16,7 +16,7 @@ static th_body *new_tensor(th_context *ctx, const char *operation, th_dtype dtyp
 }
 
 /* t, unless filling it failed. */
-static th_tensor *filled(th_body *t, th_status status)
+static th_tensor *filled(th_tensor_impl *t, th_status status)
 {
     if (status == TH_OK)
         return th_handle_of(t);
@@ -31,7 +31,7 @@ th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape)
 
 static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double value)
 {
-    th_body *t = new_tensor(ctx, operation, dtype, shape);
+    th_tensor_impl *t = new_tensor(ctx, operation, dtype, shape);
     if (t == NULL)
         return NULL;
     const th_array array = th_tensor_array(t);
@@ -58,7 +58,7 @@ th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value
 
 th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const void *data)
 {
-    th_body *t = new_tensor(ctx, "from_data", dtype, &shape);
+    th_tensor_impl *t = new_tensor(ctx, "from_data", dtype, &shape);
     if (t == NULL)
         return NULL;
     const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(dtype);
@@ -88,7 +88,7 @@ th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop,
                 start, stop);
         return NULL;
     }
-    th_body *t = new_tensor(ctx, "arange", dtype, &TH_SHAPE(n));
+    th_tensor_impl *t = new_tensor(ctx, "arange", dtype, &TH_SHAPE(n));
     char *data = t ? th_tensor_data(t) : NULL;
     if (data == NULL)
         return th_handle_of(t);
@@ -109,7 +109,7 @@ static void needs_floating(th_context *ctx, const char *operation, th_dtype dtyp
 th_tensor *th_uniform(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high)
 {
     needs_floating(ctx, "uniform", dtype);
-    th_body *t = new_tensor(ctx, "uniform", dtype, &shape);
+    th_tensor_impl *t = new_tensor(ctx, "uniform", dtype, &shape);
     return t ? filled(t, th_draw_uniform(t, TH_STREAM_DATA, "uniform", low, high)) : NULL;
 }
 
@@ -117,7 +117,7 @@ static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype,
                          double standard_deviation)
 {
     needs_floating(ctx, operation, dtype);
-    th_body *t = new_tensor(ctx, operation, dtype, shape);
+    th_tensor_impl *t = new_tensor(ctx, operation, dtype, shape);
     return t ? filled(t, th_draw_normal(t, TH_STREAM_DATA, operation, mean, standard_deviation)) : NULL;
 }
 
@@ -135,7 +135,7 @@ th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, i
 {
     if (th_usable_context(ctx, "random_integers") && !th_is_index(dtype))
         th_fail(ctx, TH_ERROR_TYPE, "random_integers", "needs int32 or int64, not %s", th_dtype_name(dtype));
-    th_body *t = new_tensor(ctx, "random_integers", dtype, &shape);
+    th_tensor_impl *t = new_tensor(ctx, "random_integers", dtype, &shape);
     return t ? filled(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;
 }
 
@@ -143,10 +143,10 @@ th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, i
 
 th_tensor *th_keep(th_tensor *handle)
 {
-    const th_body *t = th_usable(handle, NULL, "keep", "t");
+    const th_tensor_impl *t = th_usable(handle, NULL, "keep", "t");
     if (t == NULL)
         return NULL;
-    th_body *copy = th_tensor_new(t->ctx, t->dtype, t->ndim, t->size, true, "keep");
+    th_tensor_impl *copy = th_tensor_new(t->ctx, t->dtype, t->ndim, t->size, true, "keep");
     if (copy == NULL)
         return NULL;
     memcpy(copy->axes, t->axes, sizeof copy->axes);

@@ -15,11 +15,11 @@ static bool is_digit(char c)
 }
 
 /* Copies the digits of text up to `end` or the first 'e'; returns where it stopped. */
-static const char *take_digits(const char *text, char *digits, size_t most)
+static const char *take_digits(const char *text, char *digits, size_t max)
 {
     size_t count = 0;
     for (; *text && *text != 'e'; text++)
-        if (is_digit(*text) && count < most)
+        if (is_digit(*text) && count < max)
             digits[count++] = *text;
     digits[count] = 0;
     return text;
@@ -35,8 +35,8 @@ static void trim_zeros(char *fraction)
 static void shortest_digits(double value, bool single, char *digits, int *exponent)
 {
     char text[TEXT];
-    const int most = single ? FLOAT_DIGITS : DOUBLE_DIGITS;
-    for (int count = 1; count <= most; count++) {
+    const int max = single ? FLOAT_DIGITS : DOUBLE_DIGITS;
+    for (int count = 1; count <= max; count++) {
         snprintf(text, sizeof text, "%.*e", count - 1, fabs(value));
         if ((single ? (double)strtof(text, NULL) : strtod(text, NULL)) == fabs(value))
             break;

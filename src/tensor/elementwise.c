@@ -18,25 +18,25 @@ enum {
 };
 
 typedef struct map {
-    th_map_kernel *kernel, *accumulate; /* accumulate: NULL to overwrite, else y = y + x */
+    th_elementwise_kernel *kernel, *accumulate; /* accumulate: NULL to overwrite, else y = y + x */
     const void *parameters;
-    th_nest nest;
+    th_iterator iterator;
 } map;
 
 /* -- everything contiguous, the common case: no nest is built -- */
 
 typedef struct flat_map {
-    th_map_kernel *kernel;
+    th_elementwise_kernel *kernel;
     const void *parameters;
     int arrays;
-    char *data[TH_NEST_ARRAYS];
-    int64_t element[TH_NEST_ARRAYS];
+    char *data[TH_ITERATOR_ARRAYS];
+    int64_t element[TH_ITERATOR_ARRAYS];
 } flat_map;
 
 static void run_flat(const void *shared, int64_t begin, int64_t end)
 {
     const flat_map *m = shared;
-    void *at[TH_NEST_ARRAYS];
+    void *at[TH_ITERATOR_ARRAYS];
     for (int i = 0; i < m->arrays; i++)
         at[i] = m->data[i] + begin * m->element[i];
     m->kernel(end - begin, at, m->parameters);
@@ -62,28 +62,28 @@ static bool all_contiguous(const th_array *destination, int n_operands, const th
 
 /* Buffers of one piece of work; [0] receives results. */
 typedef struct buffers {
-    _Alignas(64) char data[TH_NEST_ARRAYS][BUFFER * WIDEST];
+    _Alignas(64) char data[TH_ITERATOR_ARRAYS][BUFFER * WIDEST];
     _Alignas(64) char sum[BUFFER * WIDEST];
-    const char *filled[TH_NEST_ARRAYS]; /* what a broadcast operand's buffer is full of, */
-    int64_t count[TH_NEST_ARRAYS];      /* and how far */
+    const char *filled[TH_ITERATOR_ARRAYS]; /* what a broadcast operand's buffer is full of, */
+    int64_t count[TH_ITERATOR_ARRAYS];      /* and how far */
 } buffers;
 
 /* Within one row: operands that lie contiguously are read where they are, the others through buffers. */
-static int64_t run_row(const map *m, int64_t left, const th_position *place, buffers *buffer)
+static int64_t run_row(const map *m, int64_t left, const th_iterator_position *place, buffers *buffer)
 {
-    const th_nest *nest = &m->nest;
-    const int last = nest->ndim - 1;
+    const th_iterator *iterator = &m->iterator;
+    const int last = iterator->ndim - 1;
     bool contiguous = true;
-    for (int i = 0; i < nest->arrays; i++)
-        contiguous &= nest->array[i].stride[last] == nest->array[i].element;
-    const int64_t most = contiguous && !m->accumulate ? DIRECT : BUFFER;
-    int64_t n = th_nest_run(nest, place);
+    for (int i = 0; i < iterator->arrays; i++)
+        contiguous &= iterator->array[i].stride[last] == iterator->array[i].element;
+    const int64_t max = contiguous && !m->accumulate ? DIRECT : BUFFER;
+    int64_t n = th_iterator_run(iterator, place);
     n = n < left ? n : left;
-    n = n < most ? n : most;
+    n = n < max ? n : max;
 
-    void *at[TH_NEST_ARRAYS];
-    for (int i = 1; i < nest->arrays; i++) {
-        const int64_t element = nest->array[i].element, stride = nest->array[i].stride[last];
+    void *at[TH_ITERATOR_ARRAYS];
+    for (int i = 1; i < iterator->arrays; i++) {
+        const int64_t element = iterator->array[i].element, stride = iterator->array[i].stride[last];
         at[i] = stride == element ? place->at[i] : buffer->data[i];
         if (stride == element || (stride == 0 && buffer->filled[i] == place->at[i] && buffer->count[i] >= n))
             continue;
@@ -92,7 +92,7 @@ static int64_t run_row(const map *m, int64_t left, const th_position *place, buf
         buffer->count[i] = n;
     }
 
-    const int64_t element = nest->array[0].element, stride = nest->array[0].stride[last];
+    const int64_t element = iterator->array[0].element, stride = iterator->array[0].stride[last];
     char *const destination = place->at[0];
     char *const result = stride == element && !m->accumulate ? destination : buffer->data[0];
     at[0] = result;
@@ -110,37 +110,38 @@ static int64_t run_row(const map *m, int64_t left, const th_position *place, buf
 }
 
 /* Gathers n elements of array i from `place` on, across rows, or scatters them there. */
-static void move_rows(const th_nest *nest, int i, bool gather, int64_t n, th_position place, char *packed)
+static void move_rows(const th_iterator *iterator, int i, bool gather, int64_t n, th_iterator_position place,
+                      char *packed)
 {
-    const int64_t element = nest->array[i].element, stride = nest->array[i].stride[nest->ndim - 1];
+    const int64_t element = iterator->array[i].element, stride = iterator->array[i].stride[iterator->ndim - 1];
     for (int64_t done = 0, run; done < n; done += run, packed += run * element) {
-        run = th_nest_run(nest, &place);
+        run = th_iterator_run(iterator, &place);
         run = run < n - done ? run : n - done;
         if (gather)
             th_move_run(run, element, packed, element, place.at[i], stride);
         else
             th_move_run(run, element, place.at[i], stride, packed, element);
-        th_nest_advance(nest, run, &place);
+        th_iterator_advance(iterator, run, &place);
     }
 }
 
 /* Across rows: up to a buffer full of elements of every operand. */
-static int64_t run_rows(const map *m, int64_t left, const th_position *place, buffers *buffer)
+static int64_t run_rows(const map *m, int64_t left, const th_iterator_position *place, buffers *buffer)
 {
     const int64_t n = left < BUFFER ? left : BUFFER;
-    void *at[TH_NEST_ARRAYS] = {buffer->data[0]};
-    for (int i = 1; i < m->nest.arrays; i++) {
+    void *at[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
+    for (int i = 1; i < m->iterator.arrays; i++) {
         at[i] = buffer->data[i];
-        move_rows(&m->nest, i, true, n, *place, buffer->data[i]);
+        move_rows(&m->iterator, i, true, n, *place, buffer->data[i]);
     }
     m->kernel(n, at, m->parameters);
     char *result = buffer->data[0];
     if (m->accumulate) {
-        move_rows(&m->nest, 0, true, n, *place, buffer->sum);
+        move_rows(&m->iterator, 0, true, n, *place, buffer->sum);
         m->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
         result = buffer->sum;
     }
-    move_rows(&m->nest, 0, false, n, *place, result);
+    move_rows(&m->iterator, 0, false, n, *place, result);
     return n;
 }
 
@@ -149,17 +150,17 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
     const map *m = shared;
     buffers buffer;
     memset(buffer.filled, 0, sizeof buffer.filled);
-    const bool by_row = m->nest.ndim == 1 || m->nest.size[m->nest.ndim - 1] >= SHORT_ROW;
-    th_position place;
-    th_nest_place(&m->nest, begin, &place);
+    const bool by_row = m->iterator.ndim == 1 || m->iterator.size[m->iterator.ndim - 1] >= SHORT_ROW;
+    th_iterator_position place;
+    th_iterator_seek(&m->iterator, begin, &place);
     while (begin < end) {
         if (by_row) {
             const int64_t n = run_row(m, end - begin, &place, &buffer);
-            th_nest_advance(&m->nest, n, &place);
+            th_iterator_advance(&m->iterator, n, &place);
             begin += n;
         } else {
             begin += run_rows(m, end - begin, &place, &buffer);
-            th_nest_place(&m->nest, begin, &place);
+            th_iterator_seek(&m->iterator, begin, &place);
         }
     }
 }
@@ -168,15 +169,16 @@ static void run_map(const void *shared, int64_t begin, int64_t end)
 
 /* The dimension along which an operand lies contiguously, when the destination does along another, the last; else -1.
  */
-static int transposed_dimension(const th_nest *nest)
+static int transposed_dimension(const th_iterator *iterator)
 {
-    const int last = nest->ndim - 1;
-    for (int i = 1; i < nest->arrays; i++) {
-        const int64_t element = nest->array[i].element;
-        if (nest->array[i].stride[last] == element || nest->array[i].stride[last] == 0 || nest->size[last] < 4)
+    const int last = iterator->ndim - 1;
+    for (int i = 1; i < iterator->arrays; i++) {
+        const int64_t element = iterator->array[i].element;
+        if (iterator->array[i].stride[last] == element || iterator->array[i].stride[last] == 0 ||
+            iterator->size[last] < 4)
             continue;
         for (int d = 0; d < last; d++)
-            if (nest->array[i].stride[d] == element && nest->size[d] >= 4)
+            if (iterator->array[i].stride[d] == element && iterator->size[d] >= 4)
                 return d;
     }
     return -1;
@@ -191,12 +193,12 @@ typedef struct tiles {
 /* One tile of array i to `packed` (rows, columns), or back. */
 static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t columns, char *at, char *packed)
 {
-    const th_nest *nest = &t->m->nest;
-    const int64_t element = nest->array[i].element;
-    const bool by_column = nest->array[i].stride[t->dimension] == element;
+    const th_iterator *iterator = &t->m->iterator;
+    const int64_t element = iterator->array[i].element;
+    const bool by_column = iterator->array[i].stride[t->dimension] == element;
     const int64_t runs = by_column ? columns : rows, n = by_column ? rows : columns;
-    const int64_t stride = nest->array[i].stride[by_column ? t->dimension : nest->ndim - 1];
-    const int64_t next = nest->array[i].stride[by_column ? nest->ndim - 1 : t->dimension];
+    const int64_t stride = iterator->array[i].stride[by_column ? t->dimension : iterator->ndim - 1];
+    const int64_t next = iterator->array[i].stride[by_column ? iterator->ndim - 1 : t->dimension];
     const int64_t packed_stride = by_column ? columns * element : element;
     const int64_t packed_next = by_column ? element : columns * element;
     for (int64_t run = 0; run < runs; run++, at += next, packed += packed_next) {
@@ -210,18 +212,19 @@ static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t 
 static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
 {
     const map *m = t->m;
-    const th_nest *nest = &m->nest;
-    const int last = nest->ndim - 1;
-    char *at[TH_NEST_ARRAYS];
+    const th_iterator *iterator = &m->iterator;
+    const int last = iterator->ndim - 1;
+    char *at[TH_ITERATOR_ARRAYS];
     const int64_t row = tile / t->per_band % t->bands * TILE_ROWS, column = tile % t->per_band * TILE_COLUMNS;
-    th_nest_plane(nest, t->dimension, tile / t->per_band / t->bands, at);
-    for (int i = 0; i < nest->arrays; i++)
-        at[i] += row * nest->array[i].stride[t->dimension] + column * nest->array[i].stride[last];
-    const int64_t rows = nest->size[t->dimension] - row < TILE_ROWS ? nest->size[t->dimension] - row : TILE_ROWS;
-    const int64_t columns = nest->size[last] - column < TILE_COLUMNS ? nest->size[last] - column : TILE_COLUMNS;
+    th_iterator_plane(iterator, t->dimension, tile / t->per_band / t->bands, at);
+    for (int i = 0; i < iterator->arrays; i++)
+        at[i] += row * iterator->array[i].stride[t->dimension] + column * iterator->array[i].stride[last];
+    const int64_t rows =
+        iterator->size[t->dimension] - row < TILE_ROWS ? iterator->size[t->dimension] - row : TILE_ROWS;
+    const int64_t columns = iterator->size[last] - column < TILE_COLUMNS ? iterator->size[last] - column : TILE_COLUMNS;
 
-    void *operands[TH_NEST_ARRAYS] = {buffer->data[0]};
-    for (int i = 1; i < nest->arrays; i++) {
+    void *operands[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
+    for (int i = 1; i < iterator->arrays; i++) {
         operands[i] = buffer->data[i];
         move_tile(t, i, true, rows, columns, at[i], buffer->data[i]);
     }
@@ -243,8 +246,8 @@ static void run_tiles(void *shared, int64_t first, int64_t end, int worker)
         run_tile(shared, tile, &buffer);
 }
 
-void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *parameters, const th_array *destination,
-                    bool add, int n_operands, const th_array *const *operand)
+void th_elementwise(const th_context *ctx, th_elementwise_kernel *kernel, const void *parameters,
+                    const th_array *destination, bool add, int n_operands, const th_array *const *operand)
 {
     if (!add && all_contiguous(destination, n_operands, operand)) {
         flat_map flat = {
@@ -261,16 +264,16 @@ void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *pa
     map m = {.kernel = kernel,
              .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
              .parameters = parameters};
-    if (!th_nest_build(&m.nest, destination, n_operands, operand))
+    if (!th_iterator_build(&m.iterator, destination, n_operands, operand))
         return;
-    const int dimension = transposed_dimension(&m.nest);
+    const int dimension = transposed_dimension(&m.iterator);
     if (dimension < 0) {
-        th_for_pieces(ctx, m.nest.numel, run_map, &m);
+        th_for_pieces(ctx, m.iterator.numel, run_map, &m);
         return;
     }
-    const int64_t rows = m.nest.size[dimension], columns = m.nest.size[m.nest.ndim - 1];
+    const int64_t rows = m.iterator.size[dimension], columns = m.iterator.size[m.iterator.ndim - 1];
     tiles t = {&m, dimension, (rows + TILE_ROWS - 1) / TILE_ROWS, (columns + TILE_COLUMNS - 1) / TILE_COLUMNS};
-    th_for_rows(ctx, m.nest.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
+    th_for_rows(ctx, m.iterator.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
 }
 
 const th_kernels *th_call_kernels(const th_call *call)

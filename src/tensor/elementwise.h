@@ -12,12 +12,12 @@ enum { TH_MAX_OPERANDS = 8 };
  * axis); element types may differ. Strided operands pass through small contiguous buffers, so that kernels see
  * contiguous memory only; with add, the result is added there. operand[0] is the first source. Works in place when an
  * operand lies exactly where the destination does. */
-void th_elementwise(const th_context *ctx, th_map_kernel *kernel, const void *parameters, const th_array *destination,
-                    bool add, int n_operands, const th_array *const *operand);
+void th_elementwise(const th_context *ctx, th_elementwise_kernel *kernel, const void *parameters,
+                    const th_array *destination, bool add, int n_operands, const th_array *const *operand);
 
-/* For operations: TH_MAP(call, exp, NULL, &call->output[0], false, &call->input[0]) runs the map `exp` of the
+/* For operations: TH_ELEMENTWISE(call, exp, NULL, &call->output[0], false, &call->input[0]) runs the map `exp` of the
  * destination's floating type (of the first operand's for a bool destination). */
-#define TH_MAP(call, kernel, parameters, destination, add, ...)                                                        \
+#define TH_ELEMENTWISE(call, kernel, parameters, destination, add, ...)                                                \
     th_elementwise((call)->ctx, th_call_kernels(call)->kernel, (parameters), (destination), (add),                     \
                    (int)(sizeof((const th_array *[]){__VA_ARGS__}) / sizeof(const th_array *)),                        \
                    (const th_array *const[]){__VA_ARGS__})
@@ -40,7 +40,7 @@ void th_sum_within(const th_context *ctx, const th_array *destination, const th_
 
 /* target += source, element by element in order: for a target some of whose elements lie on one another. Of one shape
  * and floating type. */
-void th_add_at_places(const th_array *target, const th_array *source);
+void th_add_at_offsets(const th_array *target, const th_array *source);
 
 /* Runs task for rows 0 .. rows-1 in fixed chunks, threaded; worker < th_threads for scratch. cost_per_row: in plain
  * passes over an element. */

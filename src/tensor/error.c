@@ -157,11 +157,11 @@ enum { LINES = 64, MANY = 32 }; /* lines that are counted; tensors of one line t
 /* The line whose owned tensors take the most bytes. */
 static made_at most_owned(const th_context *ctx)
 {
-    made_at lines[LINES] = {{.count = 0}}, most = {.count = 0};
+    made_at lines[LINES] = {{.count = 0}}, max = {.count = 0};
     int known = 0;
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
-        const th_owned_body *t = th_pool_at(&ctx->owned_tensors, i);
-        if (t->body.life != TH_LIFE_LIVE || t->body.parameter || t->made_file == NULL)
+        const th_owned_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
+        if (t->impl.life != TH_LIFE_LIVE || t->impl.parameter || t->made_file == NULL)
             continue;
         int at = 0;
         while (at < known && (lines[at].line != t->made_line || lines[at].file != t->made_file))
@@ -170,11 +170,11 @@ static made_at most_owned(const th_context *ctx)
             continue;
         known += at == known;
         lines[at] =
-            (made_at){t->made_file, t->made_line, lines[at].count + 1, lines[at].bytes + t->body.own_storage.bytes};
-        if (lines[at].bytes > most.bytes)
-            most = lines[at];
+            (made_at){t->made_file, t->made_line, lines[at].count + 1, lines[at].bytes + t->impl.own_storage.bytes};
+        if (lines[at].bytes > max.bytes)
+            max = lines[at];
     }
-    return most;
+    return max;
 }
 
 th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
@@ -182,12 +182,12 @@ th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
     char hint[256] = "";
     if (ctx->error != TH_OK)
         return TH_ERROR_MEMORY;
-    const made_at most = most_owned(ctx);
-    if (most.count >= MANY)
+    const made_at max = most_owned(ctx);
+    if (max.count >= MANY)
         th_append(hint, sizeof hint,
                   "; %lld tensors created at %s:%d hold %zu bytes: th_tensor_free frees one, and those created after "
                   "th_step_begin end with the step",
-                  (long long)most.count, th_base_name(most.file), most.line, most.bytes);
+                  (long long)max.count, th_base_name(max.file), max.line, max.bytes);
     if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
         return th_fail(ctx, TH_ERROR_MEMORY, operation,
                        "%zu bytes more would pass the context's limit of %zu (%zu are taken)%s", ctx->refused,

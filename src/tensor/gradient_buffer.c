@@ -1,7 +1,7 @@
 /* The place of a gradient: how it ends. See place.h. */
 #include "tensor/gradient_buffer.h"
 
-void th_place_end_tensor(th_place *place)
+void th_gradient_buffer_release_tensor(th_gradient_buffer *place)
 {
     if (place->tensor == NULL)
         return;
@@ -10,10 +10,10 @@ void th_place_end_tensor(th_place *place)
     place->tensor = NULL;
 }
 
-void th_place_end(th_place *place)
+void th_gradient_buffer_release(th_gradient_buffer *place)
 {
-    th_place_end_tensor(place);
+    th_gradient_buffer_release_tensor(place);
     if (place->memory)
         th_storage_drop(place->root->ctx, place->memory);
-    *place = th_place_new(place->root, place->kind, place->node);
+    *place = th_gradient_buffer_new(place->root, place->kind, place->node);
 }

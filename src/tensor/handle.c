@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "tensor/checked.h"
-#include "tensor/parameter.h"
 #include "tensor/gradient_buffer.h"
+#include "tensor/parameter.h"
 
 static const uint64_t which_mask = ((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 1;
-static const uint64_t body_mask = ((uint64_t)1 << TH_HANDLE_BODY_BITS) - 1;
+static const uint64_t impl_mask = ((uint64_t)1 << TH_HANDLE_IMPL_BITS) - 1;
 static const uint64_t owned_bit = (uint64_t)1 << TH_HANDLE_WHICH_BITS;
 
 bool th_creates_owned(const th_context *ctx)
@@ -40,57 +40,57 @@ th_context *th_handle_context(const th_tensor *t)
 }
 
 /* The body of a handle of ctx. */
-static th_body *body_in(const th_context *ctx, const th_tensor *t)
+static th_tensor_impl *body_in(const th_context *ctx, const th_tensor *t)
 {
     const uint64_t bits = bits_of(t);
     if (bits & owned_bit) {
-        const int64_t index = (int64_t)(bits & body_mask);
-        th_body *body = index < ctx->owned_tensors.count ? th_pool_at(&ctx->owned_tensors, index) : NULL;
-        return body && body->handle == t && body->life != TH_LIFE_UNUSED ? body : NULL;
+        const int64_t index = (int64_t)(bits & impl_mask);
+        th_tensor_impl *impl = index < ctx->owned_tensors.count ? th_pool_at(&ctx->owned_tensors, index) : NULL;
+        return impl && impl->handle == t && impl->life != TH_LIFE_UNUSED ? impl : NULL;
     }
     const uint64_t index = (bits - ctx->tensors_before) & which_mask;
     return index < (uint64_t)ctx->step_tensors.count ? th_pool_at(&ctx->step_tensors, (int64_t)index) : NULL;
 }
 
-th_body *th_body_of(const th_tensor *t)
+th_tensor_impl *th_tensor_impl_of(const th_tensor *t)
 {
     const th_context *ctx = th_handle_context(t);
     return ctx ? body_in(ctx, t) : NULL;
 }
 
 /* A body for an owned tensor: the one freed longest ago, or a new one. *handle: the next that it has not had. */
-static th_body *owned_body(th_context *ctx, th_tensor **handle)
+static th_tensor_impl *owned_impl(th_context *ctx, th_tensor **handle)
 {
-    th_body *body = ctx->owned_free_first;
-    if (body) {
-        ctx->owned_free_first = body->next_free;
+    th_tensor_impl *impl = ctx->owned_free_first;
+    if (impl) {
+        ctx->owned_free_first = impl->next_free;
         if (ctx->owned_free_first == NULL)
             ctx->owned_free_last = NULL;
-        *handle = make_handle(ctx, owned_bit, bits_of(body->handle) + body_mask + 1);
-        return body;
+        *handle = make_handle(ctx, owned_bit, bits_of(impl->handle) + impl_mask + 1);
+        return impl;
     }
     const int64_t index = ctx->owned_tensors.count;
-    if ((uint64_t)index > body_mask)
+    if ((uint64_t)index > impl_mask)
         return NULL;
     *handle = make_handle(ctx, owned_bit, (uint64_t)index);
     return th_pool_new(ctx, &ctx->owned_tensors);
 }
 
-static th_body *step_body(th_context *ctx, th_tensor **handle)
+static th_tensor_impl *step_body(th_context *ctx, th_tensor **handle)
 {
     *handle = make_handle(ctx, 0, ctx->tensors_before + (uint64_t)ctx->step_tensors.count);
     return th_pool_new(ctx, &ctx->step_tensors);
 }
 
-th_body *th_handle_new(th_context *ctx, bool owned, const char *operation)
+th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation)
 {
     th_tensor *handle;
-    th_body *t = owned ? owned_body(ctx, &handle) : step_body(ctx, &handle);
+    th_tensor_impl *t = owned ? owned_impl(ctx, &handle) : step_body(ctx, &handle);
     if (t == NULL) {
         th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE);
         return NULL;
     }
-    *t = (th_body){.ctx = ctx, .handle = handle, .life = TH_LIFE_LIVE, .owned = owned};
+    *t = (th_tensor_impl){.ctx = ctx, .handle = handle, .life = TH_LIFE_LIVE, .owned = owned};
     t->own_storage.producer = -1;
     return t;
 }
@@ -101,23 +101,23 @@ static const char *const life_text[] = {
     [TH_LIFE_UNUSED] = "has been freed",
     [TH_LIFE_LIVE] = "is alive",
     [TH_LIFE_FREED] = "has been freed",
-    [TH_LIFE_GIVEN_UP] = "was given up when its scope ended (return it from the scope, or th_keep it)",
+    [TH_LIFE_RELEASED] = "was given up when its scope ended (return it from the scope, or th_keep it)",
     [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
 };
 
 /* A body whose tensor may still be used. */
-static bool lives(const th_body *body)
+static bool lives(const th_tensor_impl *impl)
 {
-    return body && body->life == TH_LIFE_LIVE;
+    return impl && impl->life == TH_LIFE_LIVE;
 }
 
 /* Stores that t, which is called `position`, must not be used, and why: in ctx, else in the context used last. */
 static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation, const char *position)
 {
     const th_context *own = th_handle_context(t);
-    const th_body *body = own ? body_in(own, t) : NULL;
+    const th_tensor_impl *impl = own ? body_in(own, t) : NULL;
     const char *why = own == NULL              ? "is no tensor of a context that lives"
-                      : body                   ? life_text[body->life]
+                      : impl                   ? life_text[impl->life]
                       : bits_of(t) & owned_bit ? life_text[TH_LIFE_UNUSED]
                                                : life_text[TH_LIFE_CLEARED];
     if (ctx)
@@ -126,14 +126,14 @@ static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation
         th_fail_last(TH_ERROR_STATE, operation, "%s %s", position, why);
 }
 
-th_body *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
+th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
 {
     th_context *own = th_handle_context(t);
     if (own && (ctx == NULL || ctx == own)) {
         th_use_context(own);
-        th_body *body = body_in(own, t);
-        if (own->error == TH_OK && lives(body))
-            return body;
+        th_tensor_impl *impl = body_in(own, t);
+        if (own->error == TH_OK && lives(impl))
+            return impl;
         fail_gone(own, t, operation, position);
     } else if (own) { /* in ctx: what is returned in vain must be pending there */
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
@@ -147,11 +147,11 @@ th_body *th_usable(const th_tensor *t, th_context *ctx, const char *operation, c
     return NULL;
 }
 
-th_body *th_looked_at(const th_tensor *t, const char *operation)
+th_tensor_impl *th_looked_at(const th_tensor *t, const char *operation)
 {
-    th_body *body = th_body_of(t);
-    if (t == NULL || lives(body))
-        return body;
+    th_tensor_impl *impl = th_tensor_impl_of(t);
+    if (t == NULL || lives(impl))
+        return impl;
     fail_gone(th_handle_context(t), t, operation, "the tensor");
     return NULL;
 }
@@ -165,7 +165,7 @@ th_status th_refused(const th_tensor *t)
 
 /* -- memory -- */
 
-th_status th_storage_new(th_body *t, size_t bytes, const char *operation)
+th_status th_storage_new(th_tensor_impl *t, size_t bytes, const char *operation)
 {
     th_context *ctx = t->ctx;
     th_block *block = th_take_block(ctx, t->owned ? &ctx->owned_memory : &ctx->step_memory, bytes, operation);
@@ -203,15 +203,15 @@ void th_storage_changed(th_storage *storage)
     th_location(&storage->changed_file, &storage->changed_line);
 }
 
-void th_handle_give_up(th_body *t, th_life life)
+void th_handle_give_up(th_tensor_impl *t, th_life life)
 {
     if ((t->life == TH_LIFE_LIVE || t->life == TH_LIFE_FREED) && t->storage)
         th_storage_drop(t->ctx, t->storage);
     t->life = life;
 }
 
-th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
-                       const char *operation)
+th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                              const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -219,7 +219,7 @@ th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t 
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
         return NULL;
     }
-    th_body *t = th_handle_new(ctx, owned, operation);
+    th_tensor_impl *t = th_handle_new(ctx, owned, operation);
     if (t == NULL)
         return NULL;
     t->dtype = dtype;
@@ -234,7 +234,7 @@ th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t 
         return NULL;
     }
     if (owned) {
-        th_owned_body *made = (th_owned_body *)t;
+        th_owned_tensor_impl *made = (th_owned_tensor_impl *)t;
         th_location(&made->made_file, &made->made_line);
     }
     if (ctx->watch)
@@ -244,12 +244,12 @@ th_body *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t 
 
 /* The body waits for its next tensor, unless it has had as many as handles can tell apart. Its storage must have been
  * dropped. */
-void th_handle_free_owned(th_body *t)
+void th_handle_free_owned(th_tensor_impl *t)
 {
     th_context *ctx = t->ctx;
     t->life = TH_LIFE_UNUSED;
     t->next_free = NULL;
-    if ((bits_of(t->handle) & which_mask & ~body_mask) == (which_mask & ~body_mask))
+    if ((bits_of(t->handle) & which_mask & ~impl_mask) == (which_mask & ~impl_mask))
         return;
     if (ctx->owned_free_last)
         ctx->owned_free_last->next_free = t;
@@ -259,22 +259,22 @@ void th_handle_free_owned(th_body *t)
 }
 
 /* Ends an owned tensor: its memory, and the place of its gradient. */
-static void free_now(th_body *t)
+static void free_now(th_tensor_impl *t)
 {
     if (t->gradient)
-        th_place_end(t->gradient);
+        th_gradient_buffer_release(t->gradient);
     th_handle_give_up(t, TH_LIFE_UNUSED);
     th_handle_free_owned(t);
 }
 
-bool th_tensor_in_use(const th_body *t)
+bool th_tensor_in_use(const th_tensor_impl *t)
 {
-    return t->tape_uses > 0 || t->own_storage.holds > 1 || th_place_in_use(t->gradient);
+    return t->tape_uses > 0 || t->own_storage.holds > 1 || th_gradient_buffer_in_use(t->gradient);
 }
 
 void th_tensor_free(th_tensor *handle)
 {
-    th_body *t = th_body_of(handle);
+    th_tensor_impl *t = th_tensor_impl_of(handle);
     if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->parameter)
         return;
     th_context *ctx = t->ctx;
@@ -297,7 +297,7 @@ void th_tensor_free(th_tensor *handle)
 void th_free_waiting(th_context *ctx)
 {
     while (ctx->free_at_clear) {
-        th_body *t = ctx->free_at_clear;
+        th_tensor_impl *t = ctx->free_at_clear;
         ctx->free_at_clear = t->next_free;
         free_now(t);
     }

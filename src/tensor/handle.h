@@ -10,7 +10,7 @@
 enum {
     TH_HANDLE_CONTEXT_BITS = 22,
     TH_HANDLE_WHICH_BITS = 41,
-    TH_HANDLE_BODY_BITS = 24,
+    TH_HANDLE_IMPL_BITS = 24,
     /* A context's number begins with a 1: then no address of a program looks like a handle. */
     TH_HANDLE_FIRST_CONTEXT = 1 << (TH_HANDLE_CONTEXT_BITS - 1),
     TH_HANDLE_LAST_CONTEXT = (1 << TH_HANDLE_CONTEXT_BITS) - 1

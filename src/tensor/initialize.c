@@ -1,4 +1,4 @@
-/* Initialisers: random numbers of the initialisation stream, in place, by the fans of a weight. */
+/* Initializers: random numbers of the initialization stream, in place, by the fans of a weight. */
 #include <math.h>
 
 #include "tensor/random.h"
@@ -6,9 +6,9 @@
 #include "tensor/tensor.h"
 
 /* The body of a tensor that can be drawn; NULL with the error pending. */
-static th_body *usable(const th_tensor *handle, const char *operation)
+static th_tensor_impl *usable(const th_tensor *handle, const char *operation)
 {
-    th_body *t = th_usable(handle, NULL, operation, "t");
+    th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t && !th_is_floating(t->dtype)) {
         th_fail(t->ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(t->dtype));
         return NULL;
@@ -22,9 +22,9 @@ typedef struct fans {
 
 /* Of a weight (fan_out, fan_in, ...): further dimensions multiply both. Returns its body; NULL with the error pending.
  */
-static th_body *find_fans(const th_tensor *handle, const char *operation, double gain, fans *result)
+static th_tensor_impl *find_fans(const th_tensor *handle, const char *operation, double gain, fans *result)
 {
-    th_body *t = usable(handle, operation);
+    th_tensor_impl *t = usable(handle, operation);
     if (t == NULL)
         return NULL;
     if (t->ndim < 2) {
@@ -51,51 +51,51 @@ static double scale(double gain, double numerator, double fan)
 
 th_status th_fill_uniform(th_tensor *handle, double low, double high)
 {
-    th_body *t = usable(handle, "fill_uniform");
-    return t ? th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_uniform", low, high) : th_refused(handle);
+    th_tensor_impl *t = usable(handle, "fill_uniform");
+    return t ? th_draw_uniform(t, TH_STREAM_INITIALIZATION, "fill_uniform", low, high) : th_refused(handle);
 }
 
 th_status th_fill_normal(th_tensor *handle, double mean, double standard_deviation)
 {
-    th_body *t = usable(handle, "fill_normal");
-    return t ? th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_normal", mean, standard_deviation)
+    th_tensor_impl *t = usable(handle, "fill_normal");
+    return t ? th_draw_normal(t, TH_STREAM_INITIALIZATION, "fill_normal", mean, standard_deviation)
              : th_refused(handle);
 }
 
 th_status th_fill_xavier_uniform(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    th_body *t = find_fans(handle, "fill_xavier_uniform", gain, &fan);
+    th_tensor_impl *t = find_fans(handle, "fill_xavier_uniform", gain, &fan);
     if (t == NULL)
         return th_refused(handle);
     const double bound = scale(gain, 6, fan.in + fan.out);
-    return th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_xavier_uniform", -bound, bound);
+    return th_draw_uniform(t, TH_STREAM_INITIALIZATION, "fill_xavier_uniform", -bound, bound);
 }
 
 th_status th_fill_xavier_normal(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    th_body *t = find_fans(handle, "fill_xavier_normal", gain, &fan);
+    th_tensor_impl *t = find_fans(handle, "fill_xavier_normal", gain, &fan);
     if (t == NULL)
         return th_refused(handle);
-    return th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_xavier_normal", 0, scale(gain, 2, fan.in + fan.out));
+    return th_draw_normal(t, TH_STREAM_INITIALIZATION, "fill_xavier_normal", 0, scale(gain, 2, fan.in + fan.out));
 }
 
 th_status th_fill_kaiming_uniform(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    th_body *t = find_fans(handle, "fill_kaiming_uniform", gain, &fan);
+    th_tensor_impl *t = find_fans(handle, "fill_kaiming_uniform", gain, &fan);
     if (t == NULL)
         return th_refused(handle);
     const double bound = scale(gain, 3, fan.in);
-    return th_draw_uniform(t, TH_STREAM_INITIALISATION, "fill_kaiming_uniform", -bound, bound);
+    return th_draw_uniform(t, TH_STREAM_INITIALIZATION, "fill_kaiming_uniform", -bound, bound);
 }
 
 th_status th_fill_kaiming_normal(th_tensor *handle, double gain)
 {
     fans fan = {0};
-    th_body *t = find_fans(handle, "fill_kaiming_normal", gain, &fan);
+    th_tensor_impl *t = find_fans(handle, "fill_kaiming_normal", gain, &fan);
     if (t == NULL)
         return th_refused(handle);
-    return th_draw_normal(t, TH_STREAM_INITIALISATION, "fill_kaiming_normal", 0, scale(gain, 1, fan.in));
+    return th_draw_normal(t, TH_STREAM_INITIALIZATION, "fill_kaiming_normal", 0, scale(gain, 1, fan.in));
 }

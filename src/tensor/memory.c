@@ -102,31 +102,31 @@ void th_release(th_context *ctx, void *memory, size_t bytes)
 
 static void give_oldest(th_context *ctx)
 {
-    th_resting *r = &ctx->resting;
+    th_quarantined *r = &ctx->quarantine;
     const size_t i = r->first;
-    r->first = (i + 1) % TH_RESTING_OBJECTS;
+    r->first = (i + 1) % TH_QUARANTINE_OBJECTS;
     r->count--;
     r->bytes -= r->object[i].bytes;
     give(ctx, r->object[i].memory, r->object[i].bytes);
 }
 
-void th_rest(th_context *ctx, void *memory, size_t bytes)
+void th_quarantine(th_context *ctx, void *memory, size_t bytes)
 {
-    th_resting *r = &ctx->resting;
+    th_quarantined *r = &ctx->quarantine;
     ctx->live_other -= whole_lines(bytes);
-    if (r->count == TH_RESTING_OBJECTS)
+    if (r->count == TH_QUARANTINE_OBJECTS)
         give_oldest(ctx);
-    const size_t last = (r->first + r->count++) % TH_RESTING_OBJECTS;
+    const size_t last = (r->first + r->count++) % TH_QUARANTINE_OBJECTS;
     r->object[last].memory = memory;
     r->object[last].bytes = bytes;
     r->bytes += bytes;
-    while (r->bytes > TH_RESTING_BYTES)
+    while (r->bytes > TH_QUARANTINE_BYTES)
         give_oldest(ctx);
 }
 
-void th_rest_end(th_context *ctx)
+void th_quarantine_end(th_context *ctx)
 {
-    while (ctx->resting.count > 0)
+    while (ctx->quarantine.count > 0)
         give_oldest(ctx);
 }
 

@@ -3,8 +3,8 @@
 
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
-#include "tensor/parameter.h"
 #include "tensor/gradient_buffer.h"
+#include "tensor/parameter.h"
 
 /* Blocks grow with what there is, by half: few runs to walk, not much room left over. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
@@ -107,7 +107,7 @@ static th_storage storage_of(th_parameter_entry *entry)
     };
 }
 
-th_body *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
+th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -119,7 +119,7 @@ th_body *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const
         th_fail(ctx, TH_ERROR_SHAPE, operation, "a size of the parameter is negative, or its bytes overflow");
         return NULL;
     }
-    th_body *t = th_handle_new(ctx, true, operation);
+    th_tensor_impl *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
     th_parameter_entry *entry = new_entry(ctx, dtype, bytes, operation);
@@ -140,12 +140,12 @@ th_body *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const
     return t;
 }
 
-void th_parameter_share(th_body *t)
+void th_parameter_share(th_tensor_impl *t)
 {
     th_parameter_entry_of(t)->owners++;
 }
 
-void th_parameter_free(th_body *t)
+void th_parameter_free(th_tensor_impl *t)
 {
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry == NULL || --entry->owners > 0)
@@ -162,7 +162,7 @@ void th_parameter_release(th_context *ctx, th_storage *storage)
     storage->dropped = true;
 }
 
-th_status th_parameter_gradient_memory(const th_body *t, th_storage *memory)
+th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memory)
 {
     const th_parameter_entry *entry = th_parameter_entry_of(t);
     th_parameter_block *block = entry->block;
@@ -184,7 +184,7 @@ th_status th_parameter_gradient_memory(const th_body *t, th_storage *memory)
     return TH_OK;
 }
 
-th_status th_parameter_reserve(th_body *t, th_dtype dtype, const char *operation)
+th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, const char *operation)
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes))
@@ -194,7 +194,7 @@ th_status th_parameter_reserve(th_body *t, th_dtype dtype, const char *operation
     return successor ? TH_OK : t->ctx->error;
 }
 
-void th_parameter_unreserve(th_body *t)
+void th_parameter_unreserve(th_tensor_impl *t)
 {
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry->successor)
@@ -202,13 +202,13 @@ void th_parameter_unreserve(th_body *t)
     entry->successor = NULL;
 }
 
-void th_parameter_move(th_body *t)
+void th_parameter_move(th_tensor_impl *t)
 {
     th_context *ctx = t->ctx;
     th_parameter_entry *from = th_parameter_entry_of(t), *to = from->successor;
     const th_array before = th_tensor_array(t);
     if (t->gradient)
-        th_place_end(t->gradient);
+        th_gradient_buffer_release(t->gradient);
     const uint32_t version = t->own_storage.version;
     to->tensor = t;
     to->owners = from->owners;

@@ -1,4 +1,4 @@
-/* Parameters lie one after another in blocks that never move; gradients, and in src/nn the moments of an optimiser,
+/* Parameters lie one after another in blocks that never move; gradients, and in src/nn the moments of an optimizer,
  * mirror a block's layout, so that a step, a norm or a checksum walks a few contiguous runs. Names and modules are
  * src/nn's matter. */
 #ifndef TH_TENSOR_PARAMETER_H
@@ -9,7 +9,7 @@
 /* Where one parameter lies. Gaps between entries hold zeros only. */
 typedef struct th_parameter_entry {
     struct th_parameter_block *block;
-    th_body *tensor;
+    th_tensor_impl *tensor;
     size_t offset, bytes;                       /* in the block; whole cache lines, the rest of the last one is zero */
     int owners;                                 /* modules that have it */
     struct th_parameter_entry *previous, *next; /* of the block, by offset */
@@ -29,22 +29,22 @@ typedef struct th_parameter_block {
 } th_parameter_block;
 
 /* A new parameter, all zeros, that does not yet ask for a gradient, owned by one module. NULL with the error stored. */
-th_body *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation);
+th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation);
 /* One owner more, one less; the last one frees it (at the next clear if the tape still uses it). */
-void th_parameter_share(th_body *t);
-void th_parameter_free(th_body *t);
+void th_parameter_share(th_tensor_impl *t);
+void th_parameter_free(th_tensor_impl *t);
 /* NULL for a tensor that does not lie in a block. */
-static inline th_parameter_entry *th_parameter_entry_of(const th_body *t)
+static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
 {
     return t->own_storage.parameter;
 }
 /* *memory: t's part of its block's gradient; TH_ERROR_MEMORY. */
-th_status th_parameter_gradient_memory(const th_body *t, th_storage *memory);
+th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memory);
 /* Room for t as `dtype` in another block, its successor; then either the move itself, which cannot fail (values
  * converted, gradient emptied, the handle stays), or nothing has happened. */
-th_status th_parameter_reserve(th_body *t, th_dtype dtype, const char *operation);
-void th_parameter_move(th_body *t);
-void th_parameter_unreserve(th_body *t);
+th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, const char *operation);
+void th_parameter_move(th_tensor_impl *t);
+void th_parameter_unreserve(th_tensor_impl *t);
 
 /* Called by tensor/handle.c when nobody needs a parameter's bytes any more, and by th_context_free. */
 void th_parameter_release(th_context *ctx, th_storage *storage);

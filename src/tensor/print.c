@@ -1,4 +1,4 @@
-/* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarised.
+/* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarized.
  * Written as a stream: nothing is allocated, and what is shown is gone through twice, once to find the widths. */
 #include <math.h>
 #include <string.h>
@@ -32,9 +32,9 @@ typedef struct format {
 
 typedef struct printer {
     sink out;
-    const th_body *t;
+    const th_tensor_impl *t;
     th_print_options options;
-    bool summarised;
+    bool summarized;
     format format;
     /* the line of a last axis */
     int64_t length; /* characters so far, with the indent */
@@ -67,7 +67,7 @@ typedef void element_task(format *f, const void *element);
 static int64_t shown_after(const printer *p, int axis, int64_t i)
 {
     const int64_t size = p->t->size[axis], edge = p->options.edge_items;
-    return p->summarised && i + 1 == edge && 2 * edge < size ? size - edge : i + 1;
+    return p->summarized && i + 1 == edge && 2 * edge < size ? size - edge : i + 1;
 }
 
 static const char *element_at(const printer *p, const char *data, int axis, int64_t i)
@@ -273,7 +273,7 @@ static void put_tensor(printer *p)
         emit(p, "[]", 2);
         return;
     }
-    p->summarised = numel > p->options.threshold;
+    p->summarized = numel > p->options.threshold;
     if (p->t->ndim > 0) {
         find_format(p, data, false);
         put_array(p, data, 0);
@@ -288,7 +288,7 @@ static void put_tensor(printer *p)
  * -1: all its digits. */
 static bool prepare(printer *p, const th_tensor *handle, const char *operation, const th_print_options *options)
 {
-    const th_body *t = th_usable(handle, NULL, operation, "t");
+    const th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t == NULL)
         return false;
     p->t = t;

@@ -7,8 +7,8 @@
 #include "kernels/random/philox.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
-#include "tensor/strided_iterator.h"
 #include "tensor/splitmix.h"
+#include "tensor/strided_iterator.h"
 
 uint64_t th_stream_key(uint64_t seed, th_stream stream)
 {
@@ -95,7 +95,7 @@ static void draw_integers(const void *shared, int64_t begin, int64_t end)
 }
 
 /* Fills t in row-major order; where it does not lie so, by way of a block of the step's memory. */
-static th_status fill(th_body *t, th_stream stream, drawing *work)
+static th_status fill(th_tensor_impl *t, th_stream stream, drawing *work)
 {
     th_context *ctx = t->ctx;
     if (th_check_writable(t, work->operation) != TH_OK)
@@ -136,7 +136,7 @@ static bool finite_in(th_dtype dtype, double value)
     return isfinite(dtype == TH_FLOAT32 ? (double)(float)value : value);
 }
 
-th_status th_draw_uniform(th_body *t, th_stream stream, const char *operation, double low, double high)
+th_status th_draw_uniform(th_tensor_impl *t, th_stream stream, const char *operation, double low, double high)
 {
     if (!(low <= high) || !finite_in(t->dtype, low) || !finite_in(t->dtype, high) || !finite_in(t->dtype, high - low))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is no range of %s numbers", low, high,
@@ -144,7 +144,8 @@ th_status th_draw_uniform(th_body *t, th_stream stream, const char *operation, d
     return fill(t, stream, &(drawing){operation, draw_uniform, {.a = low, .b = high}});
 }
 
-th_status th_draw_normal(th_body *t, th_stream stream, const char *operation, double mean, double standard_deviation)
+th_status th_draw_normal(th_tensor_impl *t, th_stream stream, const char *operation, double mean,
+                         double standard_deviation)
 {
     if (!finite_in(t->dtype, mean) || !(standard_deviation >= 0) || !finite_in(t->dtype, standard_deviation))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
@@ -153,7 +154,7 @@ th_status th_draw_normal(th_body *t, th_stream stream, const char *operation, do
     return fill(t, stream, &(drawing){operation, draw_normal, {.a = mean, .b = standard_deviation}});
 }
 
-th_status th_draw_integers(th_body *t, th_stream stream, const char *operation, int64_t low, int64_t high)
+th_status th_draw_integers(th_tensor_impl *t, th_stream stream, const char *operation, int64_t low, int64_t high)
 {
     if (low >= high)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer from %lld to below %lld",

@@ -101,14 +101,14 @@ void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
     }
 }
 
-int64_t th_tensor_numel(const th_body *t)
+int64_t th_tensor_numel(const th_tensor_impl *t)
 {
     int64_t numel = 0;
     (void)th_checked_numel(t->ndim, t->size, &numel); /* cannot overflow: creation and views checked it */
     return numel;
 }
 
-th_array th_tensor_array(const th_body *t)
+th_array th_tensor_array(const th_tensor_impl *t)
 {
     th_array array = {.given = true, .data = th_tensor_data(t), .dtype = t->dtype, .ndim = t->ndim};
     memcpy(array.size, t->size, sizeof array.size);
@@ -136,7 +136,7 @@ bool th_array_contiguous(const th_array *array)
 
 /* -- axes and broadcasting -- */
 
-bool th_normalise_axis(int *axis, int ndim)
+bool th_normalize_axis(int *axis, int ndim)
 {
     if (*axis < -ndim || *axis >= ndim)
         return false;

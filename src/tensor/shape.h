@@ -6,7 +6,7 @@
 #include "tapehead/op.h"
 
 /* *axis made non-negative; false, and *axis left alone, when it is outside [-ndim, ndim). */
-bool th_normalise_axis(int *axis, int ndim);
+bool th_normalize_axis(int *axis, int ndim);
 
 /* What is left of an array with only the axes of a bit set: from its first element on. */
 th_array th_array_axes(const th_array *array, uint32_t axes);

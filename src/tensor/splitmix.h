@@ -7,7 +7,7 @@
 
 static const uint64_t th_golden = 0x9e3779b97f4a7c15; /* 2^64 divided by the golden ratio */
 
-/* Its finaliser: a bijection that spreads every bit over all. */
+/* Its finalizer: a bijection that spreads every bit over all. */
 static inline uint64_t th_mix64(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;

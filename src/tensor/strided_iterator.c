@@ -9,7 +9,7 @@
 /* One dimension with its stride in every array. */
 typedef struct dimension {
     int64_t size;
-    int64_t stride[TH_NEST_ARRAYS];
+    int64_t stride[TH_ITERATOR_ARRAYS];
 } dimension;
 
 static int64_t magnitude(int64_t stride)
@@ -18,17 +18,17 @@ static int64_t magnitude(int64_t stride)
 }
 
 /* The dimensions of more than one element; -1 when there is none at all. */
-static int collect(const th_nest *nest, bool row_major, int axes, const th_array *const *array, dimension *dims)
+static int collect(const th_iterator *iterator, bool row_major, int axes, const th_array *const *array, dimension *dims)
 {
     int ndim = 0;
     for (int axis = 0; axis < axes; axis++) {
         dimension new = {.size = 1};
-        for (int i = 0; i < nest->arrays; i++) {
+        for (int i = 0; i < iterator->arrays; i++) {
             const int own = axis - axes + array[i]->ndim;
             if (own < 0 || array[i]->size[own] == 1)
                 continue;
             new.size = array[i]->size[own];
-            new.stride[i] = array[i]->stride[own] * nest->array[i].element;
+            new.stride[i] = array[i]->stride[own] * iterator->array[i].element;
         }
         if (new.size == 0)
             return -1;
@@ -51,30 +51,31 @@ static bool merges(const dimension *outer, const dimension *inner, int count)
     return true;
 }
 
-static bool build(th_nest *nest, bool row_major, const th_array *first, int n_others, const th_array *const *other)
+static bool build(th_iterator *iterator, bool row_major, const th_array *first, int n_others,
+                  const th_array *const *other)
 {
-    const th_array *array[TH_NEST_ARRAYS] = {first};
+    const th_array *array[TH_ITERATOR_ARRAYS] = {first};
     const int arrays = n_others + 1;
     for (int i = 1; i < arrays; i++)
         array[i] = other[i - 1];
-    nest->arrays = arrays;
-    nest->numel = 1;
+    iterator->arrays = arrays;
+    iterator->numel = 1;
     int axes = 0;
     for (int i = 0; i < arrays; i++) {
         if (array[i]->data == NULL)
             return false;
         axes = array[i]->ndim > axes ? array[i]->ndim : axes;
-        nest->array[i].data = array[i]->data;
-        nest->array[i].element = (int64_t)th_dtype_size(array[i]->dtype);
+        iterator->array[i].data = array[i]->data;
+        iterator->array[i].element = (int64_t)th_dtype_size(array[i]->dtype);
     }
 
     dimension dims[TH_MAX_DIMS];
-    const int ndim = collect(nest, row_major, axes, array, dims);
+    const int ndim = collect(iterator, row_major, axes, array, dims);
     if (ndim < 0)
         return false;
     int merged = 0;
     for (int d = 0; d < ndim; d++) {
-        nest->numel *= dims[d].size;
+        iterator->numel *= dims[d].size;
         if (merged > 0 && merges(&dims[merged - 1], &dims[d], arrays)) {
             const int64_t size = dims[merged - 1].size * dims[d].size;
             dims[merged - 1] = dims[d];
@@ -86,63 +87,64 @@ static bool build(th_nest *nest, bool row_major, const th_array *first, int n_ot
     if (merged == 0) { /* a single element */
         dims[merged++] = (dimension){.size = 1};
         for (int i = 0; i < arrays; i++)
-            dims[0].stride[i] = nest->array[i].element;
+            dims[0].stride[i] = iterator->array[i].element;
     }
-    nest->ndim = merged;
+    iterator->ndim = merged;
     for (int d = 0; d < merged; d++) {
-        nest->size[d] = dims[d].size;
+        iterator->size[d] = dims[d].size;
         for (int i = 0; i < arrays; i++)
-            nest->array[i].stride[d] = dims[d].stride[i];
+            iterator->array[i].stride[d] = dims[d].stride[i];
     }
     return true;
 }
 
-bool th_nest_build(th_nest *nest, const th_array *first, int n_others, const th_array *const *other)
+bool th_iterator_build(th_iterator *iterator, const th_array *first, int n_others, const th_array *const *other)
 {
-    return build(nest, false, first, n_others, other);
+    return build(iterator, false, first, n_others, other);
 }
 
-bool th_nest_build_row_major(th_nest *nest, const th_array *first, int n_others, const th_array *const *other)
+bool th_iterator_build_row_major(th_iterator *iterator, const th_array *first, int n_others,
+                                 const th_array *const *other)
 {
-    return build(nest, true, first, n_others, other);
+    return build(iterator, true, first, n_others, other);
 }
 
-void th_nest_place(const th_nest *nest, int64_t element, th_position *place)
+void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *place)
 {
-    for (int i = 0; i < nest->arrays; i++)
-        place->at[i] = nest->array[i].data;
-    for (int d = nest->ndim - 1; d >= 0; d--) {
-        place->index[d] = element % nest->size[d];
-        element /= nest->size[d];
-        for (int i = 0; i < nest->arrays; i++)
-            place->at[i] += place->index[d] * nest->array[i].stride[d];
+    for (int i = 0; i < iterator->arrays; i++)
+        place->at[i] = iterator->array[i].data;
+    for (int d = iterator->ndim - 1; d >= 0; d--) {
+        place->index[d] = element % iterator->size[d];
+        element /= iterator->size[d];
+        for (int i = 0; i < iterator->arrays; i++)
+            place->at[i] += place->index[d] * iterator->array[i].stride[d];
     }
 }
 
-void th_nest_advance(const th_nest *nest, int64_t count, th_position *place)
+void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *place)
 {
-    int d = nest->ndim - 1;
+    int d = iterator->ndim - 1;
     place->index[d] += count;
-    for (int i = 0; i < nest->arrays; i++)
-        place->at[i] += count * nest->array[i].stride[d];
-    for (; d > 0 && place->index[d] == nest->size[d]; d--) { /* carry */
+    for (int i = 0; i < iterator->arrays; i++)
+        place->at[i] += count * iterator->array[i].stride[d];
+    for (; d > 0 && place->index[d] == iterator->size[d]; d--) { /* carry */
         place->index[d] = 0;
         place->index[d - 1]++;
-        for (int i = 0; i < nest->arrays; i++)
-            place->at[i] += nest->array[i].stride[d - 1] - nest->size[d] * nest->array[i].stride[d];
+        for (int i = 0; i < iterator->arrays; i++)
+            place->at[i] += iterator->array[i].stride[d - 1] - iterator->size[d] * iterator->array[i].stride[d];
     }
 }
 
-void th_nest_plane(const th_nest *nest, int row_dimension, int64_t plane, char **at)
+void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at)
 {
-    for (int i = 0; i < nest->arrays; i++)
-        at[i] = nest->array[i].data;
-    for (int d = nest->ndim - 2; d >= 0; d--) {
+    for (int i = 0; i < iterator->arrays; i++)
+        at[i] = iterator->array[i].data;
+    for (int d = iterator->ndim - 2; d >= 0; d--) {
         if (d == row_dimension)
             continue;
-        for (int i = 0; i < nest->arrays; i++)
-            at[i] += plane % nest->size[d] * nest->array[i].stride[d];
-        plane /= nest->size[d];
+        for (int i = 0; i < iterator->arrays; i++)
+            at[i] += plane % iterator->size[d] * iterator->array[i].stride[d];
+        plane /= iterator->size[d];
     }
 }
 

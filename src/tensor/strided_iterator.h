@@ -1,14 +1,14 @@
 /* The one walker over strided arrays: a loop nest over arrays of one shape, brought to its simplest form. Dimensions of
- * size 1 are dropped and neighbours merged where every array allows it, so that what lies densely is one long run
+ * size 1 are dropped and neighbors merged where every array allows it, so that what lies densely is one long run
  * whatever its axes are called. A walk is a place that moves on:
  *
- *     th_nest nest;
- *     th_position place;
- *     if (!th_nest_build(&nest, &y, 1, (const th_array *const[]){&x}))
+ *     th_iterator nest;
+ *     th_iterator_position place;
+ *     if (!th_iterator_build(&nest, &y, 1, (const th_array *const[]){&x}))
  *         return;
- *     th_nest_place(&nest, 0, &place);
- *     for (int64_t done = 0, run; done < nest.numel; done += run, th_nest_advance(&nest, run, &place)) {
- *         run = th_nest_run(&nest, &place);
+ *     th_iterator_seek(&nest, 0, &place);
+ *     for (int64_t done = 0, run; done < nest.numel; done += run, th_iterator_advance(&nest, run, &place)) {
+ *         run = th_iterator_run(&nest, &place);
  *         ... run elements of y from place.at[0] and of x from place.at[1], nest.array[i].stride[nest.ndim - 1] apart
  *     }
  *
@@ -21,12 +21,12 @@
 #include "tensor/elementwise.h"
 
 enum {
-    TH_NEST_ARRAYS = TH_MAX_OPERANDS + 1,
+    TH_ITERATOR_ARRAYS = TH_MAX_OPERANDS + 1,
     TH_PIECE = 16384,       /* elements of a threaded piece of work */
     TH_SERIAL_BELOW = 20000 /* elements: less is not worth waking a team */
 };
 
-typedef struct th_nest {
+typedef struct th_iterator {
     int arrays, ndim; /* ndim >= 1 */
     int64_t numel;
     int64_t size[TH_MAX_DIMS]; /* outermost first */
@@ -34,33 +34,34 @@ typedef struct th_nest {
         char *data;
         int64_t element;             /* bytes */
         int64_t stride[TH_MAX_DIMS]; /* bytes; 0 where it broadcasts */
-    } array[TH_NEST_ARRAYS];
-} th_nest;
+    } array[TH_ITERATOR_ARRAYS];
+} th_iterator;
 
 /* The nest over arrays that are broadcast together, from the first one's longest strides to its shortest: as it lies in
  * memory. false: there is nothing to walk (no elements, no data). */
-bool th_nest_build(th_nest *nest, const th_array *first, int n_others, const th_array *const *other);
+bool th_iterator_build(th_iterator *iterator, const th_array *first, int n_others, const th_array *const *other);
 /* The same in row-major order, as the axes stand. */
-bool th_nest_build_row_major(th_nest *nest, const th_array *first, int n_others, const th_array *const *other);
+bool th_iterator_build_row_major(th_iterator *iterator, const th_array *first, int n_others,
+                                 const th_array *const *other);
 
 /* A place in a nest: the index along each dimension and the address in each array. */
-typedef struct th_position {
+typedef struct th_iterator_position {
     int64_t index[TH_MAX_DIMS];
-    char *at[TH_NEST_ARRAYS];
-} th_position;
+    char *at[TH_ITERATOR_ARRAYS];
+} th_iterator_position;
 
 /* To an element, counted in the nest's order. */
-void th_nest_place(const th_nest *nest, int64_t element, th_position *place);
+void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *place);
 /* Moves on by `count` elements, which must not pass the end of the innermost dimension. */
-void th_nest_advance(const th_nest *nest, int64_t count, th_position *place);
+void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *place);
 /* Elements left in the innermost dimension. */
-static inline int64_t th_nest_run(const th_nest *nest, const th_position *place)
+static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iterator_position *place)
 {
-    return nest->size[nest->ndim - 1] - place->index[nest->ndim - 1];
+    return iterator->size[iterator->ndim - 1] - place->index[iterator->ndim - 1];
 }
 
 /* The addresses where a plane of the innermost and one other dimension starts; planes are counted over the rest. */
-void th_nest_plane(const th_nest *nest, int row_dimension, int64_t plane, char **at);
+void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at);
 
 /* Moves n elements of `element` bytes (1, 2, 4 or 8) from every source_stride to every stride bytes. */
 void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride);

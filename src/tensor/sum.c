@@ -1,7 +1,7 @@
 /* Sums over any axes of any layout, in stages. A stage removes or shortens one reduced dimension: rows (the reduced
  * dimension lies innermost in memory) in blocks of ROW_BLOCK elements over 16 virtual lanes, columns in blocks of
  * COLUMN_BLOCK rows added one after another. The partial sums of blocks are the next stage's source. Blocks are cut by
- * size alone, so that the bits do not depend on the number of threads. These are no walks of a th_nest: which dimension
+ * size alone, so that the bits do not depend on the number of threads. These are no walks of a th_iterator: which dimension
  * a task goes along, and which of the others it leaves out, changes from stage to stage. */
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
@@ -47,7 +47,7 @@ static int64_t magnitude(int64_t stride)
     return stride < 0 ? -stride : stride;
 }
 
-/* Joins neighbours that are one dimension in both memories. */
+/* Joins neighbors that are one dimension in both memories. */
 static void merge(partial *p)
 {
     int merged = 0;
@@ -307,18 +307,18 @@ void th_sum_to_array(th_context *ctx, const th_array *destination, const th_arra
 
 /* -- onto elements that lie on one another -- */
 
-void th_add_at_places(const th_array *target, const th_array *source)
+void th_add_at_offsets(const th_array *target, const th_array *source)
 {
-    th_nest nest;
-    th_position place;
-    if (!th_nest_build_row_major(&nest, target, 1, &source))
+    th_iterator iterator;
+    th_iterator_position place;
+    if (!th_iterator_build_row_major(&iterator, target, 1, &source))
         return;
-    const int64_t element = nest.array[0].element;
-    const int64_t to_step = nest.array[0].stride[nest.ndim - 1] / element;
-    const int64_t from_step = nest.array[1].stride[nest.ndim - 1] / element;
-    th_nest_place(&nest, 0, &place);
-    for (int64_t done = 0, run; done < nest.numel; done += run, th_nest_advance(&nest, run, &place)) {
-        run = th_nest_run(&nest, &place);
+    const int64_t element = iterator.array[0].element;
+    const int64_t to_step = iterator.array[0].stride[iterator.ndim - 1] / element;
+    const int64_t from_step = iterator.array[1].stride[iterator.ndim - 1] / element;
+    th_iterator_seek(&iterator, 0, &place);
+    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &place)) {
+        run = th_iterator_run(&iterator, &place);
         void *const to = place.at[0], *const from = place.at[1];
         if (target->dtype == TH_FLOAT64)
             for (int64_t i = 0; i < run; i++)

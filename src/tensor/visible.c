@@ -59,13 +59,13 @@ static size_t show(const char *text, char piece[PIECE])
 }
 
 /* Appends escaped characters up to `most` bytes in all; returns where it stopped in text. */
-static const char *append(char *string, size_t most, const char *text)
+static const char *append(char *string, size_t max, const char *text)
 {
     size_t used = strlen(string);
     while (*text) {
         char piece[PIECE];
         const size_t step = show(text, piece), bytes = strlen(piece);
-        if (bytes > most - used)
+        if (bytes > max - used)
             break;
         memcpy(string + used, piece, bytes + 1);
         used += bytes;

@@ -14,7 +14,7 @@ int main(void)
     th_tensor *y = th_keep(th_add_scalar(th_scale(x, 3), -1));
     for (int step = 0; step < STEPS; step++) {
         th_tensor *loss = th_mse(th_module_forward(line, x), y);
-        if (th_backward(loss) || th_optimizer_step(adam))
+        if (th_backward(loss, NULL) || th_optimizer_step(adam))
             break;
         th_tape_clear(ctx);
     }

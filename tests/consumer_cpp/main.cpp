@@ -103,7 +103,7 @@ int main()
     double loss = NAN;
     for (int step = 0; step < 1500; step++) {
         th_tensor *mse = th_mse(squared_layer(layer, x), y);
-        if (th_backward(mse) || th_optimizer_step(adam)) {
+        if (th_backward(mse, NULL) || th_optimizer_step(adam)) {
             std::fprintf(stderr, "%s\n", th_error_message(ctx));
             return 1;
         }

@@ -49,8 +49,8 @@ typedef struct th_attention {
     th_band band;
     th_attention_array positions; /* (N, T) int32 or int64: the queries' places, instead of the band's */
     bool positions_64;
-    th_attention_array valid_lens; /* (N, T) int32 or int64: keys from there on are hidden */
-    bool valid_lens_64;
+    th_attention_array valid_lengths; /* (N, T) int32 or int64: keys from there on are hidden */
+    bool valid_lengths_64;
     th_attention_array keep;     /* (N, T, S) bool: false hides */
     th_attention_array additive; /* (N, T, S) added to the scores: -inf hides, nothing else does */
 

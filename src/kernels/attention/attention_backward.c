@@ -24,7 +24,7 @@
 #include "kernels/machine/parallel.h"
 
 enum {
-    MOST_TOGETHER = 16,  /* blocks of keys of a head worked on at a time */
+    MAX_TOGETHER = 16,   /* blocks of keys of a head worked on at a time */
     TASKS_PER_THREAD = 2 /* that this aims at */
 };
 
@@ -78,7 +78,7 @@ static backward_work make_work(const th_machine *machine, th_dtype dtype, const 
     work.part_stride = th_attention_stride(a->width);
     const int64_t tasks = work.problem.heads / work.group, wanted = (int64_t)threads * TASKS_PER_THREAD;
     if (threads > 1 && tasks > 0 && tasks < wanted)
-        work.together = th_smaller(th_smaller(th_parts(wanted, tasks), work.key_blocks), MOST_TOGETHER);
+        work.together = th_smaller(th_smaller(th_parts(wanted, tasks), work.key_blocks), MAX_TOGETHER);
     work.groups = th_attention_heads_of_task(
         tasks, 2.5 * (double)work.group * (double)a->queries * (double)a->keys * (double)(a->width + a->value_width),
         threads);

@@ -54,10 +54,10 @@ static size_t take_memory(const forward_work *work, void *workspace, forward_mem
 
 /* Queries of a chunk: all of a head's, unless that makes too few tasks or there is more than one block of keys. No bit
  * depends on it. */
-static int64_t choose_chunk(const attention_problem *p, int threads, int64_t most)
+static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max)
 {
     const int64_t query_blocks = th_parts(p->a->queries, p->query_block);
-    int64_t chunk = th_smaller(query_blocks, most);
+    int64_t chunk = th_smaller(query_blocks, max);
     if (threads > 1 && p->heads > 0 && p->heads < (int64_t)threads * TASKS_PER_THREAD) {
         const int64_t tasks = th_parts((int64_t)threads * TASKS_PER_THREAD, p->heads);
         chunk = th_smaller(chunk, th_larger(th_parts(query_blocks, tasks), LEAST_CHUNK));
@@ -119,12 +119,12 @@ static void finish_queries(const attention_problem *p, const forward_memory *m, 
 static void load_keys(const attention_problem *p, forward_memory *m, const attention_head *head, int64_t query,
                       int64_t past, int64_t start, int64_t count)
 {
-    int64_t least, most;
-    if (!th_attention_seen(p, head, query, past - query, start, count, &least, &most))
+    int64_t least, max;
+    if (!th_attention_visible(p, head, query, past - query, start, count, &least, &max))
         return;
     least = least / p->key_step * p->key_step;
-    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, least, most);
-    th_attention_load(p, &m->v, least, &p->a->v, head, start + least, most - least);
+    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, least, max);
+    th_attention_load(p, &m->v, least, &p->a->v, head, start + least, max - least);
 }
 
 /* The queries query .. past - 1 of a head. */

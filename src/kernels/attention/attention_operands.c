@@ -62,8 +62,8 @@ attention_copy th_attention_take_copy(const attention_problem *p, attention_spac
                            .width = width,
                            .stride = stride,
                            .finite = true,
-                           .has_rows = !p->terms || (uses & AS_ROWS)};
-    if (!p->terms) {
+                           .has_rows = !p->parts || (uses & AS_ROWS)};
+    if (!p->parts) {
         lie_in_place(&copy.left, copy.data, p->multiply.rows, stride, 1);
         lie_in_place(&copy.right, copy.data, p->multiply.columns, 1, stride);
         return copy;
@@ -112,7 +112,7 @@ static void pack_finite_part(const attention_problem *p, attention_copy *copy, i
     copy_rows(p, copy, to, from);
 }
 
-static void load_terms(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
+static void load_parts(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
 {
     if (copy->has_rows)
         copy_rows(p, copy, to, from);
@@ -138,10 +138,10 @@ void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t
     } else {
         from.data = th_zero(p->size);
     }
-    if (!p->terms)
+    if (!p->parts)
         copy_rows(p, copy, to, &from);
     else if (rows > 0 && copy->width > 0)
-        load_terms(p, copy, to, &from);
+        load_parts(p, copy, to, &from);
 }
 
 /* -- keys -- */
@@ -171,7 +171,7 @@ attention_buffer th_attention_take_buffer(const attention_problem *p, attention_
 {
     const int64_t stride = th_attention_stride(keys);
     attention_buffer buffer = {.data = th_attention_take(space, rows, stride, p->size), .stride = stride};
-    if (p->terms) {
+    if (p->parts) {
         const int64_t as_rows = left_elements(p, rows, th_smaller(stride, p->sum_keys));
         buffer.panels = th_attention_take(
             space, 1, transposed ? th_larger(as_rows, left_elements(p, keys, rows)) : as_rows, p->size);
@@ -186,7 +186,7 @@ void th_attention_left(const attention_problem *p, const attention_buffer *buffe
     product->a_panel = p->multiply.rows * line;
     product->a_row = line;
     product->a_col = step;
-    if (!p->terms)
+    if (!p->parts)
         return;
     p->multiply.pack_a(product->m, product->k, product->a, line, step, buffer->panels);
     product->a = buffer->panels;

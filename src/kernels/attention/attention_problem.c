@@ -7,7 +7,7 @@
 enum {
     QUERY_BLOCK = 48, /* of float32 and float64 */
     SUM_KEYS = 128,
-    TERM_SUM_KEYS = 256, /* these panels are smaller */
+    PART_SUM_KEYS = 256, /* these panels are smaller */
     TASKS_PER_THREAD = 4
 };
 /* In multiply-adds: the smallest task (about 5 µs), if there are enough heads; and the time that the rest of a head
@@ -19,15 +19,15 @@ static const double least_task = 200000, rest_of_head = 5000;
 attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
     const th_precision precision = th_long_sum_precision(machine, dtype);
-    const bool terms = precision != TH_PRECISION_FLOAT32;
+    const bool parts = precision != TH_PRECISION_FLOAT32;
     attention_problem p = {.a = a,
                            .kernels = th_kernels_for(machine, dtype),
                            .multiply = th_product_kernels_of(machine, dtype, precision),
-                           .terms = terms,
+                           .parts = parts,
                            .size = th_element_size(dtype),
-                           .query_block = terms ? MOST_QUERIES : QUERY_BLOCK,
-                           .sum_keys = terms ? TERM_SUM_KEYS : SUM_KEYS,
-                           .key_step = terms ? TH_TERM_GROUP : LANES,
+                           .query_block = parts ? MAX_QUERIES : QUERY_BLOCK,
+                           .sum_keys = parts ? PART_SUM_KEYS : SUM_KEYS,
+                           .key_step = parts ? TH_PART_GROUP : LANES,
                            .heads = 1};
     for (int d = 0; d < a->dims; d++)
         p.heads *= a->size[d];

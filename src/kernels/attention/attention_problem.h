@@ -8,15 +8,15 @@
 #include "kernels/sizes.h"
 
 enum {
-    MOST_QUERIES = 64, /* of a tile */
-    LANES = 16         /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
+    MAX_QUERIES = 64, /* of a tile */
+    LANES = 16        /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
 };
 
 typedef struct attention_problem {
     const th_attention *a;
     const th_kernels *kernels;
     th_product_kernels multiply;
-    bool terms;          /* the products are of bfloat16 terms */
+    bool parts;          /* the products are of bfloat16 terms */
     int64_t size;        /* bytes of an element */
     int64_t query_block; /* queries of a tile */
     int64_t sum_keys;    /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache */

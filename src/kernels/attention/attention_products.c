@@ -30,7 +30,7 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
 {
     const int64_t whole = th_smaller(keys->lines, LANES);
     th_product_block product = {.m = rows,
-                                .n = p->terms ? to - from : th_parts(to - from, whole) * whole,
+                                .n = p->parts ? to - from : th_parts(to - from, whole) * whole,
                                 .c = scores->data + (row * scores->stride + from) * p->size,
                                 .c_row = scores->stride,
                                 .init_row = scores->stride};
@@ -83,13 +83,13 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
     const attention_copy *b = t->right;
     const int64_t from = line * t->line + step * t->step;
     th_product_block product = {.m = lines,
-                                .n = p->terms ? b->width : th_parts(b->width, LANES) * LANES,
+                                .n = p->parts ? b->width : th_parts(b->width, LANES) * LANES,
                                 .k = steps,
                                 .c = t->to + line * t->to_stride * p->size,
                                 .c_row = t->to_stride,
                                 .init_row = t->to_stride};
     product.init = add ? product.c : NULL;
-    if (b->finite || p->terms) {
+    if (b->finite || p->parts) {
         th_attention_left(p, t->left, from, t->line, t->step, &product);
         take_right(p, &product, &b->right, 0, step);
         p->multiply.block(&product);
@@ -101,7 +101,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
     product.a_col = t->step;
     product.b = b->data + step * b->stride * p->size;
     product.b_row = b->stride;
-    if (p->terms)
+    if (p->parts)
         p->kernels->attention_add_non_finite(&product, t->weights->data + from * p->size);
     else
         p->kernels->attention_visible_product(&product, t->weights->data + from * p->size);
@@ -141,7 +141,7 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
         for (int g = 0; g < (together ? 1 : tile->groups); g++) {
             const int64_t row = g * tile->group_rows;
             const int64_t seen = th_larger(together ? tile->begin : tile->group_begin[g], from);
-            const int64_t key = p->terms ? seen / TH_TERM_GROUP * TH_TERM_GROUP : seen;
+            const int64_t key = p->parts ? seen / TH_PART_GROUP * TH_PART_GROUP : seen;
             const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
             if (key < key_end)
                 multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows), key,
@@ -153,7 +153,7 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
 /* Queries and keys that a product of columns is cut at: of terms the steps of a group, however rows are grouped. */
 static int64_t cut_of(const attention_problem *p, const attention_tile *tile)
 {
-    return p->terms ? TH_TERM_GROUP : tile->group_rows;
+    return p->parts ? TH_PART_GROUP : tile->group_rows;
 }
 
 /* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, from cut to cut. */
@@ -185,14 +185,14 @@ void th_attention_columns_product(const attention_problem *p, const attention_ti
                             .to_stride = to->stride};
     const int64_t cut = cut_of(p, tile);
     const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
-    for (int64_t column = tile->begin, stop; column < tile->most; column = stop) {
+    for (int64_t column = tile->begin, stop; column < tile->max; column = stop) {
         int64_t row = 0, row_end = tile->rows;
         if (tile->groups == 1) {
-            stop = tile->most;
+            stop = tile->max;
         } else if (column >= all_first && column < all_past) {
             stop = all_past;
         } else {
-            stop = th_smaller((column / cut + 1) * cut, tile->most);
+            stop = th_smaller((column / cut + 1) * cut, tile->max);
             if (!rows_of(p, tile, column, stop, &row, &row_end))
                 continue;
         }

@@ -29,27 +29,27 @@
 #include "kernels/attention/attention_operands.h"
 #include "kernels/attention/attention_rows.h"
 
-enum { MOST_GROUPS = 4 }; /* of the rows of a tile */
+enum { MAX_GROUPS = 4 }; /* of the rows of a tile */
 
 /* -- what a tile sees -- */
 
 /* What the rows of a tile may see of the keys start .. start + count - 1. Columns are counted from start. */
 typedef struct attention_tile {
     int64_t query, rows, start;
-    th_key_range keys[MOST_QUERIES]; /* the columns that each row may see; keep and additive may hide more */
-    int64_t place[MOST_QUERIES];     /* where each row stands; only where there are slopes */
-    int64_t least, most;             /* some row may see columns least .. most - 1; most is 0 when none sees any */
-    int64_t all_first, all_past;     /* all rows may see these, if all_first < all_past */
-    int64_t begin, end;              /* least to key_step, most to whole LANES: what is computed of a row of scores */
-    int groups;                      /* of group_rows rows (the last may have less) */
+    th_key_range keys[MAX_QUERIES]; /* the columns that each row may see; keep and additive may hide more */
+    int64_t place[MAX_QUERIES];     /* where each row stands; only where there are slopes */
+    int64_t least, max;             /* some row may see columns least .. most - 1; most is 0 when none sees any */
+    int64_t all_first, all_past;    /* all rows may see these, if all_first < all_past */
+    int64_t begin, end;             /* least to key_step, most to whole LANES: what is computed of a row of scores */
+    int groups;                     /* of group_rows rows (the last may have less) */
     int64_t group_rows;
-    int64_t group_begin[MOST_GROUPS], group_end[MOST_GROUPS]; /* what some row of each may see */
+    int64_t group_begin[MAX_GROUPS], group_end[MAX_GROUPS]; /* what some row of each may see */
 } attention_tile;
 
 /* Whether queries query .. query + rows - 1 see any of the keys start .. start + count - 1; if so, none of them outside
  * start + *least .. start + *most - 1. */
-bool th_attention_seen(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
-                       int64_t start, int64_t count, int64_t *least, int64_t *most);
+bool th_attention_visible(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
+                          int64_t start, int64_t count, int64_t *least, int64_t *max);
 
 /* Sets up *tile for queries query .. query + rows - 1. Returns false when no row sees any of the keys. */
 bool th_attention_make_tile(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,

@@ -5,15 +5,15 @@ enum {
     GROUP = 12,       /* rows that are cut together at a diagonal: one or two tiles of the micro-kernel; */
     SMALL = 32,       /* of up to so many queries */
     SMALL_GROUP = 16, /* are, as another product costs more than it leaves out */
-    TERM_GROUP_ROWS = TH_TERM_GROUP /* of terms at most so many, as this is what keys are cut at: whole panels */
+    PART_GROUP_ROWS = TH_PART_GROUP /* of terms at most so many, as this is what keys are cut at: whole panels */
 };
 
 /* How many rows of a tile are cut together. */
 static int64_t rows_of_group(const attention_problem *p, int64_t rows)
 {
     const int64_t panel = p->multiply.rows;
-    if (p->terms)
-        return panel < TERM_GROUP_ROWS ? TERM_GROUP_ROWS / panel * panel : panel;
+    if (p->parts)
+        return panel < PART_GROUP_ROWS ? PART_GROUP_ROWS / panel * panel : panel;
     return th_parts(rows, th_parts(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP));
 }
 
@@ -33,16 +33,16 @@ typedef struct queries {
 static queries queries_from(const th_attention *a, const attention_head *head, int64_t query, int64_t start,
                             int64_t count)
 {
-    const int64_t size = a->valid_lens_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
+    const int64_t size = a->valid_lengths_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
     const int64_t position_size = a->positions_64 ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t);
     return (queries){.edges = th_band_edges(&a->band),
                      .place = query + a->band.position - start,
                      .position = th_attention_at(&a->positions, head, query, 0, position_size),
                      .position_bytes = a->positions.row * position_size,
                      .position_64 = a->positions_64,
-                     .length = th_attention_at(&a->valid_lens, head, query, 0, size),
-                     .length_bytes = a->valid_lens.row * size,
-                     .length_64 = a->valid_lens_64,
+                     .length = th_attention_at(&a->valid_lengths, head, query, 0, size),
+                     .length_bytes = a->valid_lengths.row * size,
+                     .length_64 = a->valid_lengths_64,
                      .start = start,
                      .count = count};
 }
@@ -66,32 +66,32 @@ static inline th_key_range keys_of(const queries *q, int64_t row)
     int64_t count = q->count;
     if (q->length)
         count = th_smaller(count, integer_at(q->length + row * q->length_bytes, q->length_64) - q->start);
-    return th_keys_seen(q->edges, place_of(q, row), count);
+    return th_keys_visible(q->edges, place_of(q, row), count);
 }
 
-bool th_attention_seen(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
-                       int64_t start, int64_t count, int64_t *least, int64_t *most)
+bool th_attention_visible(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
+                          int64_t start, int64_t count, int64_t *least, int64_t *max)
 {
     const queries q = queries_from(p->a, head, query, start, count);
     *least = count;
-    *most = 0;
+    *max = 0;
     if (!q.position && !q.length) { /* ranges that move on by one: those of the first and the last row that sees any */
         const int64_t first = q.edges.first + q.place, past = q.edges.past + q.place;
         const int64_t row = th_larger(0, 1 - past), last = th_smaller(rows, count - first) - 1;
         if (row > last)
             return false;
         *least = th_larger(first + row, 0);
-        *most = th_smaller(past + last, count);
-        return *most > 0;
+        *max = th_smaller(past + last, count);
+        return *max > 0;
     }
     for (int64_t r = 0; r < rows; r++) {
         const th_key_range keys = keys_of(&q, r);
         if (keys.past == 0)
             continue;
         *least = th_smaller(keys.first, *least);
-        *most = th_larger(keys.past, *most);
+        *max = th_larger(keys.past, *max);
     }
-    return *most > 0;
+    return *max > 0;
 }
 
 bool th_attention_make_tile(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
@@ -104,31 +104,31 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
     tile->group_rows = rows_of_group(p, rows);
     tile->groups = (int)th_parts(rows, tile->group_rows);
     tile->least = count;
-    tile->most = 0;
+    tile->max = 0;
     tile->all_first = 0;
     tile->all_past = count;
     for (int g = 0; g < tile->groups; g++) {
         const int64_t row = g * tile->group_rows, row_end = th_smaller(row + tile->group_rows, rows);
-        int64_t least = count, most = 0;
+        int64_t least = count, max = 0;
         for (int64_t r = row; r < row_end; r++) {
             const th_key_range keys = keys_of(&q, r);
             tile->keys[r] = keys;
             tile->all_first = th_larger(keys.first, tile->all_first);
             tile->all_past = th_smaller(keys.past, tile->all_past);
             least = keys.past > 0 ? th_smaller(keys.first, least) : least;
-            most = th_larger(keys.past, most);
+            max = th_larger(keys.past, max);
         }
         tile->group_begin[g] = least;
-        tile->group_end[g] = most;
+        tile->group_end[g] = max;
         tile->least = th_smaller(least, tile->least);
-        tile->most = th_larger(most, tile->most);
+        tile->max = th_larger(max, tile->max);
     }
-    if (tile->most == 0)
+    if (tile->max == 0)
         return false;
     for (int64_t r = 0; p->a->alibi.data && r < rows; r++)
         tile->place[r] = place_of(&q, r);
     tile->begin = tile->least / p->key_step * p->key_step;
-    tile->end = th_parts(tile->most, LANES) * LANES;
+    tile->end = th_parts(tile->max, LANES) * LANES;
     return true;
 }
 

@@ -27,12 +27,12 @@ TH_DTYPES(COMPARISONS)
 #define LESS_EQUAL(dtype, text, type) [dtype] = less_equal_##dtype,
 #define GREATER(dtype, text, type) [dtype] = greater_##dtype,
 #define GREATER_EQUAL(dtype, text, type) [dtype] = greater_equal_##dtype,
-th_typed_maps th_compare_equal = {TH_DTYPES(EQUAL)};
-th_typed_maps th_compare_not_equal = {TH_DTYPES(NOT_EQUAL)};
-th_typed_maps th_compare_less = {TH_DTYPES(LESS)};
-th_typed_maps th_compare_less_equal = {TH_DTYPES(LESS_EQUAL)};
-th_typed_maps th_compare_greater = {TH_DTYPES(GREATER)};
-th_typed_maps th_compare_greater_equal = {TH_DTYPES(GREATER_EQUAL)};
+th_elementwise_by_dtype th_compare_equal = {TH_DTYPES(EQUAL)};
+th_elementwise_by_dtype th_compare_not_equal = {TH_DTYPES(NOT_EQUAL)};
+th_elementwise_by_dtype th_compare_less = {TH_DTYPES(LESS)};
+th_elementwise_by_dtype th_compare_less_equal = {TH_DTYPES(LESS_EQUAL)};
+th_elementwise_by_dtype th_compare_greater = {TH_DTYPES(GREATER)};
+th_elementwise_by_dtype th_compare_greater_equal = {TH_DTYPES(GREATER_EQUAL)};
 
 COMPARE(logical_and, bool, &)
 COMPARE(logical_or, bool, |)
@@ -46,6 +46,6 @@ static void logical_not(int64_t n, void *const *operands, const void *parameters
         y[i] = !a[i];
 }
 
-th_typed_maps th_logical_and_maps = {[TH_BOOL] = logical_and};
-th_typed_maps th_logical_or_maps = {[TH_BOOL] = logical_or};
-th_typed_maps th_logical_not_maps = {[TH_BOOL] = logical_not};
+th_elementwise_by_dtype th_logical_and_kernels = {[TH_BOOL] = logical_and};
+th_elementwise_by_dtype th_logical_or_kernels = {[TH_BOOL] = logical_or};
+th_elementwise_by_dtype th_logical_not_kernels = {[TH_BOOL] = logical_not};

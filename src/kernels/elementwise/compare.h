@@ -6,10 +6,10 @@
 #include "kernels/kernels.h"
 #include "tapehead/base.h"
 
-typedef th_map_kernel *const th_typed_maps[TH_DTYPE_COUNT];
+typedef th_elementwise_kernel *const th_elementwise_by_dtype[TH_DTYPE_COUNT];
 
-extern th_typed_maps th_compare_equal, th_compare_not_equal, th_compare_less, th_compare_less_equal, th_compare_greater,
-    th_compare_greater_equal;
-extern th_typed_maps th_logical_and_maps, th_logical_or_maps, th_logical_not_maps;
+extern th_elementwise_by_dtype th_compare_equal, th_compare_not_equal, th_compare_less, th_compare_less_equal,
+    th_compare_greater, th_compare_greater_equal;
+extern th_elementwise_by_dtype th_logical_and_kernels, th_logical_or_kernels, th_logical_not_kernels;
 
 #endif

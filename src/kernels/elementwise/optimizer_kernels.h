@@ -1,4 +1,4 @@
-/* What the optimisers' kernels are told. Everything that is the same for all elements of a step is computed once, by
+/* What the optimizers' kernels are told. Everything that is the same for all elements of a step is computed once, by
  * the caller. */
 #ifndef TH_KERNELS_ELEMENTWISE_OPTIMIZER_KERNELS_H
 #define TH_KERNELS_ELEMENTWISE_OPTIMIZER_KERNELS_H

@@ -1,5 +1,5 @@
 /* Elementary functions of single numbers, for what is computed outside the kernels and ends in a result (learning
- * rates, the optimiser's corrections, sinusoids): the kernels' own instead of libm's, in the instance that every
+ * rates, the optimizer's corrections, sinusoids): the kernels' own instead of libm's, in the instance that every
  * processor runs, so that the bits are the same everywhere. */
 #ifndef TH_KERNELS_ELEMENTWISE_SCALAR_H
 #define TH_KERNELS_ELEMENTWISE_SCALAR_H

@@ -17,7 +17,7 @@
 
 #ifdef TAPEHEAD_TILES /* given by the build */
 
-extern const th_product_kernels th_product_tiles_f32_amx[2];
+extern const th_product_kernels th_product_amx_f32_amx[2];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *missing; /* written once, before anybody reads it */
@@ -68,17 +68,17 @@ static void detect(void)
         missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
 }
 
-const char *th_tiles_detect(const th_product_kernels **products)
+const char *th_amx_detect(const th_product_kernels **products)
 {
     pthread_once(&once, detect);
     if (!missing)
-        *products = th_product_tiles_f32_amx;
+        *products = th_product_amx_f32_amx;
     return missing;
 }
 
 #else
 
-const char *th_tiles_detect(const th_product_kernels **products)
+const char *th_amx_detect(const th_product_kernels **products)
 {
     (void)products;
     return "TAPEHEAD_ISA is amx, but the compiler that built Tapehead has no AMX";

@@ -6,19 +6,19 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/machine/amx.h"
 #include "kernels/machine/openblas.h"
 #include "kernels/machine/processors.h"
 #include "kernels/products/product_block.h"
-#include "kernels/machine/amx.h"
 
 #define INSTANCES(isa)                                                                                                 \
     extern const th_kernels th_kernels_f32_##isa, th_kernels_f64_##isa;                                                \
-    extern const th_product_kernels th_product_chains_f32_##isa[2]
+    extern const th_product_kernels th_product_fma_f32_##isa[2]
 INSTANCES(baseline);
 INSTANCES(avx2);
 INSTANCES(avx512);
 #undef INSTANCES
-extern const th_product_kernels th_product_dots_f32_avx512bf16[2];
+extern const th_product_kernels th_product_dpbf16_f32_avx512bf16[2];
 
 /* What TAPEHEAD_ISA may name, but for tiles (tiles.h): the instruction sets, and what beside AVX-512 only multiplies
  * bfloat16 terms. */
@@ -34,22 +34,22 @@ static const struct {
     [TH_ISA_BASELINE] = {"baseline",
                          TH_ISA_BASELINE,
                          {&th_kernels_f32_baseline, &th_kernels_f64_baseline},
-                         th_product_chains_f32_baseline,
+                         th_product_fma_f32_baseline,
                          NULL},
     [TH_ISA_AVX2] = {"avx2",
                      TH_ISA_AVX2,
                      {&th_kernels_f32_avx2, &th_kernels_f64_avx2},
-                     th_product_chains_f32_avx2,
+                     th_product_fma_f32_avx2,
                      "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add"},
     [TH_ISA_AVX512] = {"avx512",
                        TH_ISA_AVX512,
                        {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
-                       th_product_chains_f32_avx512,
+                       th_product_fma_f32_avx512,
                        "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
     [DOT_PRODUCTS] = {"avx512_bf16",
                       TH_ISA_AVX512,
                       {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
-                      th_product_dots_f32_avx512bf16,
+                      th_product_dpbf16_f32_avx512bf16,
                       "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
 };
 
@@ -105,7 +105,7 @@ static const char *detect_isa(th_machine *machine)
     if (!wanted)
         return NULL;
     if (strcmp(wanted, "amx") == 0) /* a processor with tiles has AVX-512: the best has its kernels */
-        return th_tiles_detect(&machine->products);
+        return th_amx_detect(&machine->products);
     int choice = CHOICES - 1;
     while (choice >= 0 && strcmp(wanted, choices[choice].name) != 0)
         choice--;
@@ -149,7 +149,7 @@ bool th_machine_set_precision(th_machine *machine, th_precision precision)
         return false;
     machine->precision = precision;
     if (precision != TH_PRECISION_FLOAT32 && machine->may_use_tiles)
-        (void)th_tiles_detect(&machine->products);
+        (void)th_amx_detect(&machine->products);
     return true;
 }
 

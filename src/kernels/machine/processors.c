@@ -176,7 +176,7 @@ static int lesser(int a, int b)
     return a < b ? a : b;
 }
 
-/* OpenMP binds a thread to one of its places; then the places together are what there is. The thread is not cancelled
+/* OpenMP binds a thread to one of its places; then the places together are what there is. The thread is not canceled
  * while a file is open, or OpenMP's library prepares itself. */
 static int available(pid_t thread)
 {

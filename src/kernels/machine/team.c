@@ -47,8 +47,8 @@ enum {
 };
 
 enum {
-    MOST_THREADS = 1024, /* of a team */
-    STACK = 1 << 20      /* bytes of a helper's stack: tasks take some tens of thousands */
+    MAX_THREADS = 1024, /* of a team */
+    STACK = 1 << 20     /* bytes of a helper's stack: tasks take some tens of thousands */
 };
 
 /* The state of a run, in one word: how many helpers are inside, whether more may enter, and which run it is. */
@@ -57,12 +57,12 @@ enum {
 #define RUN ((uint64_t)0x20000) /* runs count from here up */
 
 /* Where a thread sleeps; a resting one is not woken for a run. */
-enum { AWAKE, ASLEEP, RESTING };
-typedef struct bed {
+enum { AWAKE, ASLEEP, QUARANTINED };
+typedef struct slot {
     _Alignas(64) _Atomic uint32_t state;
     pthread_t thread;  /* the helper */
     struct team *team; /* and its team */
-} bed;
+} slot;
 
 /* A thread as a caller. A team in use belongs to its caller; a free one may be ended by whoever holds
  * the lock. A helper counts as a caller whose team is in use. */
@@ -87,9 +87,9 @@ typedef struct team {
     atomic_bool ending;
     sem_t begun; /* posted by each new helper */
     caller *caller;
-    struct team *next, **link;                                 /* in the list of teams */
-    _Alignas(64) _Atomic uint64_t sleepers[MOST_THREADS / 64]; /* a bit for each helper asleep */
-    bed bed[MOST_THREADS];                                     /* written for the threads that exist */
+    struct team *next, **link;                                /* in the list of teams */
+    _Alignas(64) _Atomic uint64_t sleepers[MAX_THREADS / 64]; /* a bit for each helper asleep */
+    slot slot[MAX_THREADS];                                   /* written for the threads that exist */
 } team;
 
 static _Thread_local caller own;
@@ -123,12 +123,12 @@ static void pause_briefly(void)
 }
 
 /* Sleeps while the bed's state is this one, at most so long (NULL: for ever). */
-static void sleep_while(bed *mine, uint32_t state, const struct timespec *most)
+static void sleep_while(slot *mine, uint32_t state, const struct timespec *max)
 {
-    syscall(SYS_futex, &mine->state, FUTEX_WAIT_PRIVATE, state, most, NULL, 0);
+    syscall(SYS_futex, &mine->state, FUTEX_WAIT_PRIVATE, state, max, NULL, 0);
 }
 
-static bool wake_from(bed *sleeper, uint32_t state)
+static bool wake_from(slot *sleeper, uint32_t state)
 {
     if (atomic_load(&sleeper->state) != state || !atomic_compare_exchange_strong(&sleeper->state, &state, AWAKE))
         return false;
@@ -168,7 +168,7 @@ static void spin(team *t, condition *holds, uint64_t seen)
  * bit that is taken for a wake belongs to a helper that has not entered yet. */
 static void lie_down(team *t, int worker)
 {
-    atomic_store(&t->bed[worker].state, ASLEEP);
+    atomic_store(&t->slot[worker].state, ASLEEP);
     if (worker > 0)
         atomic_fetch_or(&t->sleepers[worker / 64], (uint64_t)1 << worker % 64);
 }
@@ -177,7 +177,7 @@ static void get_up(team *t, int worker)
 {
     if (worker > 0)
         atomic_fetch_and(&t->sleepers[worker / 64], ~((uint64_t)1 << worker % 64));
-    atomic_store(&t->bed[worker].state, AWAKE);
+    atomic_store(&t->slot[worker].state, AWAKE);
 }
 
 /* Waits as this worker; returns the word for which the condition holds. */
@@ -189,8 +189,8 @@ static inline uint64_t wait_for(team *t, int worker, condition *holds, uint64_t 
     while (word = atomic_load(&t->word), !holds(word, seen)) {
         lie_down(t, worker); /* before the word is read again: whoever changes it from now on wakes */
         if (!holds(atomic_load(&t->word), seen))
-            sleep_while(&t->bed[worker], ASLEEP, NULL);
-        if (atomic_load(&t->bed[worker].state) != AWAKE)
+            sleep_while(&t->slot[worker], ASLEEP, NULL);
+        if (atomic_load(&t->slot[worker].state) != AWAKE)
             get_up(t, worker);
     }
     return word;
@@ -209,7 +209,7 @@ static void wake_two(team *t)
         for (uint64_t asleep; woken < 2 && (asleep = atomic_load(sleepers) & may) != 0;) {
             const uint64_t lowest = asleep & (~asleep + 1);
             if ((atomic_fetch_and(sleepers, ~lowest) & lowest) &&
-                wake_from(&t->bed[first + __builtin_ctzll(lowest)], ASLEEP))
+                wake_from(&t->slot[first + __builtin_ctzll(lowest)], ASLEEP))
                 woken++;
         }
     }
@@ -227,7 +227,7 @@ static bool enter(team *t, uint64_t *word)
 static bool leave(team *t)
 {
     const uint64_t before = atomic_fetch_sub(&t->word, 1);
-    if ((before & OPEN) || (before & INSIDE) > 1 || !wake_from(&t->bed[0], ASLEEP))
+    if ((before & OPEN) || (before & INSIDE) > 1 || !wake_from(&t->slot[0], ASLEEP))
         return false;
     const int64_t opened = atomic_load_explicit(&t->opened, memory_order_relaxed);
     const int64_t closed = atomic_load_explicit(&t->closed, memory_order_relaxed);
@@ -243,23 +243,23 @@ static long preemptions(void)
 }
 
 /* What a helper remembers of being in the way. */
-typedef struct fatigue {
+typedef struct backoff {
     long preemptions;
     int64_t rest, rested; /* how long it rested last, and until when */
-} fatigue;
+} backoff;
 
 /* A helper was preempted in the middle of a task, and its caller had to wait until the system resumed the helper: on a
  * busy machine that costs more than the help is worth. It rests, longer each time that this happens again soon. */
-static void rest(team *t, bed *mine, fatigue *f)
+static void rest(team *t, slot *mine, backoff *f)
 {
     const long seen = f->preemptions;
     f->preemptions = preemptions();
     if (f->preemptions == seen) /* the task was long, nothing else */
         return;
     f->rest = now() - f->rested > 16 * f->rest ? SHORT_REST : f->rest < LONG_REST ? 2 * f->rest : LONG_REST;
-    atomic_store(&mine->state, RESTING);
+    atomic_store(&mine->state, QUARANTINED);
     if (!atomic_load(&t->ending)) /* set before the resting are woken */
-        sleep_while(mine, RESTING, &(struct timespec){.tv_nsec = (long)f->rest});
+        sleep_while(mine, QUARANTINED, &(struct timespec){.tv_nsec = (long)f->rest});
     atomic_store(&mine->state, AWAKE);
     f->rested = now();
 }
@@ -267,13 +267,13 @@ static void rest(team *t, bed *mine, fatigue *f)
 /* The life of a helper. One that is not needed in a small run does not spin for the next. */
 static void *help(void *argument)
 {
-    bed *const mine = argument;
+    slot *const mine = argument;
     team *const t = mine->team;
-    const int worker = (int)(mine - t->bed);
+    const int worker = (int)(mine - t->slot);
     atomic_store(&own.state, IN_USE);
     sem_post(&t->begun);
     bool needed = true, spinning = false;
-    fatigue f = {.preemptions = preemptions()};
+    backoff f = {.preemptions = preemptions()};
     for (uint64_t seen = 0; needed;) {
         seen = wait_for(t, worker, is_new, seen, spinning);
         if (!enter(t, &seen))
@@ -291,7 +291,7 @@ static void *help(void *argument)
     return NULL;
 }
 
-static bool create_thread(bed *mine)
+static bool create_thread(slot *mine)
 {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
@@ -312,8 +312,8 @@ static void add_helpers(team *t, int threads)
 {
     const int before = t->size;
     while (t->size < threads) {
-        bed *const next = &t->bed[t->size];
-        *next = (bed){.team = t};
+        slot *const next = &t->slot[t->size];
+        *next = (slot){.team = t};
         if (!create_thread(next))
             break;
         t->size++;
@@ -322,7 +322,7 @@ static void add_helpers(team *t, int threads)
         while (sem_wait(&t->begun) != 0)
             ;
     for (int worker = 1; worker < t->size; worker++)
-        th_processors_bind(t->bed[worker].thread, worker, t->size);
+        th_processors_bind(t->slot[worker].thread, worker, t->size);
 }
 
 static void open_run(team *t, int threads, th_job *job, void *shared)
@@ -344,9 +344,9 @@ static void end(team *t)
     atomic_store(&t->ending, true);
     open_run(t, t->size, NULL, NULL);
     for (int worker = 1; worker < t->size; worker++)
-        wake_from(&t->bed[worker], RESTING);
+        wake_from(&t->slot[worker], QUARANTINED);
     for (int worker = 1; worker < t->size; worker++)
-        pthread_join(t->bed[worker].thread, NULL);
+        pthread_join(t->slot[worker].thread, NULL);
     sem_destroy(&t->begun);
     free(t);
 }
@@ -411,9 +411,9 @@ static team *begin(void)
     }
     atomic_init(&t->word, 0);
     atomic_init(&t->ending, false);
-    for (int i = 0; i < MOST_THREADS / 64; i++)
+    for (int i = 0; i < MAX_THREADS / 64; i++)
         atomic_init(&t->sleepers[i], 0);
-    t->bed[0] = (bed){.team = t};
+    t->slot[0] = (slot){.team = t};
     t->size = 1;
     t->lasted = 0;
     sem_init(&t->begun, 0, 0);
@@ -463,7 +463,7 @@ static bool runs_alone(int threads)
 
 /* Takes this thread's team into use, with `threads` if the system can create them. NULL without a team, and
  * inside the user's OpenMP regions; then there is nothing to give back. The first call of OpenMP's library may read files
- * and hold locks, so the thread must not be cancelled meanwhile. */
+ * and hold locks, so the thread must not be canceled meanwhile. */
 static team *take(int threads)
 {
     uint32_t state = FREE;
@@ -471,7 +471,7 @@ static team *take(int threads)
                                                                       memory_order_relaxed))
         return NULL;
     if (own.team == NULL || own.team->size < threads) {
-        const int possible = lesser(lesser(threads, MOST_THREADS), omp_get_thread_limit());
+        const int possible = lesser(lesser(threads, MAX_THREADS), omp_get_thread_limit());
         if (own.team == NULL || own.team->size < possible)
             enlarge(possible);
     }

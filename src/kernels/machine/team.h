@@ -8,7 +8,7 @@ typedef void th_job(void *shared, int worker);
 
 /* Runs job(shared, 0) here, and job(shared, worker) on every other thread of a team of `threads` that comes before the
  * caller's own is done: a thread that the system has given to somebody else is not waited for, so a job must finish the
- * work whoever takes part. The calling thread cannot be cancelled meanwhile. The job runs alone when threads < 2, inside
+ * work whoever takes part. The calling thread cannot be canceled meanwhile. The job runs alone when threads < 2, inside
  * another team (an OpenMP one too), while other callers' teams hold the processors, while no thread can be created, and
  * in a process forked from one that had a team. */
 void th_team_run(int threads, th_job *job, void *shared);

@@ -9,7 +9,7 @@
  * bfloat16x3 x2 = bf(x - x1). bf rounds to the nearest, ties to even. A number that would become infinite is truncated
  * instead. A number below the smallest normal number becomes 0 of the same sign. Infinity stays, NaN stays NaN, and
  * both have a second term of 0. An element c of C then begins with the first term of the sum (C, the bias, or 0). k is
- * taken in groups of TH_TERM_GROUP = 32 steps from 0, filled up with zeros. For each group, and for each product of
+ * taken in groups of TH_PART_GROUP = 32 steps from 0, filled up with zeros. For each group, and for each product of
  * terms (a1 b1; in bfloat16x3 then a1 b2, then a2 b1)
  *
  *     even = fused multiply-adds from 0 over the even steps, odd = over the odd ones, c = c + (even + odd)

@@ -12,7 +12,7 @@
 
 /* The most rows of C with which reading B limits a product; the second number is for bfloat16 terms. With so few rows B
  * is read where it is, and nothing of it is packed first. */
-enum { TH_FEW_ROWS = 24, TH_FEW_TERM_ROWS = 16 };
+enum { TH_FEW_ROWS = 24, TH_FEW_PART_ROWS = 16 };
 
 struct th_product_block;
 
@@ -38,7 +38,7 @@ static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64
 }
 
 /* Steps of k in a group of the kernels that multiply bfloat16 terms (product.h). */
-enum { TH_TERM_GROUP = 32 };
+enum { TH_PART_GROUP = 32 };
 
 /* One block of C over at most TH_PRODUCT_BLOCK steps of k: c = init + A B, or c = A B without init.
  *

@@ -7,7 +7,7 @@
 #include "kernels/machine/parallel.h"
 #include "kernels/products/product_backends.h"
 
-enum { BLOCK_ROWS = 384, BLOCK_COLUMNS = 768, MOST_STRIDE = 1 << 30 };
+enum { BLOCK_ROWS = 384, BLOCK_COLUMNS = 768, MAX_STRIDE = 1 << 30 };
 
 /* How a matrix is handed over. */
 typedef enum access { AS_IT_LIES, TRANSPOSED, COPIED } access;
@@ -28,7 +28,7 @@ typedef struct plan {
 /* Whether a (rows, columns) block with columns contiguous and these strides is one that BLAS takes. */
 static bool fits(int64_t row, int64_t column, int64_t columns)
 {
-    return column == 1 && row >= columns && row <= MOST_STRIDE;
+    return column == 1 && row >= columns && row <= MAX_STRIDE;
 }
 
 static access choose_access(int64_t rows, int64_t columns, int64_t row, int64_t column)

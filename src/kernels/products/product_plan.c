@@ -35,9 +35,9 @@ static int64_t round_up(int64_t value, int64_t multiple)
 /* How many tasks the work is for the team; none of them too small. */
 static int64_t tasks_wanted(const th_product *product, int threads)
 {
-    const int64_t most = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
+    const int64_t max = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
     const double work = th_product_work(product);
-    return work < (double)TH_PRODUCT_TASK * (double)most ? (int64_t)(work / (double)TH_PRODUCT_TASK) + 1 : most;
+    return work < (double)TH_PRODUCT_TASK * (double)max ? (int64_t)(work / (double)TH_PRODUCT_TASK) + 1 : max;
 }
 
 /* A block of B that stays in an L2 cache. */
@@ -52,7 +52,7 @@ static void plan_rows(th_product_plan *p, int64_t tasks)
     const int64_t long_blocks = th_parts(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
     const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_parts(p->product.m, SHORT_ROW_BLOCK)) : 1;
     p->row_block =
-        round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->terms ? p->multiply.rows : ROW_UNIT);
+        round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->parts ? p->multiply.rows : ROW_UNIT);
 }
 
 /* B: in place, packed by each task, or by the team. */
@@ -61,9 +61,9 @@ static void plan_b(th_product_plan *p)
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
-    p->b_in_place = !p->terms && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
+    p->b_in_place = !p->parts && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
     p->b_few_rows = !p->b_in_place && p->multiply.few_rows && product->b_row == 1 &&
-                    product->m <= (p->terms ? TH_FEW_TERM_ROWS : TH_FEW_ROWS);
+                    product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS);
     p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
@@ -119,13 +119,13 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
-    p->pack_a = p->terms || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
+    p->pack_a = p->parts || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
     p->a_bytes =
         p->pack_a
             ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
             : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
-    const bool pays = p->b_shared || (p->terms && p->product.m * steps > LITTLE_A);
+    const bool pays = p->b_shared || (p->parts && p->product.m * steps > LITTLE_A);
     p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
     p->a_shared_bytes = 0;
     if (p->a_shared) {
@@ -139,7 +139,7 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     th_product_plan p = {
         .kernels = th_kernels_for(machine, dtype), .product = *product, .size = th_element_size(dtype)};
     const th_precision precision = th_product_precision(machine, dtype, product);
-    p.terms = precision != TH_PRECISION_FLOAT32;
+    p.parts = precision != TH_PRECISION_FLOAT32;
     p.multiply = th_product_kernels_of(machine, dtype, precision);
     p.own_columns = OWN_PANELS * p.multiply.columns;
     p.c_buffer = product->c_col != 1;

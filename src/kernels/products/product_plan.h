@@ -11,7 +11,7 @@ typedef struct th_product_plan {
     th_product_kernels multiply;
     th_product product;
     int64_t size; /* bytes of an element */
-    bool terms;   /* of bfloat16, made in packing: nothing is taken in place */
+    bool parts;   /* of bfloat16, made in packing: nothing is taken in place */
     bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
     int64_t row_block, column_block;                                   /* of a task */
     int64_t own_columns;                                               /* of B, packed by a task at a time */

@@ -12,7 +12,7 @@ enum {
     TH_ROW_Y,
     TH_ROW_DY,
     TH_ROW_DX,
-    TH_ROW_KEPT, /* the numbers that a norm keeps of each row for backward */
+    TH_ROW_SAVED, /* the numbers that a norm keeps of each row for backward */
     TH_ROWS_OPERANDS
 };
 
@@ -39,7 +39,7 @@ typedef struct th_norm_parameters {
 /* Parameters of rotary: of each row the first `width` elements are turned. */
 typedef struct th_rotary_parameters {
     int64_t width;
-    bool neighbours; /* pairs are 2 i and 2 i + 1, else i and i + width / 2 */
+    bool neighbors; /* pairs are 2 i and 2 i + 1, else i and i + width / 2 */
 } th_rotary_parameters;
 
 #endif

@@ -41,7 +41,7 @@ static inline th_key_range th_band_edges(const th_band *band)
 }
 
 /* What a query at this place sees of the first `length` keys; 0 .. 0 where that is nothing. */
-static inline th_key_range th_keys_seen(th_key_range edges, int64_t place, int64_t length)
+static inline th_key_range th_keys_visible(th_key_range edges, int64_t place, int64_t length)
 {
     const int64_t first = edges.first + place, past = edges.past + place;
     const th_key_range keys = {first > 0 ? first : 0, past < length ? past : length};

@@ -394,9 +394,9 @@ static vec circular(vec x, real_int quarters)
     const vec z = r.high * r.high, cube = z * r.high;
     const vec sine_rest = polynomial(z, 5, sine + 1) * cube;
     const vec s = r.high - (((r.low * 0.5 - sine_rest) * z - r.low) - cube * sine[0]);
-    const vec half = z * 0.5, most = 1.0 - half;
+    const vec half = z * 0.5, max = 1.0 - half;
     const vec cosine_rest = polynomial(z, 6, cosine) * z * z - r.high * r.low;
-    const vec c = most + (((1.0 - most) - half) + cosine_rest);
+    const vec c = max + (((1.0 - max) - half) + cosine_rest);
     quadrant += quarters;
     const vec value = vec_select((quadrant & 1) != 0, c, s);
     return (vec)((vec_int)value ^ ((quadrant & 2) << 62));

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "models/data/token_file.h"
 #include "io/atomic_file.h"
+#include "models/data/token_file.h"
 #include "models/files/crc32c.h"
 
 enum { BUFFER = 1 << 16, FIRST_BLOCKS = 64 };

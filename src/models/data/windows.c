@@ -187,7 +187,7 @@ static th_status fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_
 
 static th_status check_operand(const th_windows *w, const th_tensor *handle, const char *name, int64_t *batch)
 {
-    const th_body *t = th_usable(handle, w->ctx, operation, name);
+    const th_tensor_impl *t = th_usable(handle, w->ctx, operation, name);
     if (t == NULL)
         return w->ctx->error;
     const th_array a = th_tensor_array(t);

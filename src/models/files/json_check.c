@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/files/json.h"
 #include "io/utf8.h"
+#include "models/files/json.h"
 
 /* A key of an open object. */
 typedef struct key {

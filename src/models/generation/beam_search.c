@@ -15,21 +15,21 @@ int64_t th_beam_candidates(const th_beam_search *s)
     return wanted < there ? wanted : there;
 }
 
-size_t th_beam_bytes(int64_t beams, int64_t most_tokens)
+size_t th_beam_bytes(int64_t beams, int64_t max_new_tokens)
 {
-    return (size_t)beams * (sizeof(double) + sizeof(th_finished_beam) + 3 * (size_t)most_tokens * sizeof(int64_t));
+    return (size_t)beams * (sizeof(double) + sizeof(th_finished_beam) + 3 * (size_t)max_new_tokens * sizeof(int64_t));
 }
 
 void th_beam_begin(th_beam_search *s, void *memory)
 {
-    const size_t beams = (size_t)s->beams, row = beams * (size_t)s->most_tokens;
+    const size_t beams = (size_t)s->beams, row = beams * (size_t)s->max_new_tokens;
     s->finished = memory;
     s->score = (double *)(void *)(s->finished + beams);
     s->tokens = (int64_t *)(void *)(s->score + beams);
     s->next = s->tokens + row;
     s->finished_tokens = s->next + row;
     s->length = s->n_finished = 0;
-    s->over = s->most_tokens == 0;
+    s->over = s->max_new_tokens == 0;
     for (int64_t i = 0; i < s->beams; i++)
         s->score[i] = i == 0 ? 0 : nowhere;
 }
@@ -43,7 +43,7 @@ static bool ends(const th_beam_search *s, int64_t token)
 }
 
 /* score / length ^ penalty */
-static double normalised(const th_beam_search *s, double score, int64_t length)
+static double normalized(const th_beam_search *s, double score, int64_t length)
 {
     return score / th_scalar_pow((double)length, s->length_penalty);
 }
@@ -57,7 +57,7 @@ static bool full(const th_beam_search *s)
 static void finish(th_beam_search *s, int64_t from, int64_t token, double score)
 {
     const int64_t length = s->length + 1;
-    th_finished_beam filed = {.score = normalised(s, score, length), .length = length, .slot = s->n_finished};
+    th_finished_beam filed = {.score = normalized(s, score, length), .length = length, .slot = s->n_finished};
     if (full(s)) {
         if (!(filed.score > s->finished[s->beams - 1].score))
             return;
@@ -68,16 +68,16 @@ static void finish(th_beam_search *s, int64_t from, int64_t token, double score)
     for (; place > 0 && s->finished[place - 1].score < filed.score; place--)
         s->finished[place] = s->finished[place - 1];
     s->finished[place] = filed;
-    int64_t *tokens = s->finished_tokens + filed.slot * s->most_tokens;
-    memcpy(tokens, s->tokens + from * s->most_tokens, (size_t)s->length * sizeof *tokens);
+    int64_t *tokens = s->finished_tokens + filed.slot * s->max_new_tokens;
+    memcpy(tokens, s->tokens + from * s->max_new_tokens, (size_t)s->length * sizeof *tokens);
     tokens[s->length] = token;
 }
 
 /* Beam `to` of the next step is beam `from` with `token` behind it. */
 static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
 {
-    int64_t *tokens = s->next + to * s->most_tokens;
-    memcpy(tokens, s->tokens + from * s->most_tokens, (size_t)s->length * sizeof *tokens);
+    int64_t *tokens = s->next + to * s->max_new_tokens;
+    memcpy(tokens, s->tokens + from * s->max_new_tokens, (size_t)s->length * sizeof *tokens);
     tokens[s->length] = token;
 }
 
@@ -85,12 +85,12 @@ static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
 static bool can_improve(const th_beam_search *s)
 {
     const double worst = full(s) ? s->finished[s->beams - 1].score : nowhere;
-    return normalised(s, s->score[0], s->length) > worst;
+    return normalized(s, s->score[0], s->length) > worst;
 }
 
 void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates, int64_t *source)
 {
-    const bool last = s->length + 1 == s->most_tokens, files = !(s->early_stopping && full(s));
+    const bool last = s->length + 1 == s->max_new_tokens, files = !(s->early_stopping && full(s));
     int64_t followed = 0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t from = candidates[i].index / s->vocabulary, token = candidates[i].index % s->vocabulary;
@@ -121,10 +121,10 @@ const int64_t *th_beam_result(const th_beam_search *s, int64_t *length, double *
 {
     if (s->n_finished == 0) {
         *length = s->length;
-        *score = s->length > 0 ? normalised(s, s->score[0], s->length) : 0;
+        *score = s->length > 0 ? normalized(s, s->score[0], s->length) : 0;
         return s->tokens;
     }
     *length = s->finished[0].length;
     *score = s->finished[0].score;
-    return s->finished_tokens + s->finished[0].slot * s->most_tokens;
+    return s->finished_tokens + s->finished[0].slot * s->max_new_tokens;
 }

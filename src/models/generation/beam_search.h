@@ -16,7 +16,7 @@ typedef struct th_finished_beam {
 
 typedef struct th_beam_search {
     /* given */
-    int64_t beams, vocabulary, most_tokens;
+    int64_t beams, vocabulary, max_new_tokens;
     double length_penalty;
     bool early_stopping;       /* over as soon as as many are finished as there are beams */
     const int64_t *end_tokens; /* (n_end_tokens) */
@@ -24,18 +24,18 @@ typedef struct th_beam_search {
     /* state */
     int64_t length;             /* tokens of every running beam */
     double *score;              /* (beams) of the running ones, descending: sums of log-probabilities */
-    int64_t *tokens;            /* (beams, most_tokens) */
-    int64_t *next;              /* (beams, most_tokens), of the step that is made */
+    int64_t *tokens;            /* (beams, max_new_tokens) */
+    int64_t *next;              /* (beams, max_new_tokens), of the step that is made */
     th_finished_beam *finished; /* (beams), n_finished of them, descending */
     int64_t n_finished;
-    int64_t *finished_tokens; /* (beams, most_tokens) */
+    int64_t *finished_tokens; /* (beams, max_new_tokens) */
     bool over;
 } th_beam_search;
 
 /* How many candidates a step looks at, so that as many beams go on as there are, although others may end. */
 int64_t th_beam_candidates(const th_beam_search *s);
 /* Memory of the state (a multiple of 8), and the state at the beginning in it; one beam runs. */
-size_t th_beam_bytes(int64_t beams, int64_t most_tokens);
+size_t th_beam_bytes(int64_t beams, int64_t max_new_tokens);
 void th_beam_begin(th_beam_search *s, void *memory);
 /* One step. candidates: the best th_beam_candidates of all beams (fewer if there are no more, but at least `beams`), in
  * descending order, each with its beam's score added and its index, beam * vocabulary + token. source[i] (beams) then

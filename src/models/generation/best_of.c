@@ -23,9 +23,9 @@ static void sink(th_ranked *heap, int64_t count, int64_t place)
     heap[place] = moved;
 }
 
-int64_t th_best_of(int64_t n, const double *score, int64_t most, th_ranked *best)
+int64_t th_best_of(int64_t n, const double *score, int64_t max, th_ranked *best)
 {
-    const int64_t count = most < n ? most : n;
+    const int64_t count = max < n ? max : n;
     if (count <= 0)
         return 0;
     for (int64_t i = 0; i < count; i++)

@@ -2,8 +2,8 @@
  * generate_tokens.c and generate_beams.c. */
 #include <string.h>
 
-#include "models/generation/generation.h"
 #include "kernels/sizes.h"
+#include "models/generation/generation.h"
 #include "tensor/convert.h"
 
 static const char operation[] = "generate";
@@ -31,12 +31,12 @@ static size_t lay_out(th_generation *g, char *memory)
 static th_status fill_prompts(th_generation *g)
 {
     const th_generate_options *o = &g->options;
-    const th_array prompts = o->prompts ? th_tensor_array(th_body_of(o->prompts)) : (th_array){.given = false};
-    const th_array lens = o->lens ? th_tensor_array(th_body_of(o->lens)) : (th_array){.given = false};
+    const th_array prompts = o->prompts ? th_tensor_array(th_tensor_impl_of(o->prompts)) : (th_array){.given = false};
+    const th_array lengths = o->lengths ? th_tensor_array(th_tensor_impl_of(o->lengths)) : (th_array){.given = false};
     for (int64_t row = 0; row < g->rows; row++) {
         const int64_t b = row / o->beams;
         g->prompt[row] = g->count[row] =
-            lens.data ? th_index_of(lens.dtype, lens.data, b * lens.stride[0]) : g->longest;
+            lengths.data ? th_index_of(lengths.dtype, lengths.data, b * lengths.stride[0]) : g->longest;
         for (int64_t t = 0; t < g->count[row]; t++) {
             const int64_t token =
                 prompts.data ? th_index_of(prompts.dtype, prompts.data, b * prompts.stride[0] + t * prompts.stride[1])
@@ -55,9 +55,9 @@ static th_status fill_prompts(th_generation *g)
 
 static void put(th_tensor *t, int64_t i, int64_t value)
 {
-    th_body *body = th_body_of(t);
-    void *data = th_tensor_data(body);
-    if (data && body->dtype == TH_INT64)
+    th_tensor_impl *impl = th_tensor_impl_of(t);
+    void *data = th_tensor_data(impl);
+    if (data && impl->dtype == TH_INT64)
         ((int64_t *)data)[i] = value;
     else if (data)
         ((int32_t *)data)[i] = (int32_t)value;
@@ -68,22 +68,22 @@ static th_status give(const th_generation *g, th_generated *result)
     th_context *ctx = g->ctx;
     const th_generate_options *o = &g->options;
     const int64_t filling = o->n_end_tokens > 0 ? o->end_tokens[0] : 0;
-    *result = (th_generated){.tokens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch, o->most_tokens)),
-                             .lens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch)),
+    *result = (th_generated){.tokens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch, o->max_new_tokens)),
+                             .lengths = th_empty(ctx, g->index_type, TH_SHAPE(g->batch)),
                              .scores = o->beams > 1 ? th_zeros(ctx, TH_FLOAT64, TH_SHAPE(g->batch)) : NULL};
     for (int64_t b = 0; b < g->batch && !th_failed(ctx); b++) {
         const int64_t row = b * o->beams, count = g->count[row] - g->prompt[row];
         const int64_t *tokens = g->tokens + row * g->stride + g->prompt[row];
-        for (int64_t i = 0; i < o->most_tokens; i++)
-            put(result->tokens, b * o->most_tokens + i, i < count ? tokens[i] : filling);
-        put(result->lens, b, count);
-        if (result->scores && th_tensor_data(th_body_of(result->scores)))
-            ((double *)th_tensor_data(th_body_of(result->scores)))[b] = g->score[b];
+        for (int64_t i = 0; i < o->max_new_tokens; i++)
+            put(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : filling);
+        put(result->lengths, b, count);
+        if (result->scores && th_tensor_data(th_tensor_impl_of(result->scores)))
+            ((double *)th_tensor_data(th_tensor_impl_of(result->scores)))[b] = g->score[b];
     }
     if (!th_failed(ctx))
         return TH_OK;
     th_tensor_free(result->tokens);
-    th_tensor_free(result->lens);
+    th_tensor_free(result->lengths);
     th_tensor_free(result->scores);
     *result = (th_generated){.tokens = NULL};
     return ctx->error;
@@ -91,7 +91,7 @@ static th_status give(const th_generation *g, th_generated *result)
 
 static th_status run(th_generation *g)
 {
-    const int64_t needed = g->longest + g->options.most_tokens - 1;
+    const int64_t needed = g->longest + g->options.max_new_tokens - 1;
     if (g->batch == 0)
         return TH_OK;
     g->cache = th_cache_new(g->model, g->rows, needed < g->length ? needed : g->length);
@@ -124,7 +124,7 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
     }
     th_cache_free(g.cache);
     th_tensor_free(g.memory);
-    th_tensor_free(g.memory_lens);
+    th_tensor_free(g.memory_lengths);
     th_release(ctx, memory, bytes + !bytes);
     return ctx->error;
 }

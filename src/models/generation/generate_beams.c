@@ -2,10 +2,10 @@
  * go on. */
 #include <string.h>
 
-#include "models/generation/beam_search.h"
-#include "models/generation/generation.h"
 #include "kernels/machine/parallel.h"
 #include "kernels/sizes.h"
+#include "models/generation/beam_search.h"
+#include "models/generation/generation.h"
 #include "nn/cache.h"
 
 typedef struct beams {
@@ -35,7 +35,7 @@ static size_t lay_out(beams *s, char *memory)
     TAKE(source, rows);
     TAKE(first, rows);
     TAKE(past, rows);
-    TAKE(states, batch * th_beam_bytes(g->options.beams, g->options.most_tokens));
+    TAKE(states, batch * th_beam_bytes(g->options.beams, g->options.max_new_tokens));
 #undef TAKE
     return (size_t)(at - memory);
 }
@@ -92,7 +92,7 @@ static void advance(const beams *s, int64_t sequence)
         s->first[row] = g->prompt[row];
         s->past[row] = g->count[row]; /* its new token has not been run */
         g->count[row] = g->prompt[row] + search->length;
-        memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->most_tokens,
+        memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->max_new_tokens,
                (size_t)search->length * sizeof *g->tokens);
     }
 }
@@ -137,12 +137,12 @@ static void begin_searches(beams *s)
     for (int64_t sequence = 0; sequence < g->batch; sequence++) {
         s->search[sequence] = (th_beam_search){.beams = o->beams,
                                                .vocabulary = g->vocabulary,
-                                               .most_tokens = o->most_tokens,
+                                               .max_new_tokens = o->max_new_tokens,
                                                .length_penalty = o->length_penalty,
                                                .early_stopping = o->early_stopping,
                                                .end_tokens = o->end_tokens,
                                                .n_end_tokens = o->n_end_tokens};
-        th_beam_begin(&s->search[sequence], s->states + (size_t)sequence * th_beam_bytes(o->beams, o->most_tokens));
+        th_beam_begin(&s->search[sequence], s->states + (size_t)sequence * th_beam_bytes(o->beams, o->max_new_tokens));
     }
 }
 

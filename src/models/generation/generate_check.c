@@ -16,9 +16,9 @@ static th_status fail(const th_generation *g, th_status code, const char *senten
 static th_status check_choice(const th_generation *g)
 {
     const th_generate_options *o = &g->options;
-    if (o->most_tokens <= 0)
-        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "most_tokens must be given and positive, it is %lld",
-                       (long long)o->most_tokens);
+    if (o->max_new_tokens <= 0)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "max_new_tokens must be given and positive, it is %lld",
+                       (long long)o->max_new_tokens);
     if (!(o->temperature >= 0 && isfinite(o->temperature)) || o->top_k < 0 || !(o->top_p >= 0 && o->top_p <= 1) ||
         !(o->repetition_penalty >= 0 && isfinite(o->repetition_penalty)))
         return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
@@ -31,7 +31,7 @@ static th_status check_choice(const th_generation *g)
     if (o->beams > 1 && o->temperature > 0)
         return fail(g, TH_ERROR_ARGUMENT, "beam search draws nothing: with beams the temperature must be 0");
     if (o->beams > 1 && o->slide)
-        return fail(g, TH_ERROR_ARGUMENT, "beams do not slide: prompt and most_tokens must fit the model");
+        return fail(g, TH_ERROR_ARGUMENT, "beams do not slide: prompt and max_new_tokens must fit the model");
     if (o->n_end_tokens < 0 || (o->n_end_tokens > 0 && o->end_tokens == NULL))
         return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%d end tokens at %s", o->n_end_tokens,
                        o->end_tokens ? "an address" : "NULL");
@@ -45,10 +45,10 @@ static th_status check_choice(const th_generation *g)
 /* An operand (batch, length), or (batch) when length is NULL, of indices. */
 static th_status check_indices(const th_generation *g, th_tensor *t, const char *name, int64_t *batch, int64_t *length)
 {
-    const th_body *body = th_usable(t, g->ctx, operation, name);
-    if (body == NULL)
+    const th_tensor_impl *impl = th_usable(t, g->ctx, operation, name);
+    if (impl == NULL)
         return g->ctx->error;
-    const th_array a = th_tensor_array(body);
+    const th_array a = th_tensor_array(impl);
     if (!th_is_index(a.dtype))
         return th_fail(g->ctx, TH_ERROR_TYPE, operation, "%s must be int32 or int64, it is %s", name,
                        th_dtype_name(a.dtype));
@@ -63,18 +63,18 @@ static th_status check_indices(const th_generation *g, th_tensor *t, const char 
 }
 
 /* Lengths in [1, most]. */
-static th_status check_lens(const th_generation *g, th_tensor *lens, const char *name, int64_t most)
+static th_status check_lens(const th_generation *g, th_tensor *lengths, const char *name, int64_t max)
 {
     int64_t batch = g->batch;
-    if (lens == NULL)
+    if (lengths == NULL)
         return TH_OK;
-    if (check_indices(g, lens, name, &batch, NULL) != TH_OK)
+    if (check_indices(g, lengths, name, &batch, NULL) != TH_OK)
         return g->ctx->error;
-    const th_array a = th_tensor_array(th_body_of(lens));
+    const th_array a = th_tensor_array(th_tensor_impl_of(lengths));
     for (int64_t b = 0; a.data && b < batch; b++)
-        if (th_index_of(a.dtype, a.data, b * a.stride[0]) < 1 || th_index_of(a.dtype, a.data, b * a.stride[0]) > most)
+        if (th_index_of(a.dtype, a.data, b * a.stride[0]) < 1 || th_index_of(a.dtype, a.data, b * a.stride[0]) > max)
             return th_fail(g->ctx, TH_ERROR_INDEX, operation, "%s[%lld] is %lld, outside [1, %lld]", name, (long long)b,
-                           (long long)th_index_of(a.dtype, a.data, b * a.stride[0]), (long long)most);
+                           (long long)th_index_of(a.dtype, a.data, b * a.stride[0]), (long long)max);
     return TH_OK;
 }
 
@@ -85,14 +85,14 @@ static th_status check_beginning(th_generation *g)
     int64_t source_length;
     g->batch = -1;
     g->longest = 1;
-    if (g->decoder_only && (o->source || o->source_lens))
+    if (g->decoder_only && (o->source || o->source_lengths))
         return fail(g, TH_ERROR_ARGUMENT, "a decoder-only model has no source");
     if (!g->decoder_only) {
         if (check_indices(g, o->source, "source", &g->batch, &source_length) != TH_OK ||
-            check_lens(g, o->source_lens, "source_lens", source_length) != TH_OK)
+            check_lens(g, o->source_lengths, "source_lengths", source_length) != TH_OK)
             return g->ctx->error;
         g->index_type = th_dtype_of(o->source);
-        if (o->prompts == NULL && o->lens)
+        if (o->prompts == NULL && o->lengths)
             return fail(g, TH_ERROR_ARGUMENT, "lens are those of prompts, and there are none");
         if (o->prompts == NULL && (o->start < 0 || o->start >= g->vocabulary))
             return th_fail(g->ctx, TH_ERROR_INDEX, operation, "start token %lld is outside the vocabulary of %lld",
@@ -103,7 +103,7 @@ static th_status check_beginning(th_generation *g)
     if (check_indices(g, o->prompts, "prompts", &g->batch, &g->longest) != TH_OK)
         return g->ctx->error;
     g->index_type = th_dtype_of(o->prompts);
-    return check_lens(g, o->lens, "lens", g->longest);
+    return check_lens(g, o->lengths, "lens", g->longest);
 }
 
 th_status th_generation_check(th_generation *g)
@@ -119,12 +119,12 @@ th_status th_generation_check(th_generation *g)
     g->length = language ? language->length : transformer->length;
     if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
         return g->ctx->error;
-    if (!o->slide && (o->most_tokens > g->length || g->longest + o->most_tokens - 1 > g->length))
+    if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))
         return th_fail(
             g->ctx, TH_ERROR_SHAPE, operation,
             "a prompt of %lld tokens and %lld more do not fit the model's length of %lld (.slide goes on from "
             "the last half)",
-            (long long)g->longest, (long long)o->most_tokens, (long long)g->length);
+            (long long)g->longest, (long long)o->max_new_tokens, (long long)g->length);
     if (o->beams == 0)
         o->beams = 1;
     if (o->length_penalty == 0)
@@ -135,9 +135,9 @@ th_status th_generation_check(th_generation *g)
                                 .top_p = o->top_p,
                                 .repetition_penalty = o->repetition_penalty};
     int64_t numbers;
-    if (!th_checked_add(g->longest, o->most_tokens, &g->stride) || !th_checked_multiply(g->batch, o->beams, &g->rows) ||
-        !th_checked_multiply(g->rows, g->stride, &numbers) || numbers > INT64_MAX / 64 ||
-        g->vocabulary > INT64_MAX / 256)
+    if (!th_checked_add(g->longest, o->max_new_tokens, &g->stride) ||
+        !th_checked_multiply(g->batch, o->beams, &g->rows) || !th_checked_multiply(g->rows, g->stride, &numbers) ||
+        numbers > INT64_MAX / 64 || g->vocabulary > INT64_MAX / 256)
         return fail(g, TH_ERROR_SHAPE, "the number of bytes overflows");
     return TH_OK;
 }

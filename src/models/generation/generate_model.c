@@ -1,8 +1,8 @@
 /* The model's part in generating: forwards with the cache, in evaluation and without recording, of which nothing stays
  * on the tape. */
 #include "models/generation/generation.h"
-#include "tapehead/transformer.h"
 #include "tapehead/ops.h"
+#include "tapehead/transformer.h"
 #include "tensor/convert.h"
 
 /* Evaluation, no recording, and a mark up to which all will be given back. */
@@ -26,7 +26,7 @@ void th_generation_done(th_generation *g)
 /* A tensor of the step; *data is NULL in a shapes-only context. */
 static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size, bool owned, int64_t **data)
 {
-    th_body *t = th_tensor_new(g->ctx, TH_INT64, ndim, size, owned, "generate");
+    th_tensor_impl *t = th_tensor_new(g->ctx, TH_INT64, ndim, size, owned, "generate");
     *data = t ? th_tensor_data(t) : NULL;
     return th_handle_of(t);
 }
@@ -48,16 +48,16 @@ th_status th_generation_encode(th_generation *g)
     th_context *ctx = g->ctx;
     const th_generate_options *o = &g->options;
     begin(g);
-    th_tensor *memory = for_rows(g, th_transformer_encode(g->model, o->source, o->source_lens));
+    th_tensor *memory = for_rows(g, th_transformer_encode(g->model, o->source, o->source_lengths));
     g->memory = memory ? th_keep(memory) : NULL;
     th_generation_done(g);
-    if (g->memory == NULL || o->source_lens == NULL)
+    if (g->memory == NULL || o->source_lengths == NULL)
         return ctx->error;
-    int64_t *lens;
-    const th_array given = th_tensor_array(th_body_of(o->source_lens));
-    g->memory_lens = integers(g, 1, &g->rows, true, &lens);
-    for (int64_t row = 0; lens && row < g->rows; row++)
-        lens[row] = th_index_of(given.dtype, given.data, row / o->beams * given.stride[0]);
+    int64_t *lengths;
+    const th_array given = th_tensor_array(th_tensor_impl_of(o->source_lengths));
+    g->memory_lengths = integers(g, 1, &g->rows, true, &lengths);
+    for (int64_t row = 0; lengths && row < g->rows; row++)
+        lengths[row] = th_index_of(given.dtype, given.data, row / o->beams * given.stride[0]);
     return ctx->error;
 }
 
@@ -114,17 +114,16 @@ th_status th_generation_run(th_generation *g, bool anew)
     const inputs in = anew ? all_tokens(g) : last_tokens(g);
     th_tensor *y = NULL;
     if (g->decoder_only)
-        y = th_language_model_logits(g->model, in.tokens,
-                                       &(th_language_model_logits_options){
-                                           .positions = in.positions, .cache = g->cache, .rows = in.rows});
+        y = th_language_model_logits(
+            g->model, in.tokens,
+            &(th_language_model_logits_options){.positions = in.positions, .cache = g->cache, .rows = in.rows});
     else
-        y = th_transformer_decode(g->model, in.tokens, g->memory,
-                                    &(th_transformer_decode_options){.memory_lens = g->memory_lens,
-                                                                     .positions = in.positions,
-                                                                     .cache = g->cache,
-                                                                     .rows = in.rows});
+        y = th_transformer_decode(
+            g->model, in.tokens, g->memory,
+            &(th_transformer_decode_options){
+                .memory_lengths = g->memory_lengths, .positions = in.positions, .cache = g->cache, .rows = in.rows});
     if (y) {
-        g->logits = th_tensor_data(th_body_of(y));
+        g->logits = th_tensor_data(th_tensor_impl_of(y));
         g->dtype = th_dtype_of(y);
     }
     return g->ctx->error;
@@ -132,7 +131,7 @@ th_status th_generation_run(th_generation *g, bool anew)
 
 th_status th_generation_forecast(th_generation *g)
 {
-    const bool slides = g->options.slide && g->longest + g->options.most_tokens - 1 > g->length;
+    const bool slides = g->options.slide && g->longest + g->options.max_new_tokens - 1 > g->length;
     for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
         if (forward == 2) /* at most so many tokens are run anew */
             for (int64_t row = 0; row < g->rows; row++)

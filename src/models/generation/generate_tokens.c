@@ -1,7 +1,7 @@
 /* Generating token by token: greedily, or drawn. */
-#include "models/generation/generation.h"
 #include "kernels/machine/parallel.h"
 #include "kernels/random/philox.h"
+#include "models/generation/generation.h"
 
 /* A number in [0, 1) for token number i of a sequence. */
 static double uniform(const th_generation *g, int64_t sequence, int64_t i)
@@ -36,7 +36,7 @@ static bool append(th_generation *g)
             return false;
         }
         g->tokens[row * g->stride + g->count[row]++] = token;
-        const bool full = g->count[row] - g->prompt[row] == g->options.most_tokens;
+        const bool full = g->count[row] - g->prompt[row] == g->options.max_new_tokens;
         g->over[row] = !th_generation_emit(g, row, token) || th_generation_ends(g, token) || full;
         any |= !g->over[row];
     }

@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "models/generation/sampling.h"
 #include "nn/module.h"
+#include "tapehead/cache.h"
 #include "tapehead/generate.h"
 #include "tensor/tensor.h"
 
@@ -20,7 +21,7 @@ typedef struct th_generation {
     int64_t vocabulary, length;   /* of the model */
     int64_t batch, longest, rows; /* sequences, tokens of the longest prompt, batch * beams */
     th_dtype index_type;          /* of the results */
-    int64_t stride;               /* longest + most_tokens */
+    int64_t stride;               /* longest + max_new_tokens */
     int64_t *tokens;              /* (rows, stride): prompt and what was generated */
     int64_t *prompt;              /* (rows) tokens of the prompt */
     int64_t *count;               /* (rows) tokens */
@@ -30,7 +31,7 @@ typedef struct th_generation {
     double *score;                /* (batch) of beam search */
     void *space;                  /* [threads] what a worker chooses in; NULL in a shapes-only context */
     th_cache *cache;
-    th_tensor *memory, *memory_lens; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
+    th_tensor *memory, *memory_lengths; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
     /* while a forward's values are there */
     const void *logits; /* (rows, vocabulary); NULL in a shapes-only context */
     th_dtype dtype;

@@ -34,7 +34,7 @@ typedef struct th_ranked {
 
 /* The `most` largest of n scores, or all n, in descending order, the first of equals first: how many they are. None of
  * them is NaN. */
-int64_t th_best_of(int64_t n, const double *score, int64_t most, th_ranked *best);
+int64_t th_best_of(int64_t n, const double *score, int64_t max, th_ranked *best);
 
 /* The fewest of n scores, none negative, that have `mass` together, the largest first: they come to the front, in any
  * order. How many they are; all where even those have less. */

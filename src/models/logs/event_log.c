@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "models/files/record_file.h"
 #include "io/utf8.h"
 #include "models/files/crc32c.h"
+#include "models/files/record_file.h"
 
 struct th_event_log {
     th_record_file file;

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/utf8.h"
 #include "models/files/json.h"
 #include "models/files/record_file.h"
 #include "models/files/regular_file.h"
-#include "io/utf8.h"
 #include "tensor/tensor.h"
 
 struct th_json_log {

@@ -1,13 +1,13 @@
-/* What the files of checkpoints share: names in the file, the parameters of a model beside what its optimiser has of
+/* What the files of checkpoints share: names in the file, the parameters of a model beside what its optimizer has of
  * them, and the state that is no tensor. */
 #ifndef TH_MODELS_STORE_CHECKPOINT_H
 #define TH_MODELS_STORE_CHECKPOINT_H
 
 #include "models/files/json.h"
-#include "nn/module.h"
-#include "nn/optimizer_saved.h"
 #include "models/store/differences.h"
 #include "models/store/safetensors.h"
+#include "nn/module.h"
+#include "nn/optimizer_saved.h"
 #include "tapehead/checkpoint.h"
 
 /* In a checkpoint names of tensors that are no weights begin with a dot, which no parameter's name does. */
@@ -20,7 +20,7 @@ enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + 32 };
 
 /* -- the parameters of a model (parameter_list.c) -- */
 typedef struct th_listed_parameter {
-    th_body *tensor;
+    th_tensor_impl *tensor;
     int64_t in_optimizer;    /* index there, or -1 */
     const th_stored *stored; /* where it is in the file; NULL: it stays as it is */
     char name[TH_FULL_NAME_SIZE];

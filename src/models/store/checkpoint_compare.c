@@ -14,11 +14,11 @@ static void compare_option(const json_t *options, const char *key, const char *n
     const json_t *option = json_object_get(options, key);
     double saved;
     if (option == NULL)
-        th_differ(d, TH_MISSING, "missing: %s of the optimiser", name);
+        th_differ(d, TH_MISSING, "missing: %s of the optimizer", name);
     else if (!th_state_real(option, &saved))
-        th_differ(d, TH_OTHER_TYPE, "other type: %s of the optimiser is no number in the file", name);
+        th_differ(d, TH_OTHER_TYPE, "other type: %s of the optimizer is no number in the file", name);
     else if (!same(saved, own))
-        th_differ(d, TH_OTHER_OPTION, "other option: %s of the optimiser is %.17g in the file and %.17g here", name,
+        th_differ(d, TH_OTHER_OPTION, "other option: %s of the optimizer is %.17g in the file and %.17g here", name,
                   saved, own);
 }
 
@@ -26,7 +26,7 @@ static void compare_groups(const json_t *groups, const th_optimizer *o, th_diffe
 {
     if (json_array_size(groups) != (size_t)o->n_groups) {
         th_differ(d, TH_OTHER_OPTION,
-                  "other option: the optimiser has %zu groups in the file and %d here (the last is all "
+                  "other option: the optimizer has %zu groups in the file and %d here (the last is all "
                   "the others)",
                   json_array_size(groups), o->n_groups);
         return;
@@ -51,7 +51,7 @@ static void compare_options(const json_t *optimizer, const th_optimizer *o, th_d
     compare_groups(json_object_get(optimizer, "groups"), o, d);
 }
 
-/* Which parameters the optimiser has, and in which groups. */
+/* Which parameters the optimizer has, and in which groups. */
 static void compare_parameters(const json_t *parameters, const th_checkpoint *c, const th_parameter_list *list,
                                th_differences *d)
 {
@@ -63,11 +63,11 @@ static void compare_parameters(const json_t *parameters, const th_checkpoint *c,
         if (saved == NULL)
             th_differ(d, TH_MISSING, "missing: the state of %s", p->name);
         else if ((group < 0) != (own < 0))
-            th_differ(d, TH_OTHER_OPTION, "other option: %s is %s the optimiser's in the file, here it is%s", p->name,
+            th_differ(d, TH_OTHER_OPTION, "other option: %s is %s the optimizer's in the file, here it is%s", p->name,
                       group < 0 ? "not" : "one of", own < 0 ? " not" : "");
         else if (group != own && !c->other_options)
             th_differ(d, TH_OTHER_OPTION,
-                      "other option: %s is in group %lld of the optimiser in the file and %lld here", p->name,
+                      "other option: %s is in group %lld of the optimizer in the file and %lld here", p->name,
                       (long long)group, (long long)own);
     }
 }
@@ -93,7 +93,7 @@ void th_state_compare(const json_t *state, const th_checkpoint *c, const th_para
     const char *own = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
     char quoted[TH_QUOTED];
     if (strcmp(saved, own) != 0)
-        th_differ(d, TH_OTHER_OPTION, "other optimiser: %s in the file, %s here", th_quote(saved, quoted), own);
+        th_differ(d, TH_OTHER_OPTION, "other optimizer: %s in the file, %s here", th_quote(saved, quoted), own);
     else if (c->optimizer && !c->other_options)
         compare_options(optimizer, c->optimizer, d);
     if (strcmp(saved, own) == 0)

@@ -100,7 +100,7 @@ static json_t *optimizer_json(const th_optimizer *o, bool *complete)
     return optimizer;
 }
 
-/* -1: of no group, because the optimiser does not have it. */
+/* -1: of no group, because the optimizer does not have it. */
 static int group_of(const th_optimizer *o, const th_listed_parameter *p)
 {
     return p->in_optimizer >= 0 ? o->parameters[p->in_optimizer].group : -1;
@@ -241,7 +241,7 @@ static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
         return true;
     if (sound_rate)
         th_fail(s->ctx, TH_ERROR_FILE, s->operation,
-                "%.300s: the optimiser needs \"options\", an object, and \"groups\", a list", s->name);
+                "%.300s: the optimizer needs \"options\", an object, and \"groups\", a list", s->name);
     else
         th_fail(s->ctx, TH_ERROR_FILE, s->operation,
                 "%.300s: \"learning_rate\" is %g, it must be 0 or more, and finite", s->name, rate);

@@ -1,18 +1,18 @@
 /* config.json of GPT-2 and Llama as options of a language model. Every field that changes what the model computes is
- * honoured or refused; fields that are not there, or null, have the value that transformers gives them. It looks at no
+ * honored or refused; fields that are not there, or null, have the value that transformers gives them. It looks at no
  * weights. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "models/files/json.h"
-#include "ops/shared/rotary_scaling.h"
 #include "models/store/hugging_face.h"
+#include "ops/shared/rotary_scaling.h"
 #include "tapehead/hugging_face.h"
 #include "tensor/context.h"
 
-enum { MOST_LAYERS = 4096 };
-static const int64_t most = INT32_MAX; /* of every size */
+enum { MAX_LAYERS = 4096 };
+static const int64_t max = INT32_MAX; /* of every size */
 static const th_json_limits limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
 bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name, char *path)
@@ -117,7 +117,7 @@ static int64_t gpt2_size(const config *c, const char *key, const char *other, in
 
 static th_language_model_options gpt2(const config *c)
 {
-    const int64_t width = gpt2_size(c, "n_embd", "hidden_size", most, 768);
+    const int64_t width = gpt2_size(c, "n_embd", "hidden_size", max, 768);
     if (!boolean(c, "scale_attn_weights", true))
         refuse(c, "\"%s\" is false, but scores are always scaled here", "scale_attn_weights");
     if (boolean(c, "scale_attn_by_inverse_layer_idx", false))
@@ -125,16 +125,16 @@ static th_language_model_options gpt2(const config *c)
     if (boolean(c, "add_cross_attention", false))
         refuse(c, "\"%s\" is true, but a decoder-only model has none", "add_cross_attention");
     return (th_language_model_options){
-        .vocabulary = integer(c, "vocab_size", most, 50257),
-        .length = gpt2_size(c, "n_positions", "max_position_embeddings", most, 1024),
+        .vocabulary = integer(c, "vocab_size", max, 50257),
+        .length = gpt2_size(c, "n_positions", "max_position_embeddings", max, 1024),
         .width = width,
-        .heads = gpt2_size(c, "n_head", "num_attention_heads", most, 12),
-        .layers = gpt2_size(c, "n_layer", "num_hidden_layers", MOST_LAYERS, 12),
+        .heads = gpt2_size(c, "n_head", "num_attention_heads", max, 12),
+        .layers = gpt2_size(c, "n_layer", "num_hidden_layers", MAX_LAYERS, 12),
         .untied = !boolean(c, "tie_word_embeddings", true),
         .embedding_dropout = probability(c, "embd_pdrop", 0.1),
         .block =
             {
-                .mlp_width = integer(c, "n_inner", most, 4 * width),
+                .mlp_width = integer(c, "n_inner", max, 4 * width),
                 .activation = activation(c, "activation_function", "gelu_new"),
                 .dropout = probability(c, "resid_pdrop", 0.1),
                 .attention_dropout = probability(c, "attn_pdrop", 0.1),
@@ -150,8 +150,8 @@ static th_language_model_options gpt2(const config *c)
 static int64_t original_length(const config *c, const config *rope)
 {
     static const char *const key = "original_max_position_embeddings";
-    const int64_t missing = integer(c, key, most, integer(c, "max_position_embeddings", most, 2048));
-    const int64_t length = integer(rope, key, most, missing);
+    const int64_t missing = integer(c, key, max, integer(c, "max_position_embeddings", max, 2048));
+    const int64_t length = integer(rope, key, max, missing);
     if (given(c, key) && length != missing)
         refuse(c, "\"%s\" stands in two places with two values", key);
     return length;
@@ -224,20 +224,20 @@ static void refuse_others(const config *c)
 
 static th_language_model_options llama(const config *c)
 {
-    const int64_t width = integer(c, "hidden_size", most, 4096), heads = integer(c, "num_attention_heads", most, 32);
+    const int64_t width = integer(c, "hidden_size", max, 4096), heads = integer(c, "num_attention_heads", max, 32);
     const bool attention_bias = boolean(c, "attention_bias", false), mlp_bias = boolean(c, "mlp_bias", false);
     refuse_others(c);
     return (th_language_model_options){
-        .vocabulary = integer(c, "vocab_size", most, 32000),
-        .length = integer(c, "max_position_embeddings", most, 2048),
+        .vocabulary = integer(c, "vocab_size", max, 32000),
+        .length = integer(c, "max_position_embeddings", max, 2048),
         .width = width,
         .heads = heads,
-        .layers = integer(c, "num_hidden_layers", MOST_LAYERS, 32),
+        .layers = integer(c, "num_hidden_layers", MAX_LAYERS, 32),
         .positions = TH_POSITIONS_NONE,
         .untied = !boolean(c, "tie_word_embeddings", false),
         .block =
             {
-                .mlp_width = integer(c, "intermediate_size", most, 11008),
+                .mlp_width = integer(c, "intermediate_size", max, 11008),
                 .gated = true,
                 .activation = activation(c, "hidden_act", "silu"),
                 .norm = TH_RMS_NORM,
@@ -245,8 +245,8 @@ static th_language_model_options llama(const config *c)
                 .no_attention_bias = !attention_bias,
                 .no_mlp_bias = !mlp_bias,
                 .attention_dropout = probability(c, "attention_dropout", 0),
-                .kv_heads = integer(c, "num_key_value_heads", most, heads),
-                .head_width = integer(c, "head_dim", most, width / heads),
+                .kv_heads = integer(c, "num_key_value_heads", max, heads),
+                .head_width = integer(c, "head_dim", max, width / heads),
                 .eps = positive(c, "rms_norm_eps", 1e-6),
                 .scores = rotary(c),
             },
@@ -282,7 +282,7 @@ static void read_config(const config *c, th_foreign_config *read)
     if (strcmp(type, "gpt2") != 0 && strcmp(type, "llama") != 0)
         refuse(c, "models of type \"%s\" are not known here, only gpt2 and llama", type);
     if (given(c, "quantization_config"))
-        refuse(c, "the weights are quantised (\"%s\")", "quantization_config");
+        refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
     if (!boolean(c, "is_causal", true))
         refuse(c, "\"%s\" is false", "is_causal");
     const bool is_llama = strcmp(type, "llama") == 0;

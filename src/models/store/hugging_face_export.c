@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "io/atomic_file.h"
-#include "nn/module.h"
 #include "models/store/hugging_face.h"
+#include "nn/module.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
@@ -226,7 +226,7 @@ static th_status write_config(th_context *ctx, const char *folder, th_architectu
 
 /* -- model.safetensors -- */
 
-/* Rows of a projection whose heads turn neighbours, in the order of one whose heads turn halves: of each head the even
+/* Rows of a projection whose heads turn neighbors, in the order of one whose heads turn halves: of each head the even
  * rows, then the odd ones. */
 static th_tensor *halves_of(th_tensor *t, int64_t head_width)
 {
@@ -247,7 +247,7 @@ static void write_weights(th_module *model, const char *folder, th_architecture 
     if (!th_hugging_face_path(ctx, operation, folder, "model.safetensors", path) ||
         th_foreign_tensors_list(model, architecture, operation, &list) != TH_OK)
         return;
-    for (int64_t i = 0; i < list.count && m->block.scores.rotary_pairing == TH_ROTARY_NEIGHBOURS; i++) {
+    for (int64_t i = 0; i < list.count && m->block.scores.rotary_pairing == TH_ROTARY_NEIGHBORS; i++) {
         th_named_tensor *t = &list.tensor[i];
         if (th_name_ends_with(t->name, "q_proj.weight") || th_name_ends_with(t->name, "k_proj.weight") ||
             th_name_ends_with(t->name, "q_proj.bias") || th_name_ends_with(t->name, "k_proj.bias"))

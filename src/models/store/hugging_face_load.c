@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "models/files/json.h"
-#include "nn/module.h"
 #include "models/store/differences.h"
 #include "models/store/hugging_face.h"
 #include "models/store/shapes_first.h"
+#include "nn/module.h"
 #include "tapehead/context.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/tape.h"

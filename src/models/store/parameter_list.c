@@ -41,7 +41,7 @@ th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, cons
     int64_t hint = 0, found = 0;
     th_listed_parameter *p = list->parameter;
     for (th_parameter_iterator it = th_module_parameters(m); th_parameter_next(&it); p++) {
-        *p = (th_listed_parameter){.tensor = th_body_of(it.tensor), .in_optimizer = -1};
+        *p = (th_listed_parameter){.tensor = th_tensor_impl_of(it.tensor), .in_optimizer = -1};
         strcpy(p->name, it.name);
         if (o)
             p->in_optimizer = th_optimizer_index(o, p->tensor, &hint);
@@ -49,7 +49,7 @@ th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, cons
     }
     if (o && found != o->count)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                       "%lld of the %lld parameters of the optimiser (%s) are not %s's", (long long)(o->count - found),
+                       "%lld of the %lld parameters of the optimizer (%s) are not %s's", (long long)(o->count - found),
                        (long long)o->count, o->operation, m->type);
     return TH_OK;
 }
@@ -89,7 +89,7 @@ static int64_t index_of(const th_safetensors *file, const char *name)
 static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exact, th_differences *d)
 {
     char quoted[TH_QUOTED];
-    const th_body *t = p->tensor;
+    const th_tensor_impl *t = p->tensor;
     const th_shape *shape = &stored->tensor.shape;
     const bool other_name = strcmp(stored->tensor.name, p->name) != 0;
     if (shape->ndim != t->ndim || memcmp(shape->size, t->size, (size_t)t->ndim * sizeof *t->size) != 0) {

@@ -51,7 +51,7 @@ const th_stored *th_stored_find(const th_safetensors *file, const char *name, co
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation);
 /* Into a tensor of the same shape and a type that fits. TH_ERROR_FILE: it cannot be read, or a number does not fit. */
-th_status th_stored_read(const th_stored *stored, const th_body *t, const char *operation);
+th_status th_stored_read(const th_stored *stored, const th_tensor_impl *t, const char *operation);
 /* CRC-32C of `bytes` at `begin` of the file. */
 th_status th_stored_range_checksum(th_context *ctx, const th_stored_file *file, int64_t begin, int64_t bytes,
                                    const char *operation, uint32_t *crc);

@@ -3,12 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/files/json.h"
 #include "models/files/crc32c.h"
+#include "models/files/json.h"
 #include "models/store/safetensors.h"
 #include "tensor/elementwise.h"
-#include "tensor/strided_iterator.h"
 #include "tensor/shape.h"
+#include "tensor/strided_iterator.h"
 
 enum { CHUNK = 64 * 1024 };
 
@@ -37,36 +37,36 @@ static th_status fail(const th_context *ctx, const th_stored *stored, const char
 static const char unfit[] = "it has a number that the type it is read as does not hold";
 
 /* By way of a buffer, in whose other half the numbers are converted. */
-static th_status read_converted(const th_stored *stored, const th_body *t, const char *operation)
+static th_status read_converted(const th_stored *stored, const th_tensor_impl *t, const char *operation)
 {
     char chunk[CHUNK];
     _Alignas(8) char converted[CHUNK];
-    const int64_t numel = th_tensor_numel(t), most = CHUNK / 8;
+    const int64_t numel = th_tensor_numel(t), max = CHUNK / 8;
     const int64_t from_bytes = stored->type->bits / 8, to_bytes = (int64_t)th_dtype_size(t->dtype);
     const th_array array = th_tensor_array(t);
-    th_nest nest;
-    th_position place;
-    if (!th_nest_build_row_major(&nest, &array, 0, NULL))
+    th_iterator iterator;
+    th_iterator_position place;
+    if (!th_iterator_build_row_major(&iterator, &array, 0, NULL))
         return TH_OK;
-    th_nest_place(&nest, 0, &place);
+    th_iterator_seek(&iterator, 0, &place);
     for (int64_t done = 0, n; done < numel; done += n) {
-        n = numel - done < most ? numel - done : most;
+        n = numel - done < max ? numel - done : max;
         if (th_stored_bytes(t->ctx, stored->file, stored->begin + done * from_bytes, chunk, (size_t)(n * from_bytes),
                             operation) != TH_OK)
             return t->ctx->error;
         if (!th_stored_convert(n, t->dtype, converted, stored->type, chunk))
             return fail(t->ctx, stored, operation, unfit);
-        for (int64_t moved = 0, run; moved < n; moved += run, th_nest_advance(&nest, run, &place)) {
-            run = th_nest_run(&nest, &place);
+        for (int64_t moved = 0, run; moved < n; moved += run, th_iterator_advance(&iterator, run, &place)) {
+            run = th_iterator_run(&iterator, &place);
             run = run < n - moved ? run : n - moved;
-            th_move_run(run, to_bytes, place.at[0], nest.array[0].stride[nest.ndim - 1], converted + moved * to_bytes,
-                        to_bytes);
+            th_move_run(run, to_bytes, place.at[0], iterator.array[0].stride[iterator.ndim - 1],
+                        converted + moved * to_bytes, to_bytes);
         }
     }
     return TH_OK;
 }
 
-th_status th_stored_read(const th_stored *stored, const th_body *t, const char *operation)
+th_status th_stored_read(const th_stored *stored, const th_tensor_impl *t, const char *operation)
 {
     th_context *ctx = t->ctx;
     char *data = th_tensor_data(t);
@@ -112,8 +112,8 @@ th_tensor *th_safetensors_read(th_safetensors *file, const char *name)
         return NULL;
     }
     const th_shape *shape = &stored->tensor.shape;
-    th_body *t = th_tensor_new(file->ctx, stored->tensor.dtype, shape->ndim, shape->size, th_creates_owned(file->ctx),
-                               operation);
+    th_tensor_impl *t = th_tensor_new(file->ctx, stored->tensor.dtype, shape->ndim, shape->size,
+                                      th_creates_owned(file->ctx), operation);
     if (t == NULL || th_stored_read(stored, t, operation) == TH_OK)
         return th_handle_of(t);
     th_tensor_free(th_handle_of(t));
@@ -126,7 +126,7 @@ th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_te
     const th_stored *stored = th_stored_find(file, name, operation);
     if (stored == NULL)
         return file ? file->ctx->error : TH_ERROR_ARGUMENT;
-    th_body *t = th_usable(handle, file->ctx, operation, "t");
+    th_tensor_impl *t = th_usable(handle, file->ctx, operation, "t");
     if (t == NULL)
         return th_refused(handle);
     char quoted[TH_QUOTED];

@@ -7,8 +7,8 @@
 
 #include "io/atomic_file.h"
 #include "io/elements.h"
-#include "models/files/json.h"
 #include "models/files/crc32c.h"
+#include "models/files/json.h"
 #include "models/store/safetensors.h"
 #include "tensor/checked.h"
 
@@ -183,7 +183,7 @@ th_status th_store(const th_storing *s)
 /* -- for users -- */
 
 th_status th_safetensors_write(th_context *ctx, const char *path, const th_named_tensor *tensors, int64_t count,
-                                const th_named_text *metadata, int64_t n_metadata)
+                               const th_named_text *metadata, int64_t n_metadata)
 {
     static const char operation[] = "safetensors_write";
     if (!th_usable_context(ctx, operation))
@@ -197,7 +197,7 @@ th_status th_safetensors_write(th_context *ctx, const char *path, const th_named
         return th_fail_memory(ctx, operation, size);
     th_status status = TH_OK;
     for (int64_t i = 0; status == TH_OK && i < count; i++) {
-        const th_body *t = th_usable(tensors[i].tensor, ctx, operation, "a tensor");
+        const th_tensor_impl *t = th_usable(tensors[i].tensor, ctx, operation, "a tensor");
         if (t == NULL)
             status = th_refused(tensors[i].tensor);
         else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)

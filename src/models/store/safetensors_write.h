@@ -1,4 +1,4 @@
-/* Writing a safetensors file from whatever lies in memory: tensors, and the moments of an optimiser. */
+/* Writing a safetensors file from whatever lies in memory: tensors, and the moments of an optimizer. */
 #ifndef TH_MODELS_STORE_SAFETENSORS_WRITE_H
 #define TH_MODELS_STORE_SAFETENSORS_WRITE_H
 

@@ -92,8 +92,8 @@ static th_status written(const th_tokenizer *t, const char *operation, bool well
                                      : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
 }
 
-th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count,
-                              th_text_stream *stream, FILE *file)
+th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count, th_text_stream *stream,
+                             FILE *file)
 {
     static const char operation[] = "tokenizer_write";
     if (check(tokenizer, operation, tokens, count, stream && file ? stream : NULL))

@@ -6,7 +6,7 @@
 
 enum { SHORT_WORD = 48, NO_RANK = -1 };
 
-/* A token of a long word, and its neighbours that are left. */
+/* A token of a long word, and its neighbors that are left. */
 typedef struct th_link {
     int32_t token; /* -1: merged into another */
     uint32_t previous, next;

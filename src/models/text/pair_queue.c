@@ -167,12 +167,12 @@ bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, 
 }
 
 /* The lengths of two tokens, together, are below the limit. */
-static bool counts(const th_vocabulary *v, int32_t a, int32_t b, int64_t most_bytes)
+static bool counts(const th_vocabulary *v, int32_t a, int32_t b, int64_t max_bytes)
 {
-    return most_bytes == 0 || (int64_t)v->entry[a].bytes + (int64_t)v->entry[b].bytes < most_bytes;
+    return max_bytes == 0 || (int64_t)v->entry[a].bytes + (int64_t)v->entry[b].bytes < max_bytes;
 }
 
-static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabulary *v, int64_t most_bytes)
+static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabulary *v, int64_t max_bytes)
 {
     th_training_word *word = &q->word[w];
     const int32_t left = q->current.left, right = q->current.right;
@@ -186,22 +186,22 @@ static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabul
         i += 2;
         if (written > 0 &&
             (!change(q, at[written - 1], left, -word->times, w) ||
-             (counts(v, at[written - 1], token, most_bytes) && !change(q, at[written - 1], token, word->times, w))))
+             (counts(v, at[written - 1], token, max_bytes) && !change(q, at[written - 1], token, word->times, w))))
             return false;
         at[written++] = token;
         if (i < word->count && (!change(q, right, at[i], -word->times, w) ||
-                                (counts(v, at[i], token, most_bytes) && !change(q, token, at[i], word->times, w))))
+                                (counts(v, at[i], token, max_bytes) && !change(q, token, at[i], word->times, w))))
             return false;
     }
     word->count = written;
     return true;
 }
 
-bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t most_bytes)
+bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t max_bytes)
 {
     bool merged = true;
     for (size_t i = 0; merged && i < q->current.places.count; i++)
-        merged = merge_in(q, (size_t)q->current.places.word[i], token, v, most_bytes);
+        merged = merge_in(q, (size_t)q->current.places.word[i], token, v, max_bytes);
     free(q->current.places.word);
     q->current.places = (th_places){0};
     return merged && take_touched(q);

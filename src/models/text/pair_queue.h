@@ -1,4 +1,4 @@
-/* What training BPE turns around: words as tokens, how often each pair of neighbours stands in them, and the pairs in
+/* What training BPE turns around: words as tokens, how often each pair of neighbors stands in them, and the pairs in
  * order. It follows the reference's trainer in all that decides which pair comes next:
  *   - the most frequent pair is next; of equally frequent ones the one with the smaller ids;
  *   - a pair's count is brought up to date when it comes to the front, and changed by what merges do around it, not by
@@ -64,8 +64,8 @@ bool th_pair_queue_add_word(th_pair_queue *q, const char *bytes, size_t count, c
 bool th_pair_queue_begin(th_pair_queue *q);
 /* The pair that is next; false when none is left that stands min_frequency times. */
 bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, int32_t *right);
-/* Puts a token in the place of that pair in all words. New pairs count that are shorter than most_bytes (0: all). */
-bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t most_bytes);
+/* Puts a token in the place of that pair in all words. New pairs count that are shorter than max_bytes (0: all). */
+bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t max_bytes);
 void th_pair_queue_release(th_pair_queue *q);
 
 #endif

@@ -12,9 +12,9 @@
 enum { FIRST_BYTES = 1024, FIRST_STEPS = 256, MORE = 4 };
 /* The steps in the budget: for a text, and for each of its bytes. */
 enum { STEPS_OF_A_TEXT = 1 << 24, STEPS_OF_A_BYTE = 4 * FIRST_STEPS };
-enum { MOST_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MOST_STACK = 16 * 1024 * 1024 };
-/* A translation is longer than its expression, by the spelt out classes. */
-enum { MOST_TRANSLATED = 256 * 1024 };
+enum { MAX_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MAX_STACK = 16 * 1024 * 1024 };
+/* A translation is longer than its expression, by the spelled out classes. */
+enum { MAX_TRANSLATED = 256 * 1024 };
 
 struct th_pattern {
     pcre2_code *code;
@@ -56,22 +56,22 @@ static bool compile(th_pattern *p, const char *translated, char *trouble)
 th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH_PATTERN_TROUBLE])
 {
     trouble[0] = 0;
-    char *translated = malloc(MOST_TRANSLATED);
+    char *translated = malloc(MAX_TRANSLATED);
     th_pattern *p = calloc(1, sizeof *p);
-    bool made = translated && p && th_pattern_translate(expression, count, translated, MOST_TRANSLATED, trouble) &&
+    bool made = translated && p && th_pattern_translate(expression, count, translated, MAX_TRANSLATED, trouble) &&
                 compile(p, translated, trouble);
     free(translated);
     if (made) {
         p->data = pcre2_match_data_create(1, NULL);
         p->context = pcre2_match_context_create(NULL);
-        p->stack = pcre2_jit_stack_create(FIRST_STACK, MOST_STACK, NULL);
+        p->stack = pcre2_jit_stack_create(FIRST_STACK, MAX_STACK, NULL);
         made = p->data && p->context && p->stack;
     }
     if (!made) {
         th_pattern_free(p);
         return NULL;
     }
-    pcre2_set_heap_limit(p->context, MOST_KIBIBYTES);
+    pcre2_set_heap_limit(p->context, MAX_KIBIBYTES);
     pcre2_jit_stack_assign(p->context, NULL, p->stack);
     return p;
 }

@@ -1,6 +1,6 @@
 /* The regular expressions by which tokenizers split text. Files give them in the syntax of Oniguruma (Ruby's), which
  * the reference library runs; here PCRE2 runs them. What both understand alike is translated, with the few classes of
- * characters in which they differ spelt out; everything else is refused, so that no file splits otherwise here than
+ * characters in which they differ spelled out; everything else is refused, so that no file splits otherwise here than
  * there. */
 #ifndef TH_MODELS_TEXT_PATTERN_H
 #define TH_MODELS_TEXT_PATTERN_H

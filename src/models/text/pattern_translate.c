@@ -5,8 +5,8 @@
  *     (..) (?:..) (?i:..) (?=..) (?!..) (?<=..) (?<!..) (?>..);  |;  * + ? {n} {n,} {n,m}, also lazy, * + ? possessive
  *
  * Where they differ, and what becomes of it:
- *     \s          PCRE2 counts U+180E, which is no space since Unicode 6.3: spelt out
- *     \p{..}      the version of Unicode: what 15.0 to 16.0 added is spelt out
+ *     \s          PCRE2 counts U+180E, which is no space since Unicode 6.3: spelled out
+ *     \p{..}      the version of Unicode: what 15.0 to 16.0 added is spelled out
  *     \p{Han}     PCRE2 counts what is used with the script too: \p{sc:Han}
  *     (?i:..)     Oniguruma also takes characters for several (a ligature for "ff"): only ASCII, without such pairs
  *     {n,m}+      possessive in PCRE2, a repetition of a repetition in Oniguruma: refused, as are (?i), ^, $, \w, \b,
@@ -17,18 +17,18 @@
 #include <string.h>
 
 #include "io/utf8.h"
-#include "tensor/format.h"
 #include "models/text/pattern.h"
 #include "models/text/unicode_additions.h"
+#include "tensor/format.h"
 
-enum { MOST_GROUPS = 64 };
+enum { MAX_GROUPS = 64 };
 
 typedef struct reader {
     const char *at, *end;
     char *out;
     size_t room;   /* left, for the NUL too */
     char *trouble; /* "" while all is well */
-    bool ignores_case[MOST_GROUPS], looks_around[MOST_GROUPS];
+    bool ignores_case[MAX_GROUPS], looks_around[MAX_GROUPS];
     int groups; /* open */
 } reader;
 
@@ -160,10 +160,10 @@ static bool read_class(reader *r, bool within)
 
 /* -- characters -- */
 
-static bool read_hexadecimal(reader *r, int least, int most, uint32_t *code)
+static bool read_hexadecimal(reader *r, int least, int max, uint32_t *code)
 {
     int digits = 0;
-    for (*code = 0; digits < most && r->at < r->end; digits++, r->at++) {
+    for (*code = 0; digits < max && r->at < r->end; digits++, r->at++) {
         const char c = *r->at;
         const int value = c >= '0' && c <= '9'                 ? c - '0'
                           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
@@ -271,8 +271,8 @@ static void read_group(reader *r)
         complain(r, "a group begins with (? and something other than : i: = ! <= <! >");
     if (next_is(r, "*"))
         complain(r, "a group begins with (*");
-    if (r->groups + 1 == MOST_GROUPS) {
-        complain(r, "groups are nested deeper than %d", MOST_GROUPS - 1);
+    if (r->groups + 1 == MAX_GROUPS) {
+        complain(r, "groups are nested deeper than %d", MAX_GROUPS - 1);
         return;
     }
     const bool before = ignores_case(r);

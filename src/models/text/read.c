@@ -54,12 +54,12 @@ static bool check_members(const th_json_source *source, const json_t *file)
 /* The tokenizer keeps these members for writing. */
 static bool is_small(const th_json_source *source, const json_t *file, const char *key)
 {
-    enum { MOST_BYTES = 64 * 1024 };
+    enum { MAX_BYTES = 64 * 1024 };
     const size_t bytes = json_dumpb(json_object_get(file, key), NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (bytes <= MOST_BYTES)
+    if (bytes <= MAX_BYTES)
         return true;
     th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" has %zu bytes, more than the %d allowed",
-            source->name, key, bytes, (int)MOST_BYTES);
+            source->name, key, bytes, (int)MAX_BYTES);
     return false;
 }
 

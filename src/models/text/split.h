@@ -3,8 +3,8 @@
 #ifndef TH_MODELS_TEXT_SPLIT_H
 #define TH_MODELS_TEXT_SPLIT_H
 
-#include "tensor/context.h"
 #include "models/text/pattern.h"
+#include "tensor/context.h"
 
 /* What becomes a word. */
 typedef enum th_keep { TH_KEEP_ALL, TH_KEEP_MATCHES, TH_KEEP_GAPS } th_keep;

@@ -25,7 +25,7 @@ static void release(th_context *ctx, void *object)
     free(t->padded);
     th_uncount_memory(ctx, t->counted);
     *t = (th_tokenizer){.ctx = ctx, .freed = true};
-    th_rest(ctx, t, sizeof *t);
+    th_quarantine(ctx, t, sizeof *t);
 }
 
 th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)

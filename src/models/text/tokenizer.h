@@ -4,12 +4,12 @@
 #define TH_MODELS_TEXT_TOKENIZER_H
 
 #include "models/files/json.h"
-#include "tapehead/tokenizer.h"
-#include "tensor/context.h"
 #include "models/text/added_tokens.h"
 #include "models/text/merges.h"
 #include "models/text/split.h"
 #include "models/text/vocabulary.h"
+#include "tapehead/tokenizer.h"
+#include "tensor/context.h"
 
 enum { TH_CACHED_BYTES = 22, TH_CACHED_TOKENS = 10, TH_CACHED_WORDS = 1 << 15 };
 

@@ -21,7 +21,7 @@ static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_
 {
     if ((text == NULL && bytes > 0) || o == NULL)
         return refuse(ctx, "a text and options must be given");
-    if (o->min_frequency < 0 || o->most_bytes < 0 || o->n_specials < 0 || (o->specials == NULL && o->n_specials > 0))
+    if (o->min_frequency < 0 || o->max_bytes < 0 || o->n_specials < 0 || (o->specials == NULL && o->n_specials > 0))
         return refuse(ctx, "no number may be negative, and n_specials needs specials");
     if (o->n_specials > TH_MAX_ADDED_TOKENS)
         return refuse(ctx, "there are too many special tokens");
@@ -150,7 +150,7 @@ static bool learn_merges(th_tokenizer *t, const th_bpe_options *o, th_pair_queue
            th_pair_queue_next(queue, o->min_frequency, &merge.left, &merge.right)) {
         merge.result = token_for(t, merge.left, merge.right);
         if (merge.result < 0 || !th_tokenizer_add_merge(t, merge) ||
-            !th_pair_queue_merge(queue, merge.result, &t->vocabulary, o->most_bytes))
+            !th_pair_queue_merge(queue, merge.result, &t->vocabulary, o->max_bytes))
             return false;
     }
     return !queue->out_of_memory;

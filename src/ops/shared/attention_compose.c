@@ -64,12 +64,12 @@ static th_tensor *distances(th_context *ctx, const th_mask *mask, th_dtype dtype
         shape.size[d] = view.positions.stride[d] ? scores.size[d] : 1;
         rows *= shape.size[d];
     }
-    th_body *result = th_tensor_new(ctx, dtype, shape.ndim, shape.size, false, operation);
+    th_tensor_impl *result = th_tensor_new(ctx, dtype, shape.ndim, shape.size, false, operation);
     char *at = result ? th_tensor_data(result) : NULL; /* none in a run of shapes only */
     for (int64_t r = 0; at && r < rows; r++) {
         int64_t index[TH_MAX_DIMS];
         th_index_at(key_axis, shape.size, r, index);
-        const int64_t place = th_mask_place(&view, index);
+        const int64_t place = th_mask_position(&view, index);
         for (int64_t s = 0; s < scores.size[key_axis]; s++, at += th_dtype_size(dtype))
             th_number_store(dtype, at, -fabs((double)(s - place)));
     }
@@ -84,7 +84,7 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     const th_mask_rules *rules = &attributes->rules;
     const th_mask mask = {.causal = (th_causal)rules->causal,
                           .window = {rules->has_window != 0, rules->left, rules->right},
-                          .valid_lens = tensors[TH_MASK_VALID_LENS],
+                          .valid_lengths = tensors[TH_MASK_VALID_LENS],
                           .keep = tensors[TH_MASK_KEEP],
                           .additive = tensors[TH_MASK_ADDITIVE],
                           .positions = tensors[TH_MASK_POSITIONS]};

@@ -54,8 +54,8 @@ static void plan_mask(const th_call *call, th_attention *a)
     th_mask_view view;
     th_mask_view_init(&view, &attributes->rules, &call->input[TH_ATTENTION_MASK], ndim, scores);
     a->band = view.band;
-    a->valid_lens = operand(a, &view.valid_lens, 2, true);
-    a->valid_lens_64 = view.valid_lens.dtype == TH_INT64;
+    a->valid_lengths = operand(a, &view.valid_lengths, 2, true);
+    a->valid_lengths_64 = view.valid_lengths.dtype == TH_INT64;
     a->positions = operand(a, &view.positions, 2, true);
     a->positions_64 = view.positions.dtype == TH_INT64;
     a->keep = operand(a, &view.keep, 2, true);

@@ -116,7 +116,7 @@ th_status th_reduction_has_largest(th_call *call)
     return TH_OK;
 }
 
-th_array th_reduction_kept(const th_call *call, const th_array *reduced)
+th_array th_reduction_saved(const th_call *call, const th_array *reduced)
 {
     th_array kept = {
         .given = reduced->given, .data = reduced->data, .dtype = reduced->dtype, .ndim = call->input[0].ndim};
@@ -133,13 +133,13 @@ th_array th_reduction_kept(const th_call *call, const th_array *reduced)
 
 size_t th_reduction_plan_sum(const th_call *call)
 {
-    const th_array y = th_reduction_kept(call, &call->output[0]);
+    const th_array y = th_reduction_saved(call, &call->output[0]);
     return th_plan_scratch(call, 1, th_sum_scratch(&y, &call->input[0], false));
 }
 
 void th_reduction_sum(const th_call *call, size_t place)
 {
-    const th_array y = th_reduction_kept(call, &call->output[0]);
+    const th_array y = th_reduction_saved(call, &call->output[0]);
     th_sum_within(call->ctx, &y, &call->input[0], false, th_call_scratch(call, place));
 }
 

@@ -51,7 +51,7 @@ int64_t th_reduction_count(const th_call *call);
 /* Checks that there are some. */
 th_status th_reduction_has_largest(th_call *call);
 /* output 0 (or its gradient) with input 0's number of dimensions: reduced axes have size 1. */
-th_array th_reduction_kept(const th_call *call, const th_array *reduced);
+th_array th_reduction_saved(const th_call *call, const th_array *reduced);
 
 /* The sum over the axes, for sum and mean. In .plan: reserves scratch memory and returns its place. */
 size_t th_reduction_plan_sum(const th_call *call);

@@ -84,7 +84,7 @@ void th_class_loss_put(const th_call *call, int64_t count, const double *loss, i
 int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *options)
 {
     const char *const operation = "target_count";
-    const th_body *targets = th_usable(handle, NULL, operation, "targets");
+    const th_tensor_impl *targets = th_usable(handle, NULL, operation, "targets");
     if (targets == NULL)
         return 0;
     const th_array array = th_tensor_array(targets);
@@ -96,13 +96,13 @@ int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *optio
     const int64_t count = th_array_numel(&array);
     if (!options || !options->ignore || !array.data) /* shapes only: as if all counted */
         return count;
-    th_nest nest;
-    if (!th_nest_build(&nest, &array, 0, NULL))
+    th_iterator iterator;
+    if (!th_iterator_build(&iterator, &array, 0, NULL))
         return 0;
-    th_position at;
-    th_nest_place(&nest, 0, &at);
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
     int64_t counted = 0;
-    for (int64_t i = 0; i < count; i++, th_nest_advance(&nest, 1, &at))
+    for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &at))
         counted += !is_ignored(options, th_integer_load(array.dtype, at.at[0]));
     return counted;
 }

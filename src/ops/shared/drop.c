@@ -56,7 +56,7 @@ void th_drop(const th_call *call, const th_array *from, const th_array *onto, co
 
 bool th_drop_is_idle(th_tensor *x, double p, const char *operation)
 {
-    const th_body *body = x ? th_usable(x, NULL, operation, "x") : NULL;
-    const bool idle = p == 0 || (body && !body->ctx->training && p > 0 && p < 1);
-    return body && idle && th_is_floating(body->dtype);
+    const th_tensor_impl *impl = x ? th_usable(x, NULL, operation, "x") : NULL;
+    const bool idle = p == 0 || (impl && !impl->ctx->training && p > 0 && p < 1);
+    return impl && idle && th_is_floating(impl->dtype);
 }

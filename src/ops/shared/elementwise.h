@@ -1,5 +1,5 @@
 /* Elementwise operations: one forward and one backward for all of them. A descriptor names the maps that compute its
- * value and its gradients (MAP_KERNEL in kernels/vector), and what each of them reads:
+ * value and its gradients (ELEMENTWISE_KERNEL in kernels/vector), and what each of them reads:
  *
  *     const th_op th_op_div = {
  *         ...
@@ -22,29 +22,29 @@ enum { TH_X = 0, TH_A = 0, TH_B = 1, TH_Y = TH_MAX_INPUTS, TH_DY = 2 * TH_MAX_IN
 
 /* How many sources each map reads, and how many numbers. */
 enum {
-#define MAP(name, sources, numbers) th_##name##_sources = (sources), th_##name##_numbers = (numbers),
-#include "maps.def"
-#undef MAP
+#define ELEMENTWISE(name, sources, numbers) th_##name##_sources = (sources), th_##name##_numbers = (numbers),
+#include "elementwise.def"
+#undef ELEMENTWISE
 };
 
-typedef struct th_map {
+typedef struct th_elementwise_call {
     size_t kernel; /* its place in th_kernels */
     unsigned count, reads[4];
-} th_map;
+} th_elementwise_call;
 
 /* .kernel of an elementwise operation */
-typedef struct th_maps {
-    th_map value, gradient[3];
-} th_maps;
+typedef struct th_elementwise_kernels {
+    th_elementwise_call value, gradient[3];
+} th_elementwise_kernels;
 
-void th_maps_forward(const th_call *call);
-void th_maps_backward(const th_call *call);
+void th_elementwise_forward(const th_call *call);
+void th_elementwise_backward(const th_call *call);
 
 /* Operations with a truth value as their result: `maps` is one of the tables of kernels/elementwise/compare.h. */
-#define TH_TYPED_MAPS(inputs, maps)                                                                                    \
-    .n_inputs = (inputs), .forward = th_typed_maps_forward, .kernel = (maps), .gradient = "none",                      \
+#define TH_ELEMENTWISE_BY_DTYPE(inputs, maps)                                                                          \
+    .n_inputs = (inputs), .forward = th_elementwise_by_dtype_forward, .kernel = (maps), .gradient = "none",            \
     .not_differentiable = "a truth value does not vary continuously"
-void th_typed_maps_forward(const th_call *call);
+void th_elementwise_by_dtype_forward(const th_call *call);
 
 /* What follows are lists, not blocks. */
 /* clang-format off */
@@ -53,40 +53,40 @@ void th_typed_maps_forward(const th_call *call);
  * .identity_gradients, of y = map(x) with the gradient dx, and of y = map(a, b), broadcast, with da and db. */
 #define TH_UNARY(map, dx) TH_UNARY_OF(th_shape_elementwise, 0, map, dx)
 #define TH_BINARY(map, da, db)                                                                    \
-    TH_MAPS(2, {{TH_MAP_OF(map, TH_A, TH_B)}, {{TH_MAP_OF da}, {TH_MAP_OF db}}}),                 \
-    .attributes_size = TH_MAP_ATTRIBUTES(map, da, db),                                            \
+    TH_ELEMENTWISE_KERNELS(2, {{TH_ELEMENTWISE_CALL(map, TH_A, TH_B)}, {{TH_ELEMENTWISE_CALL da}, {TH_ELEMENTWISE_CALL db}}}),                 \
+    .attributes_size = TH_ELEMENTWISE_ATTRIBUTES(map, da, db),                                            \
     .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_BROADCASTS, .shape = th_shape_elementwise, \
-    .saves_for = {TH_MAP_SAVES da, TH_MAP_SAVES db},                                              \
-    .identity_gradients = TH_MAP_IS_COPY da << TH_A | TH_MAP_IS_COPY db << TH_B
+    .saves_for = {TH_ELEMENTWISE_SAVES da, TH_ELEMENTWISE_SAVES db},                                              \
+    .identity_gradients = TH_ELEMENTWISE_IS_COPY da << TH_A | TH_ELEMENTWISE_IS_COPY db << TH_B
 /* The same with a shape rule of its own, which ends in th_shape_elementwise, and more flags. */
 #define TH_UNARY_OF(shape_rule, more_flags, map, dx)                                              \
-    TH_MAPS(1, {{TH_MAP_OF(map, TH_X)}, {{TH_MAP_OF dx}}}),                                       \
-    .attributes_size = TH_MAP_ATTRIBUTES(map, dx, dx),                                            \
+    TH_ELEMENTWISE_KERNELS(1, {{TH_ELEMENTWISE_CALL(map, TH_X)}, {{TH_ELEMENTWISE_CALL dx}}}),                                       \
+    .attributes_size = TH_ELEMENTWISE_ATTRIBUTES(map, dx, dx),                                            \
     .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | (more_flags), .shape = (shape_rule),             \
-    .saves_for = {TH_MAP_SAVES dx}, .identity_gradients = TH_MAP_IS_COPY dx
+    .saves_for = {TH_ELEMENTWISE_SAVES dx}, .identity_gradients = TH_ELEMENTWISE_IS_COPY dx
 /* .n_inputs, .forward, .backward and .kernel alone, of any maps without numbers. */
-#define TH_MAPS(inputs, ...)                                                                      \
-    .n_inputs = (inputs), .forward = th_maps_forward, .backward = th_maps_backward,               \
-    .kernel = &(const th_maps)__VA_ARGS__
+#define TH_ELEMENTWISE_KERNELS(inputs, ...)                                                                      \
+    .n_inputs = (inputs), .forward = th_elementwise_forward, .backward = th_elementwise_backward,               \
+    .kernel = &(const th_elementwise_kernels)__VA_ARGS__
 
-/* A th_map: {TH_MAP_OF(name, what it reads ...)}. What is no elementwise kernel, or reads another number of operands,
+/* A th_elementwise_call: {TH_ELEMENTWISE_CALL(name, what it reads ...)}. What is no elementwise kernel, or reads another number of operands,
  * does not compile. */
-#define TH_MAP_OF(name, ...)                                                                      \
-    TH_MAP_PLACE(name),                                                                           \
+#define TH_ELEMENTWISE_CALL(name, ...)                                                                      \
+    TH_ELEMENTWISE_OFFSET(name),                                                                           \
     TH_COUNT_(__VA_ARGS__) + TH_HOLDS(TH_COUNT_(__VA_ARGS__) == th_##name##_sources,              \
                                       #name " reads another number of operands"),                 \
     {__VA_ARGS__}
-#define TH_MAP_PLACE(name)                                                                        \
-    TH_KERNEL_PLACE(name, th_map_kernel, #name " is not an elementwise kernel (MAP_KERNEL, MAP_LOOP)")
-#define TH_MAP_NUMBERS(name, ...) th_##name##_numbers
-#define TH_MAP_ATTRIBUTES(map, da, db)                                                            \
+#define TH_ELEMENTWISE_OFFSET(name)                                                                        \
+    TH_KERNEL_OFFSET(name, th_elementwise_kernel, #name " is not an elementwise kernel (ELEMENTWISE_KERNEL, ELEMENTWISE_LOOP)")
+#define TH_ELEMENTWISE_NUMBERS(name, ...) th_##name##_numbers
+#define TH_ELEMENTWISE_ATTRIBUTES(map, da, db)                                                            \
     th_##map##_numbers * sizeof(double)                                                           \
-    + TH_HOLDS(TH_MAP_NUMBERS da <= th_##map##_numbers && TH_MAP_NUMBERS db <= th_##map##_numbers, \
+    + TH_HOLDS(TH_ELEMENTWISE_NUMBERS da <= th_##map##_numbers && TH_ELEMENTWISE_NUMBERS db <= th_##map##_numbers, \
                "a gradient's map reads more numbers than the value's")
-#define TH_MAP_IS_COPY(name, ...) (uint32_t)(offsetof(th_kernels, name) == offsetof(th_kernels, copy))
+#define TH_ELEMENTWISE_IS_COPY(name, ...) (uint32_t)(offsetof(th_kernels, name) == offsetof(th_kernels, copy))
 /* The bits of the operands that a map reads: filled up to four with TH_DY, whose bit then goes, as it is not saved. */
-#define TH_MAP_SAVES(name, ...) TH_MAP_SAVES_(__VA_ARGS__, TH_DY, TH_DY, TH_DY, TH_DY)
-#define TH_MAP_SAVES_(a, b, c, d, ...) ((1u << (a) | 1u << (b) | 1u << (c) | 1u << (d)) & ~(1u << TH_DY))
+#define TH_ELEMENTWISE_SAVES(name, ...) TH_ELEMENTWISE_SAVES_(__VA_ARGS__, TH_DY, TH_DY, TH_DY, TH_DY)
+#define TH_ELEMENTWISE_SAVES_(a, b, c, d, ...) ((1u << (a) | 1u << (b) | 1u << (c) | 1u << (d)) & ~(1u << TH_DY))
 
 /* The standard samples, over ranges: .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-1, 1))}. An
  * operation's own come before them, since they end the list. */

@@ -6,7 +6,7 @@
 #include "kernels/sizes.h"
 #include "tensor/convert.h"
 
-const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lens", "keep", "additive", "positions"};
+const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lengths", "keep", "additive", "positions"};
 
 th_mask_rules th_mask_rules_of(const th_mask *mask)
 {
@@ -22,7 +22,7 @@ th_mask_rules th_mask_rules_of(const th_mask *mask)
 
 void th_mask_tensors(const th_mask *mask, th_tensor **tensors)
 {
-    tensors[TH_MASK_VALID_LENS] = mask ? mask->valid_lens : NULL;
+    tensors[TH_MASK_VALID_LENS] = mask ? mask->valid_lengths : NULL;
     tensors[TH_MASK_KEEP] = mask ? mask->keep : NULL;
     tensors[TH_MASK_ADDITIVE] = mask ? mask->additive : NULL;
     tensors[TH_MASK_POSITIONS] = mask ? mask->positions : NULL;
@@ -50,14 +50,14 @@ static th_array broadcast_to(const th_array *array, int ndim, const int64_t *siz
 }
 
 /* Lengths (B) or (B, T), over scores of two dimensions () or (T). */
-static th_array lens_over(const th_array *lens, int ndim, const int64_t *size)
+static th_array lens_over(const th_array *lengths, int ndim, const int64_t *size)
 {
-    th_array result = {.given = true, .data = lens->data, .dtype = lens->dtype, .ndim = ndim};
+    th_array result = {.given = true, .data = lengths->data, .dtype = lengths->dtype, .ndim = ndim};
     memcpy(result.size, size, (size_t)ndim * sizeof *size);
-    if (lens->ndim > 0)
-        result.stride[0] = lens->stride[0];
-    if (lens->ndim > 1)
-        result.stride[ndim - 2] = lens->stride[1];
+    if (lengths->ndim > 0)
+        result.stride[0] = lengths->stride[0];
+    if (lengths->ndim > 1)
+        result.stride[ndim - 2] = lengths->stride[1];
     return result;
 }
 
@@ -85,7 +85,7 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
     *view = (th_mask_view){.band = th_mask_band(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
     memcpy(view->size, scores, (size_t)ndim * sizeof *scores);
     if (tensors[TH_MASK_VALID_LENS].given)
-        view->valid_lens = lens_over(&tensors[TH_MASK_VALID_LENS], ndim, scores);
+        view->valid_lengths = lens_over(&tensors[TH_MASK_VALID_LENS], ndim, scores);
     if (tensors[TH_MASK_KEEP].given)
         view->keep = broadcast_to(&tensors[TH_MASK_KEEP], ndim, scores);
     if (tensors[TH_MASK_ADDITIVE].given)
@@ -94,7 +94,7 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
         view->positions = positions_over(&tensors[TH_MASK_POSITIONS], ndim, scores);
 }
 
-int64_t th_mask_place(const th_mask_view *view, const int64_t *index)
+int64_t th_mask_position(const th_mask_view *view, const int64_t *index)
 {
     const th_array *positions = &view->positions;
     return positions->given
@@ -106,11 +106,11 @@ int64_t th_mask_place(const th_mask_view *view, const int64_t *index)
 th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index)
 {
     const int key_axis = view->ndim - 1;
-    const th_array *lens = &view->valid_lens, *keep = &view->keep, *additive = &view->additive;
+    const th_array *lengths = &view->valid_lengths, *keep = &view->keep, *additive = &view->additive;
     int64_t length = view->size[key_axis];
-    if (lens->given)
-        length = th_mask_integer(lens, th_offset_of(key_axis, index, lens->stride));
-    th_visible_row row = {.keys = th_keys_seen(th_band_edges(&view->band), th_mask_place(view, index), length)};
+    if (lengths->given)
+        length = th_mask_integer(lengths, th_offset_of(key_axis, index, lengths->stride));
+    th_visible_row row = {.keys = th_keys_visible(th_band_edges(&view->band), th_mask_position(view, index), length)};
     if (keep->given) {
         row.keep = (const bool *)keep->data + th_offset_of(key_axis, index, keep->stride);
         row.keep_stride = keep->stride[key_axis];

@@ -1,7 +1,7 @@
 /* What a th_mask means: its rules as plain data, their checks, and the answer for one row of scores.
  *
  * The operations with a mask (masked_softmax, attention) keep its rules in th_mask_rules, part of their attributes, and
- * its tensors as four optional inputs in a row: valid_lens, keep, additive, positions. Nothing here computes a softmax.
+ * its tensors as four optional inputs in a row: valid_lengths, keep, additive, positions. Nothing here computes a softmax.
  * Letters: N the dimensions before the last two, the first of which is the batch B; T queries, S keys. */
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
@@ -37,7 +37,7 @@ typedef struct th_mask_view {
     int ndim;
     int64_t size[TH_MAX_DIMS]; /* of the scores */
     /* with the scores' dimensions; stride 0 where they broadcast. Not given: no such rule */
-    th_array valid_lens, keep, additive, positions;
+    th_array valid_lengths, keep, additive, positions;
 } th_mask_view;
 
 /* tensors: the arrays (given or not), checked by th_mask_check. */
@@ -48,7 +48,7 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
 th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index);
 
 /* Of a forward: every length in [0, S] and no position negative, else TH_ERROR_INDEX naming the first that is not
- * ("valid_lens[1] = 9 is outside [0, 6]"). tensors: as for th_mask_view_init. */
+ * ("valid_lengths[1] = 9 is outside [0, 6]"). tensors: as for th_mask_view_init. */
 th_status th_mask_check_values(th_context *ctx, const char *operation, const th_array *tensors, int64_t keys);
 
 /* -- for th_mask_keep and th_mask_explain -- */
@@ -61,8 +61,8 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
 /* The length or position at an offset. */
 int64_t th_mask_integer(const th_array *array, int64_t offset);
 /* Where the query at this index over (N, T) stands among the keys. */
-int64_t th_mask_place(const th_mask_view *view, const int64_t *index);
-/* "valid_lens", "valid_lens[1]" or "valid_lens[1, 2]" */
+int64_t th_mask_position(const th_mask_view *view, const int64_t *index);
+/* "valid_lengths", "valid_lengths[1]" or "valid_lengths[1, 2]" */
 void th_mask_integer_name(const char *name, const th_array *array, const int64_t *index, char *text, size_t size);
 
 #endif

@@ -6,12 +6,12 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static bool lens_fit(const th_array *lens, int ndim, const int64_t *scores)
+static bool lens_fit(const th_array *lengths, int ndim, const int64_t *scores)
 {
     const int64_t queries = scores[ndim - 2];
     if (ndim == 2)
-        return lens->ndim == 0 || (lens->ndim == 1 && lens->size[0] == queries);
-    return (lens->ndim == 1 || (lens->ndim == 2 && lens->size[1] == queries)) && lens->size[0] == scores[0];
+        return lengths->ndim == 0 || (lengths->ndim == 1 && lengths->size[0] == queries);
+    return (lengths->ndim == 1 || (lengths->ndim == 2 && lengths->size[1] == queries)) && lengths->size[0] == scores[0];
 }
 
 /* (T) or (B, T) */
@@ -45,14 +45,15 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
                        TH_SIZES_TEXT(ndim, scores));
     if (rules->causal < TH_CAUSAL_NONE || rules->causal > TH_CAUSAL_BOTTOM_RIGHT)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is no th_causal", (int)rules->causal);
-    const th_array *lens = &tensors[TH_MASK_VALID_LENS];
-    if (lens->given) {
-        if (!th_is_index(lens->dtype))
-            return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lens is %s, but lengths are int32 or int64",
-                           th_dtype_name(lens->dtype));
-        if (!lens_fit(lens, ndim, scores))
-            return th_fail(ctx, TH_ERROR_SHAPE, operation, "valid_lens is %s, but scores %s take lengths of shape %s",
-                           TH_TEXT(lens), TH_SIZES_TEXT(ndim, scores), ndim == 2 ? "() or (T)" : "(B) or (B, T)");
+    const th_array *lengths = &tensors[TH_MASK_VALID_LENS];
+    if (lengths->given) {
+        if (!th_is_index(lengths->dtype))
+            return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lengths is %s, but lengths are int32 or int64",
+                           th_dtype_name(lengths->dtype));
+        if (!lens_fit(lengths, ndim, scores))
+            return th_fail(ctx, TH_ERROR_SHAPE, operation,
+                           "valid_lengths is %s, but scores %s take lengths of shape %s", TH_TEXT(lengths),
+                           TH_SIZES_TEXT(ndim, scores), ndim == 2 ? "() or (T)" : "(B) or (B, T)");
     }
     if (check_positions(ctx, operation, &tensors[TH_MASK_POSITIONS], ndim, scores) != TH_OK)
         return ctx->error;
@@ -86,8 +87,7 @@ void th_mask_integer_name(const char *name, const th_array *array, const int64_t
 }
 
 /* Every element of tensor `which`, of up to two dimensions, in [0, most]. */
-static th_status check_integers(th_context *ctx, const char *operation, const th_array *tensors, int which,
-                                int64_t most)
+static th_status check_integers(th_context *ctx, const char *operation, const th_array *tensors, int which, int64_t max)
 {
     const th_array *array = &tensors[which];
     if (!array->given || !array->data)
@@ -97,22 +97,22 @@ static th_status check_integers(th_context *ctx, const char *operation, const th
     for (int64_t row = 0; row < rows; row++)
         for (int64_t column = 0; column < columns; column++) {
             const int64_t value = th_mask_integer(array, row * row_stride + column * stride);
-            if (value >= 0 && value <= most)
+            if (value >= 0 && value <= max)
                 continue;
             char name[64];
             th_mask_integer_name(th_mask_names[which], array, (const int64_t[]){row, column}, name, sizeof name);
-            if (value < 0 && most == INT64_MAX)
+            if (value < 0 && max == INT64_MAX)
                 return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is negative", name, value);
             return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is outside [0, %" PRId64 "]", name, value,
-                           most);
+                           max);
         }
     return TH_OK;
 }
 
 th_status th_mask_check_values(th_context *ctx, const char *operation, const th_array *tensors, int64_t keys)
 {
-    const th_status lens = check_integers(ctx, operation, tensors, TH_MASK_VALID_LENS, keys);
-    return lens != TH_OK ? lens : check_integers(ctx, operation, tensors, TH_MASK_POSITIONS, INT64_MAX);
+    const th_status lengths = check_integers(ctx, operation, tensors, TH_MASK_VALID_LENS, keys);
+    return lengths != TH_OK ? lengths : check_integers(ctx, operation, tensors, TH_MASK_POSITIONS, INT64_MAX);
 }
 
 bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, const th_shape *scores,
@@ -129,7 +129,7 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
         tensors[i] = (th_array){0};
         if (!handles[i])
             continue;
-        const th_body *tensor = th_usable(handles[i], ctx, operation, th_mask_names[i]);
+        const th_tensor_impl *tensor = th_usable(handles[i], ctx, operation, th_mask_names[i]);
         if (tensor == NULL)
             return false;
         tensors[i] = th_tensor_array(tensor);

@@ -30,7 +30,7 @@ static void add_reason(const question *q, const char *format, ...)
 /* Whether a band hides the pair, of which the query stands at this place. */
 static bool hides(const question *q, th_band band, int64_t place)
 {
-    const th_key_range keys = th_keys_seen(th_band_edges(&band), place, q->keys);
+    const th_key_range keys = th_keys_visible(th_band_edges(&band), place, q->keys);
     return q->key < keys.first || q->key >= keys.past;
 }
 
@@ -40,7 +40,7 @@ static void explain_band(const question *q, const th_mask_rules *rules, const th
     th_mask_view view;
     th_mask_view_init(&view, rules, tensors, q->scores->ndim, q->scores->size);
     const th_band band = view.band;
-    const int64_t at = th_mask_place(&view, q->index->size);
+    const int64_t at = th_mask_position(&view, q->index->size);
     char name[96];
     th_format(name, sizeof name, "query %" PRId64, q->query);
     if (at != q->query)
@@ -111,7 +111,7 @@ static th_status check_question(const question *q, const char *operation, const 
 }
 
 th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
-                           size_t size)
+                          size_t size)
 {
     const char *const operation = "mask_explain";
     if (!ctx)

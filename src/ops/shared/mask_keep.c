@@ -12,7 +12,7 @@ static th_shape compact_shape(const th_mask_view *view)
     for (int i = 0; i < view->ndim; i++) {
         const bool by_place = view->band.causal || view->band.window;
         const bool banded = by_place && (i == view->ndim - 2 || view->positions.stride[i]);
-        const bool used = i == view->ndim - 1 || banded || view->valid_lens.stride[i] || view->keep.stride[i] ||
+        const bool used = i == view->ndim - 1 || banded || view->valid_lengths.stride[i] || view->keep.stride[i] ||
                           view->additive.stride[i];
         compact.size[i] = used || view->size[i] == 0 ? view->size[i] : 1;
     }
@@ -59,13 +59,13 @@ th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores)
     if (!by_values && (!by_place || band_hides_nothing(&view))) /* known without data too: forecasts are of this */
         return NULL;
     const th_shape compact = compact_shape(&view);
-    th_body *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
+    th_tensor_impl *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
     if (!result)
         return NULL;
     bool *visible = th_tensor_data(result); /* none in a run of shapes only: then there is no telling */
     const bool all = th_tensor_numel(result) == 0 || (visible && fill(ctx, &view, &compact, visible));
     if (all) {
-        th_handle_give_up(result, TH_LIFE_GIVEN_UP);
+        th_handle_give_up(result, TH_LIFE_RELEASED);
         return NULL;
     }
     return th_expand(th_handle_of(result), scores);

@@ -1,4 +1,4 @@
-/* How the samples of operations with a mask are written: an input, and the four inputs of a mask (valid_lens, keep,
+/* How the samples of operations with a mask are written: an input, and the four inputs of a mask (valid_lengths, keep,
  * additive, positions) of which one at most is given. */
 #ifndef TH_OPS_SHARED_MASK_SAMPLES_H
 #define TH_OPS_SHARED_MASK_SAMPLES_H
@@ -20,7 +20,7 @@
 
 #define UNMASKED TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT
 #define LENS(...) INTEGERS(__VA_ARGS__), TH_ABSENT, TH_ABSENT, TH_ABSENT
-#define KEPT(...) TH_ABSENT, KEEP(__VA_ARGS__), TH_ABSENT, TH_ABSENT
+#define SAVED(...) TH_ABSENT, KEEP(__VA_ARGS__), TH_ABSENT, TH_ABSENT
 #define ADDED(...) TH_ABSENT, TH_ABSENT, REAL(__VA_ARGS__), TH_ABSENT
 #define PLACED(...) TH_ABSENT, TH_ABSENT, TH_ABSENT, INTEGERS(__VA_ARGS__)
 

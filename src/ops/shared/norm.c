@@ -37,7 +37,7 @@ th_status th_norm_shape(th_call *call, int kept)
             return status;
     }
     if (x->ndim == 0)
-        return th_call_fail(call, TH_ERROR_SHAPE, "x has no axis to normalise along");
+        return th_call_fail(call, TH_ERROR_SHAPE, "x has no axis to normalize along");
     th_status status = th_call_same_type(call);
     if (!status)
         status = check_vector(call, TH_NORM_WEIGHT, "weight");

@@ -172,33 +172,33 @@ void th_product_call_reserve(const th_call *call, th_product_call *product)
 
 /* -- running -- */
 
-int64_t th_product_call_terms(const th_product_call *call)
+int64_t th_product_call_parts(const th_product_call *call)
 {
-    int64_t terms = 1;
+    int64_t parts = 1;
     for (int i = 0; i < call->sums; i++)
-        terms *= call->sum[i];
-    return terms;
+        parts *= call->sum[i];
+    return parts;
 }
 
-th_product th_product_call_term(const th_product_call *call, int64_t index, bool add)
+th_product th_product_call_part(const th_product_call *call, int64_t index, bool add)
 {
-    th_product term = call->product;
-    term.add = add || index > 0;
+    th_product part = call->product;
+    part.add = add || index > 0;
     if (index == 0)
-        return term;
+        return part;
     int64_t at[TH_PRODUCT_BATCH_DIMS];
     th_index_at(call->sums, call->sum, index, at);
     const int64_t element = (int64_t)th_dtype_size(call->dtype);
-    term.a = (const char *)term.a + th_offset_of(call->sums, at, call->a_sum) * element;
-    term.b = (const char *)term.b + th_offset_of(call->sums, at, call->b_sum) * element;
-    return term;
+    part.a = (const char *)part.a + th_offset_of(call->sums, at, call->a_sum) * element;
+    part.b = (const char *)part.b + th_offset_of(call->sums, at, call->b_sum) * element;
+    return part;
 }
 
 void th_product_call_run(const th_call *call, const th_product_call *product, bool add)
 {
     void *workspace = th_call_scratch(call, product->workspace);
-    for (int64_t i = 0, terms = th_product_call_terms(product); i < terms; i++) {
-        const th_product term = th_product_call_term(product, i, add);
-        th_product_run(&call->ctx->machine, product->dtype, &term, call->ctx->threads, workspace);
+    for (int64_t i = 0, parts = th_product_call_parts(product); i < parts; i++) {
+        const th_product part = th_product_call_part(product, i, add);
+        th_product_run(&call->ctx->machine, product->dtype, &part, call->ctx->threads, workspace);
     }
 }

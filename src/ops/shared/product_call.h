@@ -33,8 +33,8 @@ void th_product_call_run(const th_call *call, const th_product_call *product, bo
 
 /* Term `index` of the sum, as a product of its own (which adds, from the second on), and how many there are: for
  * whoever does more with each term than to run it. */
-int64_t th_product_call_terms(const th_product_call *call);
-th_product th_product_call_term(const th_product_call *call, int64_t index, bool add);
+int64_t th_product_call_parts(const th_product_call *call);
+th_product th_product_call_part(const th_product_call *call, int64_t index, bool add);
 
 /* Of the shape rule of a product of a (.., m, k) and b (.., k, n), of `least` dimensions at least; with one, a row (k)
  * and a column (k). Checks types and sizes, and gives the result's, and the letters of its axes. */

@@ -10,7 +10,7 @@
 #include "tensor/elementwise.h"
 
 enum {
-    BLOCK = 16, /* rows gathered together: neighbours share cache lines when the row axis is the fast one */
+    BLOCK = 16, /* rows gathered together: neighbors share cache lines when the row axis is the fast one */
     LEAST_BLOCK = 4,
     BLOCK_ELEMENTS = 1 << 18 /* longer rows are gathered fewer at a time */
 };
@@ -47,7 +47,7 @@ void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_acce
     }
 }
 
-/* Drops axes of size 1 and merges neighbours that every operand walks as one. */
+/* Drops axes of size 1 and merges neighbors that every operand walks as one. */
 static int merge_axes(th_rows *rows, int dims, int64_t *size, bool inner)
 {
     int merged = 0;
@@ -269,7 +269,7 @@ void th_rows_of_call(th_rows *rows, const th_call *call, bool backward, uint32_t
         th_rows_set(rows, TH_ROW_DX, &call->input_gradient[0], call->add[0] ? TH_ROWS_ADD : TH_ROWS_WRITE);
     }
     if (call->n_outputs > 1)
-        set_values(rows, TH_ROW_KEPT, &call->output[1], result);
+        set_values(rows, TH_ROW_SAVED, &call->output[1], result);
     th_rows_finish(rows);
 }
 

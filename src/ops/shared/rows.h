@@ -5,7 +5,7 @@
  * (kernels/rows/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
  * where they are; rows that lie strided pass through scratch memory, several at once. Nothing here computes.
  *
- * Rows are not a th_nest, which goes through single elements of memory that is there. Here the axes say what belongs
+ * Rows are not a th_iterator, which goes through single elements of memory that is there. Here the axes say what belongs
  * together, a kernel wants it contiguous, and the scratch memory for that is planned where there is no data at all
  * (shapes only). */
 #ifndef TH_OPS_SHARED_ROWS_H
@@ -28,7 +28,7 @@ typedef struct th_rows {
     int ndim; /* of the shape that the rows are taken from */
     uint32_t along;
     int64_t rows, length;       /* length: elements of one row */
-    int outer_dims, inner_dims; /* axes between rows, axes within one; neighbours that lie alike are merged */
+    int outer_dims, inner_dims; /* axes between rows, axes within one; neighbors that lie alike are merged */
     int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS];
     int64_t block; /* rows at a time when some operand passes through scratch memory */
     int64_t group; /* so many rows go through one thread in order, and no block has rows of two groups; 0: any number */
@@ -59,7 +59,7 @@ typedef struct th_rows_operation {
 } th_rows_operation;
 
 /* A kernel's entry in the table, which is another one for each element type and instruction set. */
-#define TH_ROWS_KERNEL(name) TH_KERNEL_PLACE(name, th_rows_kernel, #name " is not a kernel of rows")
+#define TH_ROWS_KERNEL(name) TH_KERNEL_OFFSET(name, th_rows_kernel, #name " is not a kernel of rows")
 
 /* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
 #define TH_ROWS(...) .backward = th_rows_backward, TH_ROWS_FORWARD(__VA_ARGS__)

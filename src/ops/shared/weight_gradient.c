@@ -81,8 +81,8 @@ void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradi
     const size_t element = th_dtype_size(dw->dtype);
     void *workspace = th_call_scratch(call, dw->workspace), *copy = th_call_scratch(call, gradient->copy);
     bool idle[TH_PRODUCT_BLOCK];
-    for (int64_t t = 0, terms = th_product_call_terms(dw); t < terms; t++) {
-        const th_product term = th_product_call_term(dw, t, add);
+    for (int64_t t = 0, terms = th_product_call_parts(dw); t < terms; t++) {
+        const th_product term = th_product_call_part(dw, t, add);
         if (!has_idle(kernels, &term, element)) {
             th_product_run(&ctx->machine, dw->dtype, &term, ctx->threads, workspace);
             continue;

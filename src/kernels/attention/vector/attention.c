@@ -8,8 +8,8 @@
  * on what is hidden. */
 #include "kernels/attention/attention_rows.h"
 #include "kernels/random/vector/philox.h"
-#include "kernels/vector/transpose.h"
 #include "kernels/rows/vector/visible.h"
+#include "kernels/vector/transpose.h"
 
 enum {
     CHAINS = 4,        /* registers of a row worked on in turn, so that they do not wait for each other */
@@ -213,11 +213,11 @@ typedef struct running {
 } running;
 
 /* A larger maximum makes what has been summed up so far smaller by a factor. */
-TH_INLINE void rescale(const running *state, int64_t r, real most)
+TH_INLINE void rescale(const running *state, int64_t r, real max)
 {
     const real was = state->maximum[r];
-    const real factor = was == (real)-INFINITY ? 0 : vec_exp(vec_broadcast(was - most))[0];
-    state->maximum[r] = most;
+    const real factor = was == (real)-INFINITY ? 0 : vec_exp(vec_broadcast(was - max))[0];
+    state->maximum[r] = max;
     if (factor == 1)
         return;
     state->sum[r] *= factor;
@@ -229,10 +229,10 @@ TH_INLINE void rescale(const running *state, int64_t r, real most)
 
 /* The dropout multipliers of columns begin .. end-1 of at most `most` rows from r on, into multiplier; returns of how
  * many rows. */
-static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t most, real *multiplier)
+static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t max, real *multiplier)
 {
     const int64_t columns = b->end - b->begin, together = columns < MULTIPLIERS ? MULTIPLIERS / columns : 1;
-    const int64_t rows = most < together ? most : together;
+    const int64_t rows = max < together ? max : together;
     dropout_multipliers(b->dropout, b->dropout_row + r, rows, b->dropout_column + b->begin, columns, multiplier,
                         columns);
     return rows;
@@ -242,17 +242,17 @@ static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t m
  * NaN, NaN is what becomes of the row. */
 TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, int64_t r, int64_t rows, lanes largest)
 {
-    real most[TH_LANES];
-    lanes_store(most, largest);
+    real max[TH_LANES];
+    lanes_store(max, largest);
     for (int64_t i = 0; i < rows; i++) {
-        if (most[i] == (real)-INFINITY && any_visible(row_of(b, r + i)))
-            most[i] = (real)NAN;
+        if (max[i] == (real)-INFINITY && any_visible(row_of(b, r + i)))
+            max[i] = (real)NAN;
         if (state->fresh) {
-            state->maximum[r + i] = most[i];
+            state->maximum[r + i] = max[i];
             continue;
         }
         const real was = state->maximum[r + i];
-        rescale(state, r + i, was > most[i] || was != was ? was : most[i]);
+        rescale(state, r + i, was > max[i] || was != was ? was : max[i]);
     }
 }
 

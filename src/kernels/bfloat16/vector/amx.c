@@ -1,6 +1,6 @@
 /* Products of bfloat16 terms by the processor's matrix units (Intel AMX): tdpbf16ps is the definition of their bits
  * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and
- * it is run only after th_tiles_detect (kernels/machine/amx.h) has said that this process may. tile_panels.h makes the
+ * it is run only after th_amx_detect (kernels/machine/amx.h) has said that this process may. tile_panels.h makes the
  * panels.
  *
  * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns
@@ -95,7 +95,7 @@ typedef struct tile_prefetch {
 
 TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
 {
-    enum { BYTES = PANEL_TERM_BYTES / 4 };
+    enum { BYTES = PANEL_PART_BYTES / 4 };
     UNROLLED_FOR (int i = 0; i < 2; i++) {
         if (next->near[i])
             UNROLLED_FOR (int byte = 0; byte < BYTES; byte += TILE_ROW_BYTES)
@@ -133,10 +133,10 @@ TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, con
 }
 
 /* c += the products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
-TH_INLINE void add_groups(int terms, bool both, bool low, bool right, const tile_panels *t)
+TH_INLINE void add_groups(int parts, bool both, bool low, bool right, const tile_panels *t)
 {
-    enum { NEXT = PANEL_TERM_BYTES }; /* from one term to the next */
-    const int64_t group_bytes = terms * PANEL_TERM_BYTES, ahead = AHEAD_GROUPS * group_bytes;
+    enum { NEXT = PANEL_PART_BYTES }; /* from one term to the next */
+    const int64_t group_bytes = parts * PANEL_PART_BYTES, ahead = AHEAD_GROUPS * group_bytes;
     for (int64_t group = 0; group < t->groups; group++) {
         const char *a = t->a + group * group_bytes, *b = t->b + group * group_bytes;
         const char *next_b = t->next_b ? t->next_b + group * group_bytes : NULL;
@@ -154,28 +154,28 @@ TH_INLINE void add_groups(int terms, bool both, bool low, bool right, const tile
     }
 }
 
-TH_INLINE void run_tiles(int terms, bool both, bool low, bool right, const tile_panels *t, const tile_rows *init,
+TH_INLINE void run_tiles(int parts, bool both, bool low, bool right, const tile_panels *t, const tile_rows *init,
                          const tile_rows *c)
 {
     if (init->at)
         load_sums(low, right, init);
     else
         zero_sums();
-    add_groups(terms, both, low, right, t);
+    add_groups(parts, both, low, right, t);
     store_sums(low, right, c);
 }
 
 /* c = init + a b in whole tiles of memory. */
-TH_INLINE void multiply_panels(int terms, bool both, const tile_panels *t, const tile_rows *init, const tile_rows *c)
+TH_INLINE void multiply_panels(int parts, bool both, const tile_panels *t, const tile_rows *init, const tile_rows *c)
 {
     if (t->low && t->right)
-        run_tiles(terms, both, true, true, t, init, c);
+        run_tiles(parts, both, true, true, t, init, c);
     else if (t->low)
-        run_tiles(terms, both, true, false, t, init, c);
+        run_tiles(parts, both, true, false, t, init, c);
     else if (t->right)
-        run_tiles(terms, both, false, true, t, init, c);
+        run_tiles(parts, both, false, true, t, init, c);
     else
-        run_tiles(terms, both, false, false, t, init, c);
+        run_tiles(parts, both, false, false, t, init, c);
 }
 
 /* -- what does not lie in whole tiles, or has to be looked at -- */
@@ -218,7 +218,7 @@ static bool has_nan(const tile_buffer *buffer, int64_t rows, int64_t columns)
 static __attribute__((noinline)) void mend_buffer(const tile_panels *t, const tile_rows *init, tile_buffer *buffer)
 {
     tile_buffer first;
-    multiply_panels(MOST_TERMS, false, t, init, &(tile_rows){&first.at[0][0], PANEL_LINES});
+    multiply_panels(MAX_PARTS, false, t, init, &(tile_rows){&first.at[0][0], PANEL_LINES});
     for (int64_t i = 0; i < (t->low ? PANEL_LINES : TILE_LINES); i++)
         for (int64_t j = 0; j < (t->right ? PANEL_LINES : TILE_LINES); j += TILE_LINES) {
             const __m512 numbers = _mm512_load_ps(&buffer->at[i][j]);
@@ -228,12 +228,12 @@ static __attribute__((noinline)) void mend_buffer(const tile_panels *t, const ti
 }
 
 /* c = init + a b of so many rows and columns. */
-TH_INLINE void multiply_part(int terms, int64_t rows, int64_t columns, const tile_panels *t, const tile_rows *init,
+TH_INLINE void multiply_part(int parts, int64_t rows, int64_t columns, const tile_panels *t, const tile_rows *init,
                              const tile_rows *c)
 {
     const bool whole = rows % TILE_LINES == 0 && columns % TILE_LINES == 0;
-    if (terms == 1 && whole) {
-        multiply_panels(terms, false, t, init, c);
+    if (parts == 1 && whole) {
+        multiply_panels(parts, false, t, init, c);
         return;
     }
     tile_buffer begin, sums;
@@ -243,8 +243,8 @@ TH_INLINE void multiply_part(int terms, int64_t rows, int64_t columns, const til
         fill_buffer(&begin, rows, columns, init);
         from = (tile_rows){&begin.at[0][0], PANEL_LINES};
     }
-    multiply_panels(terms, terms > 1, t, &from, &to);
-    if (terms > 1 && has_nan(&sums, rows, columns))
+    multiply_panels(parts, parts > 1, t, &from, &to);
+    if (parts > 1 && has_nan(&sums, rows, columns))
         mend_buffer(t, &from, &sums);
     empty_buffer(&sums, rows, columns, c);
 }
@@ -252,9 +252,9 @@ TH_INLINE void multiply_part(int terms, int64_t rows, int64_t columns, const til
 /* -- panels of B and of A -- */
 
 /* One panel of B, from a group of steps on, against all of A. */
-TH_INLINE void multiply_column(int terms, const th_product_block *block, int64_t column, int64_t group, int64_t groups)
+TH_INLINE void multiply_column(int parts, const th_product_block *block, int64_t column, int64_t group, int64_t groups)
 {
-    const int64_t skipped = group * terms * PANEL_TERM_BYTES, panel = block->b_panel * (int64_t)sizeof(float);
+    const int64_t skipped = group * parts * PANEL_PART_BYTES, panel = block->b_panel * (int64_t)sizeof(float);
     const int64_t columns = th_smaller(block->n - column, PANEL_LINES);
     const bool adds = group > 0; /* to what the groups before have made */
     const float *start = adds ? block->c : block->init;
@@ -268,20 +268,20 @@ TH_INLINE void multiply_column(int terms, const th_product_block *block, int64_t
         const tile_rows init = {start ? (float *)start + row * start_row + column : NULL, start_row};
         t.low = rows > TILE_LINES;
         t.a = (const char *)block->a + row / PANEL_LINES * block->a_panel * (int64_t)sizeof(float) + skipped;
-        multiply_part(terms, rows, columns, &t, &init, &c);
+        multiply_part(parts, rows, columns, &t, &init, &c);
         t.next_b = NULL;
     }
 }
 
-TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
+TH_INLINE void multiply_amx(int parts, const th_product_block *block)
 {
-    const int64_t groups = th_parts(block->k, TH_TERM_GROUP), most = terms == 1 ? GROUPS_AT_ONCE : groups;
+    const int64_t groups = th_parts(block->k, TH_PART_GROUP), max = parts == 1 ? GROUPS_AT_ONCE : groups;
     _tile_loadconfig(&whole_tiles);
     for (int64_t column = 0; column < block->n; column += PANEL_LINES) {
         int64_t group = 0;
         do { /* once without any steps */
-            multiply_column(terms, block, column, group, th_smaller(groups - group, most));
-            group += most;
+            multiply_column(parts, block, column, group, th_smaller(groups - group, max));
+            group += max;
         } while (group < groups);
     }
     _tile_release();
@@ -289,34 +289,34 @@ TH_INLINE void multiply_tiles(int terms, const th_product_block *block)
 
 /* -- few rows -- */
 
-_Static_assert((int)TH_FEW_TERM_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
+_Static_assert((int)TH_FEW_PART_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
 
 /* Prefetches the columns behind a panel of one group of steps into the level-2 cache. */
-TH_INLINE void ask_behind(const term_operand *group)
+TH_INLINE void ask_behind(const part_operand *group)
 {
     for (int i = PANEL_LINES; i < 2 * PANEL_LINES; i++)
-        for (int byte = 0; byte < TH_TERM_GROUP * (int)sizeof(float); byte += TILE_ROW_BYTES)
+        for (int byte = 0; byte < TH_PART_GROUP * (int)sizeof(float); byte += TILE_ROW_BYTES)
             _mm_prefetch((const char *)(group->at + i * group->line) + byte, _MM_HINT_T1);
 }
 
 /* The tiles of C += A B of a panel of columns from `column` on: B is packed a group of steps at a time. */
 TH_INLINE void add_few(bool right, const th_product_block *block, int64_t column)
 {
-    _Alignas(64) char panel[PANEL_TERM_BYTES];
+    _Alignas(64) char panel[PANEL_PART_BYTES];
     const tile_prefetch nothing = {{NULL}, {NULL}};
-    term_operand group = {.lines = th_smaller(block->n - column, PANEL_LINES),
+    part_operand group = {.lines = th_smaller(block->n - column, PANEL_LINES),
                           .at = (const float *)block->b + column * block->b_panel,
                           .line = block->b_panel,
                           .step = 1,
                           .panels = panel};
-    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, group.at += TH_TERM_GROUP) {
-        group.k = th_smaller(block->k - step, TH_TERM_GROUP);
+    for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, group.at += TH_PART_GROUP) {
+        group.k = th_smaller(block->k - step, TH_PART_GROUP);
         ask_behind(&group);
         pack_tile(1, false, STEPS_DENSE, &group, 0, 0);
         if (right)
             pack_tile(1, false, STEPS_DENSE, &group, TILE_LINES, 0);
         finish_writing();
-        add_products(false, right, true, (const char *)block->a + step / TH_TERM_GROUP * PANEL_TERM_BYTES, panel,
+        add_products(false, right, true, (const char *)block->a + step / TH_PART_GROUP * PANEL_PART_BYTES, panel,
                      &nothing);
     }
 }
@@ -341,7 +341,7 @@ TH_INLINE void few_columns(bool right, const th_product_block *block, int64_t co
 }
 
 /* th_product_kernels.few_rows of one term. */
-static __attribute__((noinline)) void few_tiles(const th_product_block *block)
+static __attribute__((noinline)) void few_rows_amx(const th_product_block *block)
 {
     _tile_loadconfig(&whole_tiles);
     for (int64_t column = 0; column < block->n; column += PANEL_LINES)
@@ -354,18 +354,18 @@ static __attribute__((noinline)) void few_tiles(const th_product_block *block)
 
 static void few_rows(const th_product_block *block)
 {
-    multiply_in_state(few_tiles, block);
+    multiply_in_state(few_rows_amx, block);
 }
 
 /* -- as a driver sees it -- */
 
-TERM_KERNELS(1, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
-TERM_KERNELS(2, pack_tiles, multiply_tiles, PANEL_TERM_BYTES / (int)sizeof(float));
+PART_KERNELS(1, pack_amx, multiply_amx, PANEL_PART_BYTES / (int)sizeof(float));
+PART_KERNELS(2, pack_amx, multiply_amx, PANEL_PART_BYTES / (int)sizeof(float));
 
-extern const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS];
+extern const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS];
 
 /* [terms - 1] */
-const th_product_kernels TH_KERNEL(product_tiles)[MOST_TERMS] = {
-    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows},
-    {"amx", PANEL_LINES, PANEL_LINES, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_2, pack_b_2, block_2, NULL},
+const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS] = {
+    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL},
 };

@@ -15,24 +15,24 @@ enum {
     TILE_ROW_BYTES = 64,
     TILE_BYTES = TILE_LINES * TILE_ROW_BYTES,
     PANEL_LINES = 2 * TILE_LINES,
-    PANEL_TERM_BYTES = 2 * TILE_BYTES, /* of one term over one group of steps */
+    PANEL_PART_BYTES = 2 * TILE_BYTES, /* of one term over one group of steps */
     AHEAD_BYTES = 256                  /* what is read next is asked for so far in advance */
 };
 
 /* The tiles of 16 lines and one group of steps, number by number: whatever the strides, and what the processor's
  * conversion would make infinite or NaN. */
-static __attribute__((noinline)) void pack_any_tile(int terms, bool of_a, const term_operand *s, int64_t line,
+static __attribute__((noinline)) void pack_any_tile(int parts, bool of_a, const part_operand *s, int64_t line,
                                                     int64_t step, char *to)
 {
     const int64_t last = s->lines - line - 1, steps = s->k - step;
     for (int64_t i = 0; i < TILE_LINES; i++) {
         const float *from = s->at + (line + (i < last ? i : last)) * s->line + step * s->step;
-        for (int64_t j = 0; j < TH_TERM_GROUP; j++) {
+        for (int64_t j = 0; j < TH_PART_GROUP; j++) {
             const uint32_t bits = j < steps ? bits_of_float(from[j * s->step]) : 0, first = round_to_bfloat16(bits);
-            const uint16_t term[MOST_TERMS] = {(uint16_t)(first >> 16), (uint16_t)(second_term(bits, first) >> 16)};
-            const int64_t place = of_a ? i * TH_TERM_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
-            for (int t = 0; t < terms; t++)
-                memcpy(to + t * PANEL_TERM_BYTES + place * (int64_t)sizeof *term, &term[t], sizeof *term);
+            const uint16_t part[MAX_PARTS] = {(uint16_t)(first >> 16), (uint16_t)(second_part(bits, first) >> 16)};
+            const int64_t place = of_a ? i * TH_PART_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
+            for (int t = 0; t < parts; t++)
+                memcpy(to + t * PANEL_PART_BYTES + place * (int64_t)sizeof *part, &part[t], sizeof *part);
         }
     }
 }
@@ -45,8 +45,8 @@ TH_INLINE __m512 take(__mmask16 given, const float *from)
 
 /* row[t][i]: the terms of line i, its 32 steps in order; the last line again for those that are not there. Returns
  * whether there is something that the conversion does not do as product.h says. */
-TH_INLINE bool take_lines(int terms, const term_operand *s, int64_t line, int64_t step,
-                          __m512i row[MOST_TERMS][TILE_LINES])
+TH_INLINE bool take_lines(int parts, const part_operand *s, int64_t line, int64_t step,
+                          __m512i row[MAX_PARTS][TILE_LINES])
 {
     const float *from = s->at + line * s->line + step;
     const int64_t last = s->lines - line - 1;
@@ -57,15 +57,15 @@ TH_INLINE bool take_lines(int terms, const term_operand *s, int64_t line, int64_
         const __m512 low = take(low_given, numbers), high = take(high_given, numbers + TILE_LINES);
         row[0][i] = convert(low, high);
         unusual |= unusual_of(row[0][i]);
-        if (terms == 2)
+        if (parts == 2)
             row[1][i] = convert_rest(low, high, row[0][i]);
     }
     return unusual != 0;
 }
 
-/* row[t][p]: the terms of pair p of steps, of 16 lines that are neighbours; `whole`: there are 32 steps. */
-TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t line, int64_t step,
-                          __m512i row[MOST_TERMS][TILE_LINES])
+/* row[t][p]: the terms of pair p of steps, of 16 lines that are neighbors; `whole`: there are 32 steps. */
+TH_INLINE bool take_pairs(int parts, bool whole, const part_operand *s, int64_t line, int64_t step,
+                          __m512i row[MAX_PARTS][TILE_LINES])
 {
     const float *from = s->at + line + step * s->step;
     const int64_t last = s->k - step - 1;
@@ -77,7 +77,7 @@ TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t 
         const __m512 high = whole || odd <= last ? take(given, from + odd * s->step) : _mm512_setzero_ps();
         row[0][p] = pair_up(convert(low, high));
         unusual |= unusual_of(row[0][p]);
-        if (terms == 2)
+        if (parts == 2)
             row[1][p] = convert_rest_of_pairs(low, high, row[0][p]);
     }
     return unusual != 0;
@@ -86,49 +86,49 @@ TH_INLINE bool take_pairs(int terms, bool whole, const term_operand *s, int64_t 
 typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_layout;
 
 /* The tiles of 16 lines and one group of steps. Those of B hold what those of A do, transposed in pairs. */
-TH_INLINE void pack_tile(int terms, bool of_a, source_layout layout, const term_operand *s, int64_t line, int64_t step)
+TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_operand *s, int64_t line, int64_t step)
 {
     char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel);
-    char *to = panel + step / TH_TERM_GROUP * terms * PANEL_TERM_BYTES + line % PANEL_LINES * TILE_ROW_BYTES;
-    __m512i row[MOST_TERMS][TILE_LINES];
+    char *to = panel + step / TH_PART_GROUP * parts * PANEL_PART_BYTES + line % PANEL_LINES * TILE_ROW_BYTES;
+    __m512i row[MAX_PARTS][TILE_LINES];
     const bool unusual = layout == NOTHING_DENSE        ? true
-                         : layout == STEPS_DENSE        ? take_lines(terms, s, line, step, row)
-                         : s->k - step >= TH_TERM_GROUP ? take_pairs(terms, true, s, line, step, row)
-                                                        : take_pairs(terms, false, s, line, step, row);
+                         : layout == STEPS_DENSE        ? take_lines(parts, s, line, step, row)
+                         : s->k - step >= TH_PART_GROUP ? take_pairs(parts, true, s, line, step, row)
+                                                        : take_pairs(parts, false, s, line, step, row);
     if (__builtin_expect(unusual, layout == NOTHING_DENSE)) {
-        pack_any_tile(terms, of_a, s, line, step, to);
+        pack_any_tile(parts, of_a, s, line, step, to);
         return;
     }
-    UNROLLED_FOR (int t = 0; t < terms; t++) {
+    UNROLLED_FOR (int t = 0; t < parts; t++) {
         if (of_a == (layout == LINES_DENSE))
             transpose_registers((vec *)row[t]);
         UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
-            _mm512_store_si512(to + t * PANEL_TERM_BYTES + i * TILE_ROW_BYTES, row[t][i]);
+            _mm512_store_si512(to + t * PANEL_PART_BYTES + i * TILE_ROW_BYTES, row[t][i]);
     }
 }
 
 /* All of it, along what is dense in memory: at most 32 pages are read at a time. */
-TH_INLINE void pack_layout(int terms, bool of_a, source_layout layout, const term_operand *s)
+TH_INLINE void pack_layout(int parts, bool of_a, source_layout layout, const part_operand *s)
 {
     if (layout == LINES_DENSE) {
-        for (int64_t step = 0; step < s->k; step += TH_TERM_GROUP)
+        for (int64_t step = 0; step < s->k; step += TH_PART_GROUP)
             for (int64_t line = 0; line < s->lines; line += TILE_LINES)
-                pack_tile(terms, of_a, layout, s, line, step);
+                pack_tile(parts, of_a, layout, s, line, step);
     } else {
         for (int64_t line = 0; line < s->lines; line += TILE_LINES)
-            for (int64_t step = 0; step < s->k; step += TH_TERM_GROUP)
-                pack_tile(terms, of_a, layout, s, line, step);
+            for (int64_t step = 0; step < s->k; step += TH_PART_GROUP)
+                pack_tile(parts, of_a, layout, s, line, step);
     }
 }
 
-TH_INLINE void pack_tiles(int terms, bool of_a, const term_operand *s)
+TH_INLINE void pack_amx(int parts, bool of_a, const part_operand *s)
 {
     if (s->step == 1)
-        pack_layout(terms, of_a, STEPS_DENSE, s);
+        pack_layout(parts, of_a, STEPS_DENSE, s);
     else if (s->line == 1)
-        pack_layout(terms, of_a, LINES_DENSE, s);
+        pack_layout(parts, of_a, LINES_DENSE, s);
     else
-        pack_layout(terms, of_a, NOTHING_DENSE, s);
+        pack_layout(parts, of_a, NOTHING_DENSE, s);
 }
 
 #endif

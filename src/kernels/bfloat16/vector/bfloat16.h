@@ -30,8 +30,8 @@ TH_INLINE uint32_t bits_of_float(float x)
 }
 
 /* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR
- * (term_kernels.h). */
-TH_INLINE uint32_t second_term(uint32_t bits, uint32_t first)
+ * (part_kernels.h). */
+TH_INLINE uint32_t second_part(uint32_t bits, uint32_t first)
 {
     const uint32_t rest = round_to_bfloat16(bits_of_float(float_of_bits(bits) - float_of_bits(first)));
     return (bits & 0x7fffffff) < 0x7f800000 ? rest : 0;
@@ -40,7 +40,7 @@ TH_INLINE uint32_t second_term(uint32_t bits, uint32_t first)
 typedef uint32_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
 
 /* The same of a register. */
-TH_INLINE vec vec_first_term(vec x)
+TH_INLINE vec vec_first_part(vec x)
 {
     const vec_bits bits = (vec_bits)x;
     const vec_int magnitude = (vec_int)(bits & 0x7fffffff);
@@ -50,10 +50,10 @@ TH_INLINE vec vec_first_term(vec x)
     return (vec)((vec_bits)vec_select(magnitude < 0x7f7f8000, (vec)nearest, (vec)large) & kept);
 }
 
-TH_INLINE vec vec_second_term(vec x, vec first)
+TH_INLINE vec vec_second_part(vec x, vec first)
 {
     const vec_int magnitude = (vec_int)x & 0x7fffffff;
-    return vec_keep(magnitude < 0x7f800000, vec_first_term(x - first));
+    return vec_keep(magnitude < 0x7f800000, vec_first_part(x - first));
 }
 
 #endif

@@ -9,27 +9,27 @@
 #include "kernels/bfloat16/vector/bfloat16.h"
 #include "kernels/bfloat16/vector/part_kernels.h"
 
-enum { TERM_LANES = 16 /* float32 numbers in a register */ };
+enum { PART_LANES = 16 /* float32 numbers in a register */ };
 
 /* The first `count` lanes. */
 TH_INLINE __mmask16 first_lanes(int64_t count)
 {
-    return (__mmask16)(count >= TERM_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
+    return (__mmask16)(count >= PART_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
 }
 
 /* The terms of 32 numbers, whatever they are: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
-static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m512i term[MOST_TERMS])
+static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
-    uint32_t x[2 * TERM_LANES];
-    uint16_t split[MOST_TERMS][2 * TERM_LANES];
+    uint32_t x[2 * PART_LANES];
+    uint16_t split[MAX_PARTS][2 * PART_LANES];
     _mm512_storeu_ps(x, low);
-    _mm512_storeu_ps(x + TERM_LANES, high);
-    for (int i = 0; i < 2 * TERM_LANES; i++) {
+    _mm512_storeu_ps(x + PART_LANES, high);
+    for (int i = 0; i < 2 * PART_LANES; i++) {
         const uint32_t first = round_to_bfloat16(x[i]);
         split[0][i] = (uint16_t)(first >> 16);
-        split[1][i] = (uint16_t)(second_term(x[i], first) >> 16);
+        split[1][i] = (uint16_t)(second_part(x[i], first) >> 16);
     }
-    memcpy(term, split, sizeof split);
+    memcpy(part, split, sizeof split);
 }
 
 /* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be
@@ -57,17 +57,17 @@ TH_INLINE __m512 widen(__m512i numbers, int first)
 /* The second terms of numbers whose first ones are usual. */
 TH_INLINE __m512i convert_rest(__m512 low, __m512 high, __m512i first)
 {
-    return convert(_mm512_sub_ps(low, widen(first, 0)), _mm512_sub_ps(high, widen(first, TERM_LANES)));
+    return convert(_mm512_sub_ps(low, widen(first, 0)), _mm512_sub_ps(high, widen(first, PART_LANES)));
 }
 
 /* One term of 32 numbers, or two: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
-TH_INLINE void split_in_order(int terms, __m512 low, __m512 high, __m512i term[MOST_TERMS])
+TH_INLINE void split_in_order(int parts, __m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
-    term[0] = convert(low, high);
-    if (__builtin_expect(unusual_of(term[0]) != 0, 0))
-        split_unusual(low, high, term);
-    else if (terms == 2)
-        term[1] = convert_rest(low, high, term[0]);
+    part[0] = convert(low, high);
+    if (__builtin_expect(unusual_of(part[0]) != 0, 0))
+        split_unusual(low, high, part);
+    else if (parts == 2)
+        part[1] = convert_rest(low, high, part[0]);
 }
 
 /* Pairs: word i and word 16 + i become the lower and the upper half of lane i. */
@@ -89,16 +89,16 @@ TH_INLINE __m512i convert_rest_of_pairs(__m512 low, __m512 high, __m512i first)
 
 /* One term of 32 numbers, or two, in pairs: the lower half of lane i of term[t] is that of low[i], the upper half that
  * of high[i]. */
-TH_INLINE void split_in_pairs(int terms, __m512 low, __m512 high, __m512i term[MOST_TERMS])
+TH_INLINE void split_in_pairs(int parts, __m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
     const __m512i first = convert(low, high);
-    term[0] = pair_up(first);
+    part[0] = pair_up(first);
     if (__builtin_expect(unusual_of(first) != 0, 0)) {
-        split_unusual(low, high, term);
-        term[0] = pair_up(term[0]);
-        term[1] = pair_up(term[1]);
-    } else if (terms == 2) {
-        term[1] = convert_rest_of_pairs(low, high, term[0]);
+        split_unusual(low, high, part);
+        part[0] = pair_up(part[0]);
+        part[1] = pair_up(part[1]);
+    } else if (parts == 2) {
+        part[1] = convert_rest_of_pairs(low, high, part[0]);
     }
 }
 

@@ -1,9 +1,9 @@
 /* Products of bfloat16 terms by the processor's dot products of pairs (AVX-512 with BF16, the only instance of this
  * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal
  * numbers taken and given as 0: two links of one of product.h's chains, where dot_panels.h has paired the steps so.
- * Operands are packed before (dot_panels.h), but for few rows (few_dots.h). */
-#include "kernels/vector/registers.h"
+ * Operands are packed before (dot_panels.h), but for few rows (few_rows_dpbf16.h). */
 #include "kernels/bfloat16/vector/dpbf16_few_rows.h"
+#include "kernels/vector/registers.h"
 
 enum {
     DOT_ROWS = TILE_ROWS / 2, /* with 2 registers of columns and two chains, 24 registers */
@@ -13,10 +13,10 @@ enum {
 
 typedef vec dot_sums[DOT_ROWS][DOT_REGISTERS] __attribute__((aligned(TH_VECTOR_BYTES)));
 
-typedef struct dot_tile {
+typedef struct dpbf16_tile {
     const pair *a, *b;
     int64_t k;
-} dot_tile;
+} dpbf16_tile;
 
 /* c += a b over one group of steps. */
 TH_INLINE void add_dots(int rows, int registers, const pair *a, const pair *b, vec (*c)[DOT_REGISTERS])
@@ -46,30 +46,30 @@ TH_INLINE void add_dots(int rows, int registers, const pair *a, const pair *b, v
             c[i][j] = c[i][j] + (chain[0][i][j] + chain[1][i][j]);
 }
 
-typedef void dots_function(const dot_tile *t, vec (*c)[DOT_REGISTERS]);
+typedef void dpbf16_function(const dpbf16_tile *t, vec (*c)[DOT_REGISTERS]);
 
 /* c += the products of terms, of operands that have `terms` of them. */
-TH_INLINE void add_groups(int terms, int rows, int registers, const dot_tile *t, vec (*c)[DOT_REGISTERS])
+TH_INLINE void add_groups(int parts, int rows, int registers, const dpbf16_tile *t, vec (*c)[DOT_REGISTERS])
 {
     const pair *a = t->a, *b = t->b;
-    for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
-        for (int product = 0; product < 2 * terms - 1; product++)
+    for (int64_t step = 0; step < t->k; step += TH_PART_GROUP) {
+        for (int product = 0; product < 2 * parts - 1; product++)
             add_dots(rows, registers, a + (product == 2) * GROUP_OF_A, b + (product == 1) * GROUP_OF_B, c);
-        a += terms * GROUP_OF_A;
-        b += terms * GROUP_OF_B;
+        a += parts * GROUP_OF_A;
+        b += parts * GROUP_OF_B;
     }
 }
 
 #define DOTS(rows)                                                                                                     \
-    static void dots_1_##rows(const dot_tile *t, vec(*c)[DOT_REGISTERS])                                               \
+    static void dots_1_##rows(const dpbf16_tile *t, vec(*c)[DOT_REGISTERS])                                            \
     {                                                                                                                  \
         add_groups(1, rows, 2, t, c);                                                                                  \
     }                                                                                                                  \
-    static void dots_2_##rows(const dot_tile *t, vec(*c)[DOT_REGISTERS])                                               \
+    static void dots_2_##rows(const dpbf16_tile *t, vec(*c)[DOT_REGISTERS])                                            \
     {                                                                                                                  \
         add_groups(2, rows, 2, t, c);                                                                                  \
     }                                                                                                                  \
-    static dots_function dots_1_##rows, dots_2_##rows
+    static dpbf16_function dots_1_##rows, dots_2_##rows
 DOTS(1);
 DOTS(2);
 DOTS(3);
@@ -79,20 +79,20 @@ DOTS(6);
 #undef DOTS
 
 /* [terms - 1][rows - 1] */
-static dots_function *const dots[MOST_TERMS][DOT_ROWS] = {
+static dpbf16_function *const dots[MAX_PARTS][DOT_ROWS] = {
     {dots_1_1, dots_1_2, dots_1_3, dots_1_4, dots_1_5, dots_1_6},
     {dots_2_1, dots_2_2, dots_2_3, dots_2_4, dots_2_5, dots_2_6},
 };
 
 /* The first term of both, where they have two. */
-static __attribute__((noinline)) void add_first_terms(const dot_tile *t, vec (*c)[DOT_REGISTERS])
+static __attribute__((noinline)) void add_first_parts(const dpbf16_tile *t, vec (*c)[DOT_REGISTERS])
 {
     const pair *a = t->a, *b = t->b;
-    for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
+    for (int64_t step = 0; step < t->k; step += TH_PART_GROUP) {
         for (int i = 0; i < DOT_ROWS; i++)
             add_dots(1, DOT_REGISTERS, a + i * GROUP_PAIRS, b, c + i);
-        a += MOST_TERMS * GROUP_OF_A;
-        b += MOST_TERMS * GROUP_OF_B;
+        a += MAX_PARTS * GROUP_OF_A;
+        b += MAX_PARTS * GROUP_OF_B;
     }
 }
 
@@ -152,20 +152,20 @@ static bool any_nan_sum(int64_t rows, int64_t columns, dot_sums c)
 }
 
 /* Computes elements that are NaN again, from the first terms. */
-static __attribute__((noinline)) void mend(const dot_tile *t, const dot_place *p, dot_sums c)
+static __attribute__((noinline)) void mend(const dpbf16_tile *t, const dot_place *p, dot_sums c)
 {
     dot_sums first;
     load_init(p, first);
-    add_first_terms(t, first);
+    add_first_parts(t, first);
     for (int64_t i = 0; i < p->rows; i++)
         for (int j = 0; j < DOT_REGISTERS; j++)
             c[i][j] = vec_select(c[i][j] != c[i][j], first[i][j], c[i][j]);
 }
 
-TH_INLINE void multiply_dots(int terms, const th_product_block *block)
+TH_INLINE void multiply_dpbf16(int parts, const th_product_block *block)
 {
     dot_sums c = {0};
-    dot_tile t = {.k = block->k};
+    dpbf16_tile t = {.k = block->k};
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {
         t.b = (const pair *)block->b + j / TILE_COLUMNS * block->b_panel;
         const int64_t columns = th_smaller(block->n - j, TILE_COLUMNS);
@@ -173,8 +173,8 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
             const dot_place p = place_at(block, i, j, columns);
             t.a = a_of_rows(block, i, 0);
             load_init(&p, c);
-            dots[terms - 1][p.rows - 1](&t, c);
-            if (terms == 2 && any_nan_sum(p.rows, p.columns, c))
+            dots[parts - 1][p.rows - 1](&t, c);
+            if (parts == 2 && any_nan_sum(p.rows, p.columns, c))
                 mend(&t, &p, c);
             store_c(&p, c);
         }
@@ -183,18 +183,18 @@ TH_INLINE void multiply_dots(int terms, const th_product_block *block)
 
 static void few_rows(const th_product_block *block)
 {
-    multiply_in_state(few_dots, block);
+    multiply_in_state(few_rows_dpbf16, block);
 }
 
 /* -- as a driver sees it -- */
 
-TERM_KERNELS(1, pack_dots, multiply_dots, GROUP_OF_A);
-TERM_KERNELS(2, pack_dots, multiply_dots, GROUP_OF_A);
+PART_KERNELS(1, pack_dpbf16, multiply_dpbf16, GROUP_OF_A);
+PART_KERNELS(2, pack_dpbf16, multiply_dpbf16, GROUP_OF_A);
 
-extern const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS];
+extern const th_product_kernels TH_KERNEL(product_dpbf16)[MAX_PARTS];
 
 /* [terms - 1] */
-const th_product_kernels TH_KERNEL(product_dots)[MOST_TERMS] = {
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, few_rows},
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL},
+const th_product_kernels TH_KERNEL(product_dpbf16)[MAX_PARTS] = {
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, few_rows},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL},
 };

@@ -32,39 +32,39 @@ TH_INLINE vec add_square(const pair *a, const vec pair_of[GROUP_PAIRS], vec c)
 /* Prefetches the columns behind a square into the second-level cache. */
 TH_INLINE void ask_behind(const float *at, int64_t column)
 {
-    UNROLLED_FOR (int i = TERM_LANES; i < 2 * TERM_LANES; i++) {
+    UNROLLED_FOR (int i = PART_LANES; i < 2 * PART_LANES; i++) {
         __builtin_prefetch(at + i * column, 0, 2);
-        __builtin_prefetch(at + i * column + TERM_LANES, 0, 2);
+        __builtin_prefetch(at + i * column + PART_LANES, 0, 2);
     }
 }
 
 /* A register of columns from j on, or as many as there are. */
 TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t j)
 {
-    const int64_t columns = th_smaller(block->n - j, TERM_LANES), column = block->b_panel;
+    const int64_t columns = th_smaller(block->n - j, PART_LANES), column = block->b_panel;
     const float *at = (const float *)block->b + j * column;
-    vec c[TH_FEW_TERM_ROWS];
+    vec c[TH_FEW_PART_ROWS];
     for (int64_t i = 0; i < rows; i++)
         c[i] = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, columns, 0) : (vec){0};
-    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, at += TH_TERM_GROUP) {
+    for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, at += TH_PART_GROUP) {
         square pair_of;
         ask_behind(at, column);
-        if (columns == TERM_LANES && block->k - step >= TH_TERM_GROUP)
-            take_lines(1, TERM_LANES, at, column, TERM_LANES, TH_TERM_GROUP, pair_of);
+        if (columns == PART_LANES && block->k - step >= TH_PART_GROUP)
+            take_lines(1, PART_LANES, at, column, PART_LANES, TH_PART_GROUP, pair_of);
         else
-            take_lines(1, TERM_LANES, at, column, columns, block->k - step, pair_of);
+            take_lines(1, PART_LANES, at, column, columns, block->k - step, pair_of);
         transpose_registers(pair_of[0]);
         for (int64_t i = 0; i < rows; i++)
-            c[i] = add_square(a_of_rows(block, i, step / TH_TERM_GROUP), pair_of[0], c[i]);
+            c[i] = add_square(a_of_rows(block, i, step / TH_PART_GROUP), pair_of[0], c[i]);
     }
     for (int64_t i = 0; i < rows; i++)
         vec_store_part((float *)block->c + i * block->c_row + j, columns, c[i]);
 }
 
 /* th_product_kernels.few_rows of one term. */
-static __attribute__((noinline)) void few_dots(const th_product_block *block)
+static __attribute__((noinline)) void few_rows_dpbf16(const th_product_block *block)
 {
-    for (int64_t j = 0; j < block->n; j += TERM_LANES)
+    for (int64_t j = 0; j < block->n; j += PART_LANES)
         if (block->m == 1)
             few_columns(1, block, j);
         else

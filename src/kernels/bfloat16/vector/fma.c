@@ -1,10 +1,10 @@
 /* Products of bfloat16 terms by fused multiply-adds, where the processor has nothing faster for them: for each group of
  * steps the even chain and the odd one of product.h, one after the other, of a tile of C as wide as float32's. Operands
- * are packed before (chain_panels.h), but for few rows (few_chains.h). */
-#include "kernels/products/vector/product.h"
+ * are packed before (chain_panels.h), but for few rows (few_rows_fma.h). */
 #include "kernels/bfloat16/vector/fma_few_rows.h"
+#include "kernels/products/vector/product.h"
 
-enum { CHAIN_PANEL_A = TH_TERM_GROUP * TILE_ROWS, CHAIN_PANEL_B = TH_TERM_GROUP * TILE_COLUMNS };
+enum { CHAIN_PANEL_A = TH_PART_GROUP * TILE_ROWS, CHAIN_PANEL_B = TH_PART_GROUP * TILE_COLUMNS };
 
 /* A tile of C, between two groups of steps. */
 typedef struct chain_sums {
@@ -49,28 +49,28 @@ TH_INLINE void add_group(int rows, int registers, const float *a, const float *b
 }
 
 /* c += products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
-typedef void chain_function(int terms, bool both, const tile_operands *t, chain_sums *c);
+typedef void chain_function(int parts, bool both, const tile_operands *t, chain_sums *c);
 
-TH_INLINE void multiply_groups(int rows, int registers, int terms, bool both, const tile_operands *t, chain_sums *c)
+TH_INLINE void multiply_groups(int rows, int registers, int parts, bool both, const tile_operands *t, chain_sums *c)
 {
     static const struct {
         int a, b;
     } product[] = {{0, 0}, {0, CHAIN_PANEL_B}, {CHAIN_PANEL_A, 0}};
     const float *a = t->a, *b = t->b;
-    for (int64_t step = 0; step < t->k; step += TH_TERM_GROUP) {
+    for (int64_t step = 0; step < t->k; step += TH_PART_GROUP) {
         for (int i = 0; i < (both ? 3 : 1); i++)
             add_group(rows, registers, a + product[i].a, b + product[i].b, c);
-        a += terms * CHAIN_PANEL_A;
-        b += terms * CHAIN_PANEL_B;
+        a += parts * CHAIN_PANEL_A;
+        b += parts * CHAIN_PANEL_B;
     }
 }
 
 /* Defines chains_<rows>_<registers>: the numbers must be constants for the loops to disappear. */
 #define CHAINS_OF(rows, registers)                                                                                     \
-    static __attribute__((noinline)) void chains_##rows##_##registers(int terms, bool both, const tile_operands *t,    \
+    static __attribute__((noinline)) void chains_##rows##_##registers(int parts, bool both, const tile_operands *t,    \
                                                                       chain_sums *c)                                   \
     {                                                                                                                  \
-        multiply_groups(rows, registers, terms, both, t, c);                                                           \
+        multiply_groups(rows, registers, parts, both, t, c);                                                           \
     }                                                                                                                  \
     static chain_function chains_##rows##_##registers
 #define CHAINS(rows)                                                                                                   \
@@ -148,25 +148,25 @@ static __attribute__((noinline)) void mend_tile(chain_function *multiply, int64_
 {
     chain_sums first;
     load_sums(rows, t, &first);
-    multiply(MOST_TERMS, false, t, &first);
+    multiply(MAX_PARTS, false, t, &first);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < t->columns; j++)
             if (c->row[i][j] != c->row[i][j])
                 c->row[i][j] = first.row[i][j];
 }
 
-TH_INLINE void chain_tile(int terms, int64_t rows, const tile_operands *t)
+TH_INLINE void chain_tile(int parts, int64_t rows, const tile_operands *t)
 {
     chain_function *multiply = chain_functions[rows - 1][t->columns > TH_REGISTER_LANES];
     chain_sums c;
     load_sums(rows, t, &c);
-    multiply(terms, terms > 1, t, &c);
-    if (terms > 1 && any_nan(rows, t->columns, &c))
+    multiply(parts, parts > 1, t, &c);
+    if (parts > 1 && any_nan(rows, t->columns, &c))
         mend_tile(multiply, rows, t, &c);
     store_sums(rows, &c, t);
 }
 
-TH_INLINE void multiply_chains(int terms, const th_product_block *block)
+TH_INLINE void multiply_fma(int parts, const th_product_block *block)
 {
     tile_operands t = {.k = block->k, .c_row = block->c_row, .init_row = block->init_row};
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {
@@ -176,30 +176,30 @@ TH_INLINE void multiply_chains(int terms, const th_product_block *block)
             t.a = (const float *)block->a + i / TILE_ROWS * block->a_panel;
             t.c = (real *)block->c + i * block->c_row + j;
             t.init = block->init ? (const real *)block->init + i * block->init_row + j : NULL;
-            chain_tile(terms, block->m - i < TILE_ROWS ? block->m - i : TILE_ROWS, &t);
+            chain_tile(parts, block->m - i < TILE_ROWS ? block->m - i : TILE_ROWS, &t);
         }
     }
 }
 
 static void few_rows(const th_product_block *block)
 {
-    multiply_in_state(few_chains, block);
+    multiply_in_state(few_rows_fma, block);
 }
 
 /* -- as a driver sees it -- */
 
-TH_INLINE void pack_chains(int terms, bool of_a, const term_operand *operand)
+TH_INLINE void pack_fma(int parts, bool of_a, const part_operand *operand)
 {
-    pack_terms(terms, of_a ? TILE_ROWS : TILE_COLUMNS, operand);
+    pack_parts(parts, of_a ? TILE_ROWS : TILE_COLUMNS, operand);
 }
 
-TERM_KERNELS(1, pack_chains, multiply_chains, CHAIN_PANEL_A);
-TERM_KERNELS(2, pack_chains, multiply_chains, CHAIN_PANEL_A);
+PART_KERNELS(1, pack_fma, multiply_fma, CHAIN_PANEL_A);
+PART_KERNELS(2, pack_fma, multiply_fma, CHAIN_PANEL_A);
 
-extern const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS];
+extern const th_product_kernels TH_KERNEL(product_fma)[MAX_PARTS];
 
 /* [terms - 1] */
-const th_product_kernels TH_KERNEL(product_chains)[MOST_TERMS] = {
-    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, TH_TERM_GROUP, pack_a_1, pack_b_1, block_1, few_rows},
-    {"fma", TILE_ROWS, TILE_COLUMNS, TH_TERM_GROUP, 2 * TH_TERM_GROUP, pack_a_2, pack_b_2, block_2, NULL},
+const th_product_kernels TH_KERNEL(product_fma)[MAX_PARTS] = {
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, TH_PART_GROUP, pack_a_1, pack_b_1, block_1, few_rows},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL},
 };

@@ -5,8 +5,9 @@
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 
 #include "kernels/bfloat16/vector/fma_panels.h"
+#include "kernels/products/vector/product.h"
 
-/* A square of B: some columns over TH_REGISTER_LANES steps, which are neighbours in memory. */
+/* A square of B: some columns over TH_REGISTER_LANES steps, which are neighbors in memory. */
 typedef struct few_square {
     const float *at;
     int64_t column;         /* stride */
@@ -36,11 +37,11 @@ TH_INLINE vec load_column(bool whole, const few_square *s, int64_t i)
 static __attribute__((noinline)) void take_unusual(const few_square *s, vec square[TH_REGISTER_LANES])
 {
     for (int i = 0; i < TH_REGISTER_LANES; i++)
-        square[i] = vec_first_term(load_column(false, s, i));
+        square[i] = vec_first_part(load_column(false, s, i));
 }
 
 /* square[i] = the terms of step i, of all columns. Prefetches the columns behind them into the second-level cache. */
-TH_INLINE void take_terms(bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
+TH_INLINE void take_parts(bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
 {
     vec size[2] = {{0}, {0}};
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
@@ -80,10 +81,10 @@ TH_INLINE void add_few(int64_t rows, bool whole, const th_product_block *block, 
 {
     for (int64_t i = 0; i < rows; i++)
         sums[i].even = sums[i].odd = (vec){0};
-    UNROLLED_FOR (int first = 0; first < TH_TERM_GROUP; first += TH_REGISTER_LANES) {
+    UNROLLED_FOR (int first = 0; first < TH_PART_GROUP; first += TH_REGISTER_LANES) {
         const few_square s = {group->at + first, group->column, group->columns, group->steps - first};
         vec square[TH_REGISTER_LANES];
-        take_terms(whole, &s, square);
+        take_parts(whole, &s, square);
         for (int64_t i = 0; i < rows; i++)
             add_square(first, row_of_a(block, i, step), square, &sums[i].even, &sums[i].odd);
     }
@@ -97,13 +98,13 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
     few_square group = {.at = (const float *)block->b + j * block->b_panel,
                         .column = block->b_panel,
                         .columns = th_smaller(block->n - j, TH_REGISTER_LANES)};
-    few_sums sums[TH_FEW_TERM_ROWS];
+    few_sums sums[TH_FEW_PART_ROWS];
     for (int64_t i = 0; i < rows; i++)
         sums[i].c = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, group.columns, 0)
                                 : (vec){0};
-    for (int64_t step = 0; step < block->k; step += TH_TERM_GROUP, group.at += TH_TERM_GROUP) {
+    for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, group.at += TH_PART_GROUP) {
         group.steps = block->k - step;
-        if (group.columns == TH_REGISTER_LANES && group.steps >= TH_TERM_GROUP)
+        if (group.columns == TH_REGISTER_LANES && group.steps >= TH_PART_GROUP)
             add_few(rows, true, block, step, &group, sums);
         else
             add_few(rows, false, block, step, &group, sums);
@@ -113,7 +114,7 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
 }
 
 /* th_product_kernels.few_rows of one term. */
-static __attribute__((noinline)) void few_chains(const th_product_block *block)
+static __attribute__((noinline)) void few_rows_fma(const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += TH_REGISTER_LANES)
         if (block->m == 1)

@@ -9,40 +9,40 @@
 #include "kernels/vector/transpose.h"
 
 enum {
-    CHAIN_STEPS = TH_TERM_GROUP / 2, /* of an even or an odd chain of one group */
+    CHAIN_STEPS = TH_PART_GROUP / 2, /* of an even or an odd chain of one group */
     CHAIN_PACK_AHEAD = 8             /* steps that lines are asked for in advance: each step may be on another page */
 };
 
 /* Writes the terms of x, one step of `count` lines, to where the first one lies. */
-TH_INLINE void put_terms(int terms, int width, int count, vec x, float *to)
+TH_INLINE void put_parts(int parts, int width, int count, vec x, float *to)
 {
-    const vec first = vec_first_term(x);
+    const vec first = vec_first_part(x);
     memcpy(to, &first, (size_t)count * sizeof *to);
-    if (terms == 2) {
-        const vec second = vec_second_term(x, first);
-        memcpy(to + TH_TERM_GROUP * width, &second, (size_t)count * sizeof *to);
+    if (parts == 2) {
+        const vec second = vec_second_part(x, first);
+        memcpy(to + TH_PART_GROUP * width, &second, (size_t)count * sizeof *to);
     }
 }
 
 /* Where a step lies in a panel of `width` lines. */
-TH_INLINE int64_t place_of_step(int terms, int width, int64_t step)
+TH_INLINE int64_t place_of_step(int parts, int width, int64_t step)
 {
-    const int64_t group = step / TH_TERM_GROUP * terms * TH_TERM_GROUP;
-    return (group + step % 2 * CHAIN_STEPS + step % TH_TERM_GROUP / 2) * width;
+    const int64_t group = step / TH_PART_GROUP * parts * TH_PART_GROUP;
+    return (group + step % 2 * CHAIN_STEPS + step % TH_PART_GROUP / 2) * width;
 }
 
 /* Lanes that a panel has from line i on, at most a register. */
 #define PANEL_LANES(width, i) ((width) - (i) < TH_REGISTER_LANES ? (width) - (i) : TH_REGISTER_LANES)
 
 /* One step of up to `filled` lines from `first` on. */
-TH_INLINE vec load_lines(const term_operand *s, bool neighbours, int64_t first, int filled, int64_t step)
+TH_INLINE vec load_lines(const part_operand *s, bool neighbors, int64_t first, int filled, int64_t step)
 {
     const int64_t given = s->lines - first < filled ? s->lines - first : filled;
     vec x = {0};
     if (step >= s->k || given <= 0)
         return x;
     const float *from = s->at + first * s->line + step * s->step;
-    if (neighbours)
+    if (neighbors)
         return given == TH_REGISTER_LANES ? vec_load(from) : vec_load_part(from, given, 0);
     for (int i = 0; i < TH_REGISTER_LANES; i++)
         if (i < given)
@@ -50,26 +50,26 @@ TH_INLINE vec load_lines(const term_operand *s, bool neighbours, int64_t first, 
     return x;
 }
 
-/* Step by step, in the order of memory where lines are neighbours there: a page per step, not one per step and panel.
+/* Step by step, in the order of memory where lines are neighbors there: a page per step, not one per step and panel.
  */
-TH_INLINE void pack_steps(int terms, int width, bool neighbours, const term_operand *s)
+TH_INLINE void pack_steps(int parts, int width, bool neighbors, const part_operand *s)
 {
-    const int64_t steps = (s->k + TH_TERM_GROUP - 1) / TH_TERM_GROUP * TH_TERM_GROUP;
+    const int64_t steps = (s->k + TH_PART_GROUP - 1) / TH_PART_GROUP * TH_PART_GROUP;
     for (int64_t step = 0; step < steps; step++) {
-        float *to = (float *)s->panels + place_of_step(terms, width, step);
+        float *to = (float *)s->panels + place_of_step(parts, width, step);
         for (int64_t first = 0; first < s->lines; first += width, to += s->panel)
             UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
-                if (neighbours)
+                if (neighbors)
                     __builtin_prefetch(s->at + (step + CHAIN_PACK_AHEAD) * s->step + first + i);
                 const int filled = PANEL_LANES(width, i);
-                put_terms(terms, width, filled, load_lines(s, neighbours, first + i, filled, step), to + i);
+                put_parts(parts, width, filled, load_lines(s, neighbors, first + i, filled, step), to + i);
             }
     }
 }
 
-/* A square of steps from `step` on, `left` of which there are, of `count` lines whose steps are neighbours in memory:
+/* A square of steps from `step` on, `left` of which there are, of `count` lines whose steps are neighbors in memory:
  * transposed. */
-TH_INLINE void pack_square(int terms, int width, int filled, const term_operand *s, int64_t first, int64_t step,
+TH_INLINE void pack_square(int parts, int width, int filled, const part_operand *s, int64_t first, int64_t step,
                            int64_t left, float *panel)
 {
     const float *from = s->at + first * s->line + step;
@@ -81,38 +81,38 @@ TH_INLINE void pack_square(int terms, int width, int filled, const term_operand 
     }
     transpose_registers(square);
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
-        put_terms(terms, width, filled, square[i], panel + place_of_step(terms, width, step + i));
+        put_parts(parts, width, filled, square[i], panel + place_of_step(parts, width, step + i));
 }
 
 /* Lines from `first` on, as many as a register and the panel hold. */
-TH_INLINE void pack_register(int terms, int width, int filled, const term_operand *s, int64_t first, float *panel)
+TH_INLINE void pack_register(int parts, int width, int filled, const part_operand *s, int64_t first, float *panel)
 {
     int64_t step = 0;
     for (; s->k - step >= TH_REGISTER_LANES; step += TH_REGISTER_LANES)
-        pack_square(terms, width, filled, s, first, step, TH_REGISTER_LANES, panel);
+        pack_square(parts, width, filled, s, first, step, TH_REGISTER_LANES, panel);
     if (step < s->k) {
-        pack_square(terms, width, filled, s, first, step, s->k - step, panel);
+        pack_square(parts, width, filled, s, first, step, s->k - step, panel);
         step += TH_REGISTER_LANES;
     }
-    for (; step % TH_TERM_GROUP != 0; step++)
-        put_terms(terms, width, filled, (vec){0}, panel + place_of_step(terms, width, step));
+    for (; step % TH_PART_GROUP != 0; step++)
+        put_parts(parts, width, filled, (vec){0}, panel + place_of_step(parts, width, step));
 }
 
-TH_INLINE void pack_lines(int terms, int width, const term_operand *s)
+TH_INLINE void pack_lines(int parts, int width, const part_operand *s)
 {
     float *panel = s->panels;
     for (int64_t first = 0; first < s->lines; first += width, panel += s->panel)
         UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES)
             if (first + i < s->lines)
-                pack_register(terms, width, PANEL_LANES(width, i), s, first + i, panel + i);
+                pack_register(parts, width, PANEL_LANES(width, i), s, first + i, panel + i);
 }
 
-TH_INLINE void pack_terms(int terms, int width, const term_operand *s)
+TH_INLINE void pack_parts(int parts, int width, const part_operand *s)
 {
     if (s->step == 1)
-        pack_lines(terms, width, s);
+        pack_lines(parts, width, s);
     else
-        pack_steps(terms, width, s->line == 1, s);
+        pack_steps(parts, width, s->line == 1, s);
 }
 
 #endif

@@ -13,22 +13,22 @@
 #include "kernels/sizes.h"
 #include "kernels/vector/vector.h"
 
-enum { MOST_TERMS = 2 };
+enum { MAX_PARTS = 2 };
 
 /* MXCSR: exceptions masked, rounding to nearest; then also denormals taken and given as 0. The second term depends on
  * the first of them, products on both. */
 enum { TERMS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
 /* An operand to be packed: `lines` rows of A or columns of B, of k steps each. */
-typedef struct term_operand {
+typedef struct part_operand {
     int64_t lines, k;
     const float *at;
     int64_t line, step; /* strides */
     void *panels;
     int64_t panel; /* elements from one panel to the next */
-} term_operand;
+} part_operand;
 
-TH_INLINE void pack_in_state(void (*pack)(const term_operand *operand), const term_operand *operand)
+TH_INLINE void pack_in_state(void (*pack)(const part_operand *operand), const part_operand *operand)
 {
     const unsigned int before = _mm_getcsr();
     _mm_setcsr(TERMS_CSR);
@@ -48,33 +48,33 @@ TH_INLINE void multiply_in_state(void (*multiply)(const th_product_block *block)
  *     pack(terms, of_a, operand)
  *     multiply(terms, block)
  * where elements_of_a is what one term of a group takes in a panel of A. */
-#define TERM_KERNELS(terms, pack, multiply, elements_of_a)                                                             \
-    static __attribute__((noinline)) void pack##_of_a_##terms(const term_operand *operand)                             \
+#define PART_KERNELS(parts, pack, multiply, elements_of_a)                                                             \
+    static __attribute__((noinline)) void pack##_of_a_##parts(const part_operand *operand)                             \
     {                                                                                                                  \
-        pack(terms, true, operand);                                                                                    \
+        pack(parts, true, operand);                                                                                    \
     }                                                                                                                  \
-    static __attribute__((noinline)) void pack##_of_b_##terms(const term_operand *operand)                             \
+    static __attribute__((noinline)) void pack##_of_b_##parts(const part_operand *operand)                             \
     {                                                                                                                  \
-        pack(terms, false, operand);                                                                                   \
+        pack(parts, false, operand);                                                                                   \
     }                                                                                                                  \
-    static __attribute__((noinline)) void multiply##_##terms(const th_product_block *block)                            \
+    static __attribute__((noinline)) void multiply##_##parts(const th_product_block *block)                            \
     {                                                                                                                  \
-        multiply(terms, block);                                                                                        \
+        multiply(parts, block);                                                                                        \
     }                                                                                                                  \
-    static void pack_a_##terms(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
+    static void pack_a_##parts(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
     {                                                                                                                  \
-        const int64_t panel = th_parts(k, TH_TERM_GROUP) * (terms) * (elements_of_a);                                  \
-        pack_in_state(pack##_of_a_##terms, &(term_operand){m, k, a, row, column, panels, panel});                      \
+        const int64_t panel = th_parts(k, TH_PART_GROUP) * (parts) * (elements_of_a);                                  \
+        pack_in_state(pack##_of_a_##parts, &(part_operand){m, k, a, row, column, panels, panel});                      \
     }                                                                                                                  \
-    static void pack_b_##terms(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
+    static void pack_b_##parts(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \
                                int64_t stride)                                                                         \
     {                                                                                                                  \
-        pack_in_state(pack##_of_b_##terms, &(term_operand){n, k, b, column, row, panels, stride});                     \
+        pack_in_state(pack##_of_b_##parts, &(part_operand){n, k, b, column, row, panels, stride});                     \
     }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)                                                           \
+    static void block_##parts(const th_product_block *block)                                                           \
     {                                                                                                                  \
-        multiply_in_state(multiply##_##terms, block);                                                                  \
+        multiply_in_state(multiply##_##parts, block);                                                                  \
     }                                                                                                                  \
-    static void block_##terms(const th_product_block *block)
+    static void block_##parts(const th_product_block *block)
 
 #endif

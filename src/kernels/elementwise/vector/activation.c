@@ -1,44 +1,44 @@
 /* Elementwise activation functions and their gradients. */
 #include "kernels/elementwise/vector/elementwise.h"
 
-MAP_KERNEL(tanh, 1, 0)
+ELEMENTWISE_KERNEL(tanh, 1, 0)
 {
     return vec_tanh(v[0]);
 }
 
 /* dy (1 - y²) */
-MAP_KERNEL(tanh_backward, 2, 0)
+ELEMENTWISE_KERNEL(tanh_backward, 2, 0)
 {
     const vec dy = v[0], y = v[1];
     return dy * ((real)1 - y * y);
 }
 
-MAP_KERNEL(sigmoid, 1, 0)
+ELEMENTWISE_KERNEL(sigmoid, 1, 0)
 {
     return vec_sigmoid(v[0]);
 }
 
 /* dy y (1 - y) */
-MAP_KERNEL(sigmoid_backward, 2, 0)
+ELEMENTWISE_KERNEL(sigmoid_backward, 2, 0)
 {
     const vec dy = v[0], y = v[1];
     return dy * (y * ((real)1 - y));
 }
 
 /* NaN stays NaN. */
-MAP_KERNEL(relu, 1, 0)
+ELEMENTWISE_KERNEL(relu, 1, 0)
 {
     return vec_keep(~(v[0] <= (real)0), v[0]);
 }
 
-MAP_KERNEL(relu_backward, 2, 0)
+ELEMENTWISE_KERNEL(relu_backward, 2, 0)
 {
     const vec dy = v[0], y = v[1];
     return vec_keep(~(y <= (real)0), dy);
 }
 
 /* x Φ(x) */
-MAP_KERNEL(gelu, 1, 0)
+ELEMENTWISE_KERNEL(gelu, 1, 0)
 {
     vec cumulative, density;
     vec_normal(v[0], &cumulative, &density);
@@ -46,7 +46,7 @@ MAP_KERNEL(gelu, 1, 0)
 }
 
 /* dy (Φ(x) + x φ(x)) */
-MAP_KERNEL(gelu_backward, 2, 0)
+ELEMENTWISE_KERNEL(gelu_backward, 2, 0)
 {
     const vec dy = v[0], x = v[1];
     vec cumulative, density;
@@ -58,14 +58,14 @@ MAP_KERNEL(gelu_backward, 2, 0)
 #define GELU_LINEAR ((real)1.5957691216057308)
 #define GELU_CUBIC ((real)0.071354816272600248)
 
-MAP_KERNEL(gelu_tanh, 1, 0)
+ELEMENTWISE_KERNEL(gelu_tanh, 1, 0)
 {
     const vec x = v[0];
     return x / ((real)1 + vec_exp(-x * (x * x * GELU_CUBIC + GELU_LINEAR)));
 }
 
 /* dy (s + x s (1 - s) d(2u)/dx), s = sigmoid(2u); where |x| > 16, s is 0 or 1 and the second term is 0 */
-MAP_KERNEL(gelu_tanh_backward, 2, 0)
+ELEMENTWISE_KERNEL(gelu_tanh_backward, 2, 0)
 {
     const vec dy = v[0], x = vec_clamp(v[1], -16, 16);
     const vec square = x * x;
@@ -75,13 +75,13 @@ MAP_KERNEL(gelu_tanh_backward, 2, 0)
 }
 
 /* x sigmoid(x) */
-MAP_KERNEL(silu, 1, 0)
+ELEMENTWISE_KERNEL(silu, 1, 0)
 {
     return v[0] * vec_sigmoid(v[0]);
 }
 
 /* dy (s + x s (1 - s)) */
-MAP_KERNEL(silu_backward, 2, 0)
+ELEMENTWISE_KERNEL(silu_backward, 2, 0)
 {
     const vec dy = v[0], x = v[1];
     vec s, rest;

@@ -2,94 +2,94 @@
  * b is neg, div's for a is div. */
 #include "kernels/elementwise/vector/elementwise.h"
 
-MAP_KERNEL(add, 2, 0)
+ELEMENTWISE_KERNEL(add, 2, 0)
 {
     return v[0] + v[1];
 }
 
-MAP_KERNEL(sub, 2, 0)
+ELEMENTWISE_KERNEL(sub, 2, 0)
 {
     return v[0] - v[1];
 }
 
-MAP_KERNEL(mul, 2, 0)
+ELEMENTWISE_KERNEL(mul, 2, 0)
 {
     return v[0] * v[1];
 }
 
-MAP_KERNEL(div, 2, 0)
+ELEMENTWISE_KERNEL(div, 2, 0)
 {
     return v[0] / v[1];
 }
 
 /* db: d(a/b)/db = -a/b² = -y/b */
-MAP_KERNEL(div_backward, 3, 0)
+ELEMENTWISE_KERNEL(div_backward, 3, 0)
 {
     const vec dy = v[0], y = v[1], b = v[2];
     return -dy * (y / b);
 }
 
-MAP_KERNEL(neg, 1, 0)
+ELEMENTWISE_KERNEL(neg, 1, 0)
 {
     return -v[0];
 }
 
 /* y = x * number */
-MAP_KERNEL(scale, 1, 1)
+ELEMENTWISE_KERNEL(scale, 1, 1)
 {
     return v[0] * v[1];
 }
 
 /* y = x + number */
-MAP_KERNEL(add_scalar, 1, 1)
+ELEMENTWISE_KERNEL(add_scalar, 1, 1)
 {
     return v[0] + v[1];
 }
 
 /* NaN wins, here and in minimum. */
-MAP_KERNEL(maximum, 2, 0)
+ELEMENTWISE_KERNEL(maximum, 2, 0)
 {
     return vec_maximum(v[0], v[1]);
 }
 
-MAP_KERNEL(minimum, 2, 0)
+ELEMENTWISE_KERNEL(minimum, 2, 0)
 {
     return vec_minimum(v[0], v[1]);
 }
 
 /* da (with a and b exchanged db): dy where a is the one taken, half of it where a = b; with a NaN among them all of it,
  * as in PyTorch. */
-MAP_KERNEL(maximum_backward, 3, 0)
+ELEMENTWISE_KERNEL(maximum_backward, 3, 0)
 {
     const vec dy = v[0], a = v[1], b = v[2];
     return vec_keep(~(a < b), vec_select(a == b, dy * (real)0.5, dy));
 }
 
-MAP_KERNEL(minimum_backward, 3, 0)
+ELEMENTWISE_KERNEL(minimum_backward, 3, 0)
 {
     const vec dy = v[0], a = v[1], b = v[2];
     return vec_keep(~(a > b), vec_select(a == b, dy * (real)0.5, dy));
 }
 
-MAP_KERNEL(clamp, 1, 2)
+ELEMENTWISE_KERNEL(clamp, 1, 2)
 {
     const vec x = v[0], low = v[1], high = v[2];
     return vec_min(high, vec_max(low, x));
 }
 
-MAP_KERNEL(clamp_backward, 2, 2)
+ELEMENTWISE_KERNEL(clamp_backward, 2, 2)
 {
     const vec dy = v[0], x = v[1], low = v[2], high = v[3];
     return vec_keep((x >= low) & (x <= high), dy);
 }
 
-MAP_KERNEL(abs, 1, 0)
+ELEMENTWISE_KERNEL(abs, 1, 0)
 {
     return vec_abs(v[0]);
 }
 
 /* dy sign(x), 0 at 0; NaN at NaN */
-MAP_KERNEL(abs_backward, 2, 0)
+ELEMENTWISE_KERNEL(abs_backward, 2, 0)
 {
     const vec dy = v[0], x = v[1];
     const vec slope = vec_with_sign(vec_keep(x != (real)0, vec_broadcast(1)), x);
@@ -98,7 +98,7 @@ MAP_KERNEL(abs_backward, 2, 0)
 
 /* The two that read a condition move elements only: plain loops, which compilers turn into vectors.
  * y = condition ? a : b */
-MAP_LOOP(where, 3, 0)
+ELEMENTWISE_LOOP(where, 3, 0)
 {
     (void)parameters;
     real *y = operands[0];
@@ -109,7 +109,7 @@ MAP_LOOP(where, 3, 0)
 }
 
 /* y = condition ? 0 : x; the other half is hide (hidden.c). */
-MAP_LOOP(keep_unless, 2, 0)
+ELEMENTWISE_LOOP(keep_unless, 2, 0)
 {
     (void)parameters;
     real *y = operands[0];

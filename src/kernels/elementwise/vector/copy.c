@@ -1,7 +1,7 @@
 /* Moving elements: y = x. */
 #include "kernels/elementwise/vector/elementwise.h"
 
-MAP_LOOP(copy, 1, 0)
+ELEMENTWISE_LOOP(copy, 1, 0)
 {
     (void)parameters;
     if (n > 0 && operands[0] != operands[1])

@@ -6,53 +6,55 @@
 #include "kernels/vector/vector_math.h"
 
 enum {
-    TH_MAP_VALUES = 6,
-    TH_MAP_TOGETHER = 4 /* registers worked on in turn: one alone would mostly wait for its own results */
+    ELEMENTWISE_OPERANDS = 6,
+    ELEMENTWISE_UNROLL = 4 /* registers worked on in turn: one alone would mostly wait for its own results */
 };
 
 /* What a map computes from one register of each source, in the order of its operands, followed by its numbers spread
  * over registers. Inlined into the loop. */
-typedef vec map_function(const vec v[TH_MAP_VALUES]);
+typedef vec elementwise_function(const vec v[ELEMENTWISE_OPERANDS]);
 
 /* Defines the kernel `name`: a map of so many sources and numbers (the doubles at its parameters). Its function follows
  * as a block:
  *
- *     MAP_KERNEL(div, 2, 0)
+ *     ELEMENTWISE_KERNEL(div, 2, 0)
  *     {
  *         return v[0] / v[1];
  *     }
  */
-#define MAP_KERNEL(name, sources, numbers)                                                                             \
-    TH_INLINE map_function map_##name;                                                                                 \
+#define ELEMENTWISE_KERNEL(name, sources, numbers)                                                                     \
+    TH_INLINE elementwise_function map_##name;                                                                         \
     void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)                                     \
     {                                                                                                                  \
-        th_map(n, operands, sources, numbers, parameters, map_##name);                                                 \
+        th_elementwise_call(n, operands, sources, numbers, parameters, map_##name);                                    \
     }                                                                                                                  \
     TH_INLINE vec map_##name(const vec *v)
 
 /* Defines the kernel of a map that is no single function of registers. What it does to n elements of its operands
  * follows as a block. */
-#define MAP_LOOP(name, sources, numbers) void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)
+#define ELEMENTWISE_LOOP(name, sources, numbers)                                                                       \
+    void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)
 
 /* operands[0] = f(operands[1], ..., operands[sources], number[0], ..., number[numbers - 1]) */
-TH_INLINE void th_map(int64_t n, void *const *operands, int sources, int numbers, const double *number, map_function *f)
+TH_INLINE void th_elementwise_call(int64_t n, void *const *operands, int sources, int numbers, const double *number,
+                                   elementwise_function *f)
 {
-    vec v[TH_MAP_TOGETHER][TH_MAP_VALUES], result[TH_MAP_TOGETHER];
-    for (int t = 0; t < TH_MAP_TOGETHER; t++)
+    vec v[ELEMENTWISE_UNROLL][ELEMENTWISE_OPERANDS], result[ELEMENTWISE_UNROLL];
+    for (int t = 0; t < ELEMENTWISE_UNROLL; t++)
         for (int k = 0; k < numbers; k++)
             v[t][sources + k] = vec_broadcast((real)number[k]);
     real *y = operands[0];
-    const real *x[TH_MAP_VALUES];
+    const real *x[ELEMENTWISE_OPERANDS];
     for (int k = 0; k < sources; k++)
         x[k] = operands[k + 1];
     int64_t i = 0;
-    for (; i + TH_MAP_TOGETHER * TH_REGISTER_LANES <= n; i += TH_MAP_TOGETHER * TH_REGISTER_LANES) {
-        for (int t = 0; t < TH_MAP_TOGETHER; t++)
+    for (; i + ELEMENTWISE_UNROLL * TH_REGISTER_LANES <= n; i += ELEMENTWISE_UNROLL * TH_REGISTER_LANES) {
+        for (int t = 0; t < ELEMENTWISE_UNROLL; t++)
             for (int k = 0; k < sources; k++)
                 v[t][k] = vec_load(x[k] + i + t * TH_REGISTER_LANES);
-        for (int t = 0; t < TH_MAP_TOGETHER; t++)
+        for (int t = 0; t < ELEMENTWISE_UNROLL; t++)
             result[t] = f(v[t]);
-        for (int t = 0; t < TH_MAP_TOGETHER; t++)
+        for (int t = 0; t < ELEMENTWISE_UNROLL; t++)
             vec_store(y + i + t * TH_REGISTER_LANES, result[t]);
     }
     for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {

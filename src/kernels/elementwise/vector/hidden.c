@@ -3,7 +3,7 @@
 #include "kernels/elementwise/vector/elementwise.h"
 
 /* y = keep ? x : 0 */
-MAP_LOOP(hide, 2, 0)
+ELEMENTWISE_LOOP(hide, 2, 0)
 {
     (void)parameters;
     real *y = operands[0];

@@ -75,20 +75,20 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, d
 }
 
 /* y = x / number */
-MAP_KERNEL(divide_by, 1, 1)
+ELEMENTWISE_KERNEL(divide_by, 1, 1)
 {
     return v[0] / v[1];
 }
 
 /* y = (a - b)² */
-MAP_KERNEL(squared_difference, 2, 0)
+ELEMENTWISE_KERNEL(squared_difference, 2, 0)
 {
     const vec difference = v[0] - v[1];
     return difference * difference;
 }
 
 /* y = (a - b) number */
-MAP_KERNEL(scaled_difference, 2, 1)
+ELEMENTWISE_KERNEL(scaled_difference, 2, 1)
 {
     return (v[0] - v[1]) * v[2];
 }

@@ -41,13 +41,13 @@ TH_INLINE void square_sum_of_each(int count, const real *const x[TOGETHER], int6
         result[r] = lanes_sum(sum[r]);
 }
 
-TH_INLINE void put_norm(bool centred, const real *x, int64_t n, real mean, real scale, const real *weight,
+TH_INLINE void put_norm(bool centerd, const real *x, int64_t n, real mean, real scale, const real *weight,
                         const real *bias, real *y)
 {
     const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
     for (int64_t i = 0; i < n; i += TH_LANES) {
         lanes value = row_load(x, i, n, 0);
-        if (centred)
+        if (centerd)
             value = lanes_sub(value, means);
         value = lanes_mul(value, scales);
         if (bias)
@@ -59,7 +59,7 @@ TH_INLINE void put_norm(bool centred, const real *x, int64_t n, real mean, real 
 }
 
 /* `count` rows from row `first` on. */
-TH_INLINE void norm_some(int count, bool centred, const th_rows_block *rows, const th_norm_parameters *parameters,
+TH_INLINE void norm_some(int count, bool centerd, const th_rows_block *rows, const th_norm_parameters *parameters,
                          int64_t first)
 {
     const int64_t n = rows->length;
@@ -67,34 +67,34 @@ TH_INLINE void norm_some(int count, bool centred, const th_rows_block *rows, con
     real mean[TOGETHER] = {0}, variance[TOGETHER];
     for (int r = 0; r < count; r++)
         x[r] = row_at(rows, TH_ROW_X, first + r);
-    if (centred)
+    if (centerd)
         sum_of_each(count, x, n, mean);
     for (int r = 0; r < count; r++)
         mean[r] /= (real)n;
     square_sum_of_each(count, x, n, mean, 1 / (real)n, variance);
     for (int r = 0; r < count; r++) {
         const real scale = 1 / vec_sqrt(vec_broadcast(variance[r] + (real)parameters->eps))[0];
-        if (rows->operand[TH_ROW_KEPT]) {
-            real *kept = row_at(rows, TH_ROW_KEPT, first + r);
-            kept[0] = centred ? mean[r] : scale;
-            if (centred)
+        if (rows->operand[TH_ROW_SAVED]) {
+            real *kept = row_at(rows, TH_ROW_SAVED, first + r);
+            kept[0] = centerd ? mean[r] : scale;
+            if (centerd)
                 kept[1] = scale;
         }
         if (rows->operand[TH_ROW_Y])
-            put_norm(centred, x[r], n, mean[r], scale, parameters->weight, parameters->bias,
+            put_norm(centerd, x[r], n, mean[r], scale, parameters->weight, parameters->bias,
                      row_at(rows, TH_ROW_Y, first + r));
     }
 }
 
-/* y = (x - mean) scale weight + bias; centred: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
-TH_INLINE void norm_rows(bool centred, th_rows_block rows)
+/* y = (x - mean) scale weight + bias; centerd: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
+TH_INLINE void norm_rows(bool centerd, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
     int64_t r = 0;
     for (; r + TOGETHER <= rows.count; r += TOGETHER)
-        norm_some(TOGETHER, centred, &rows, &parameters, r);
+        norm_some(TOGETHER, centerd, &rows, &parameters, r);
     for (; r < rows.count; r++)
-        norm_some(1, centred, &rows, &parameters, r);
+        norm_some(1, centerd, &rows, &parameters, r);
 }
 
 void TH_KERNEL(layer_norm)(const th_rows_block *rows)
@@ -130,9 +130,9 @@ TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
 }
 
 /* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
- * centred; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 take no part. dx may be
+ * centerd; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 take no part. dx may be
  * NULL. */
-TH_INLINE void norm_gradient(bool centred, th_rows_block rows)
+TH_INLINE void norm_gradient(bool centerd, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
     const real *weight = parameters.weight;
@@ -141,24 +141,24 @@ TH_INLINE void norm_gradient(bool centred, th_rows_block rows)
     const int64_t n = rows.length;
     for (int64_t r = 0; r < rows.count; r++) {
         const real *x = row_at(&rows, TH_ROW_X, r), *dy = row_at(&rows, TH_ROW_DY, r),
-                   *kept = row_at(&rows, TH_ROW_KEPT, r);
+                   *kept = row_at(&rows, TH_ROW_SAVED, r);
         real *dx = rows.operand[TH_ROW_DX] ? row_at(&rows, TH_ROW_DX, r) : NULL;
         if (all_zero(dy, n)) {
             if (dx && !rows.add)
                 row_fill(dx, n, 0);
             continue;
         }
-        const real mean = centred ? kept[0] : 0, scale = kept[centred ? 1 : 0];
+        const real mean = centerd ? kept[0] : 0, scale = kept[centerd ? 1 : 0];
         const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
         lanes sum_g = lanes_broadcast(0), sum_gh = lanes_broadcast(0);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes d = row_load(dy, i, n, 0);
             lanes h = row_load(x, i, n, mean);
-            if (centred)
+            if (centerd)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
             const lanes w = weight_or_1(weight, i, n);
-            if (centred)
+            if (centerd)
                 sum_g = lanes_mul_add(d, w, sum_g);
             sum_gh = lanes_mul_add(lanes_mul(d, w), h, sum_gh);
             if (dweight)
@@ -172,11 +172,11 @@ TH_INLINE void norm_gradient(bool centred, th_rows_block rows)
                     minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             lanes h = row_load(x, i, n, mean);
-            if (centred)
+            if (centerd)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
             const lanes along =
-                lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalisation takes out of g */
+                lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalization takes out of g */
             const lanes rest = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
             row_put_product(dx, i, n, rest, scales, rows.add);
         }

@@ -37,7 +37,7 @@ TH_INLINE void turn_halves(const real *x, real *y, const real *turn, int64_t hal
 #endif
 
 /* Exchanges elements 2 i and 2 i + 1. */
-TH_INLINE lanes swap_neighbours(lanes x)
+TH_INLINE lanes swap_neighbors(lanes x)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
         x.part[r] = __builtin_shufflevector(x.part[r], x.part[r], SWAPPED);
@@ -45,12 +45,12 @@ TH_INLINE lanes swap_neighbours(lanes x)
 }
 
 /* Elements 2 i and 2 i + 1; cosines (width), each twice, then sines (width), each twice, the first of them negated. */
-TH_INLINE void turn_neighbours(const real *x, real *y, const real *turn, int64_t width, bool add)
+TH_INLINE void turn_neighbors(const real *x, real *y, const real *turn, int64_t width, bool add)
 {
     for (int64_t i = 0; i < width; i += TH_LANES) {
         const lanes a = row_load(x, i, width, 0);
         const lanes cosine = row_load(turn, i, width, 0), sine = row_load(turn + width, i, width, 0);
-        row_put(y, i, width, lanes_mul_add(a, cosine, lanes_mul(swap_neighbours(a), sine)), add);
+        row_put(y, i, width, lanes_mul_add(a, cosine, lanes_mul(swap_neighbors(a), sine)), add);
     }
 }
 
@@ -60,10 +60,10 @@ void TH_KERNEL(rotary)(const th_rows_block *rows)
     const th_rotary_parameters parameters = *(const th_rotary_parameters *)own.parameters;
     const int64_t width = parameters.width;
     for (int64_t r = 0; r < own.count; r++) {
-        const real *x = row_at(&own, TH_ROW_X, r), *turn = row_at(&own, TH_ROW_KEPT, r);
+        const real *x = row_at(&own, TH_ROW_X, r), *turn = row_at(&own, TH_ROW_SAVED, r);
         real *y = row_at(&own, TH_ROW_DX, r);
-        if (parameters.neighbours)
-            turn_neighbours(x, y, turn, width, own.add);
+        if (parameters.neighbors)
+            turn_neighbors(x, y, turn, width, own.add);
         else
             turn_halves(x, y, turn, width / 2, own.add);
         for (int64_t i = width; i < own.length; i += TH_LANES)

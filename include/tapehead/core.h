@@ -1,0 +1,41 @@
+/* The core library, libtapehead: tensors, the tape, operations, modules, layers, transformers, optimizers, the gradient
+ * checker, and output that reads no files. It needs libc, POSIX threads and OpenMP. tapehead/tapehead.h states the
+ * contracts that hold everywhere. Read the headers in this order. */
+#ifndef TAPEHEAD_CORE_H
+#define TAPEHEAD_CORE_H
+
+/* basic types, the context, tensors */
+#include "tapehead/base.h"
+#include "tapehead/context.h"
+#include "tapehead/tensor.h"
+
+/* operations, backward */
+#include "tapehead/ops.h"
+#include "tapehead/tape.h"
+
+/* modules, layers, whole models */
+#include "tapehead/module.h"
+
+#include "tapehead/cache.h"
+#include "tapehead/layers.h"
+#include "tapehead/transformer_block.h"
+
+#include "tapehead/language_model.h"
+#include "tapehead/transformer.h"
+
+/* training */
+#include "tapehead/optimizer.h"
+
+/* pictures, progress lines, arrays for NumPy */
+#include "tapehead/npy.h"
+#include "tapehead/picture.h"
+#include "tapehead/progress.h"
+
+/* your own operations, gradient checks */
+#include "tapehead/gradient_check.h"
+#include "tapehead/op.h"
+
+/* profiles */
+#include "tapehead/profile.h"
+
+#endif

@@ -1,0 +1,24 @@
+/* The models library, libtapehead_models: text, data, files of models, generation and logs. It needs the core library
+ * (tapehead/core.h), jansson and PCRE2. Read the headers in this order. */
+#ifndef TAPEHEAD_MODELS_H
+#define TAPEHEAD_MODELS_H
+
+#include "tapehead/core.h"
+
+/* text, its tokens, windows of tokens */
+#include "tapehead/tokenizer.h"
+
+#include "tapehead/token_file.h"
+
+/* generation */
+#include "tapehead/generate.h"
+
+/* files of models */
+#include "tapehead/checkpoint.h"
+#include "tapehead/hugging_face.h"
+#include "tapehead/safetensors.h"
+
+/* logs of a training run */
+#include "tapehead/log.h"
+
+#endif
