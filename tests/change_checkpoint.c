@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 
 /* All of the file, with a NUL behind it. */
 static char *read_all(const char *path, size_t *count)

@@ -19,7 +19,7 @@ folders='
     models/generation:  kernels tensor autograd ops nn
     models/store:       kernels tensor autograd ops nn io models/files'
 
-for folder in $(ls -d * models/* | grep -vx models); do
+for folder in $(ls -d */ models/*/ | sed 's|/$||' | grep -vx models); do
     below=$(printf '%s\n' "$folders" | sed -n "s,^ *$folder:,,p")
     if ! printf '%s\n' "$folders" | grep -q "^ *$folder:"; then
         echo "src/$folder has no line in $0: add one with the folders that it may include" >&2

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "folder.h"
+#include "kernels/machine/crc32c.h"
 #include "memory.h"
-#include "models/files/crc32c.h"
 #include "models/store/safetensors_write.h"
 #include "nn/optimizer_saved.h"
 #include "tapehead/tapehead.h"

@@ -1,5 +1,5 @@
 /* CRC-32C: the check value of its definition, pieces that chain, the instruction and the plain way alike. */
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 
 #include "suite.h"
 

@@ -12,8 +12,8 @@
 
 #include "tapehead/tapehead.h"
 
+#include "kernels/machine/crc32c.h"
 #include "memory.h"
-#include "models/files/crc32c.h"
 
 #include "context.h"
 #include "folder.h"

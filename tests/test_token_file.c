@@ -9,9 +9,9 @@
 
 #include "tapehead/tapehead.h"
 
+#include "kernels/machine/crc32c.h"
 #include "memory.h"
 #include "models/data/token_file.h"
-#include "models/files/crc32c.h"
 
 #include "context.h"
 #include "folder.h"

@@ -3,6 +3,7 @@
 #ifndef TH_AUTOGRAD_TAPE_H
 #define TH_AUTOGRAD_TAPE_H
 
+#include "private_api.h"
 #include "tapehead/op.h"
 #include "tapehead/tape.h"
 #include "tensor/tensor.h"
@@ -79,10 +80,10 @@ typedef struct th_step_mark {
     int64_t tensors;
     th_bump_mark bytes;
 } th_step_mark;
-th_step_mark th_step_mark_now(const th_context *ctx);
+TH_PRIVATE_API th_step_mark th_step_mark_now(const th_context *ctx);
 /* Ends all tensors of the step made since, whatever th_keep_values says. Nothing was recorded meanwhile, and the scopes
  * that were open are. Their handles come again: nobody outside the library may have been given one. */
-void th_step_rewind(th_context *ctx, th_step_mark mark);
+TH_PRIVATE_API void th_step_rewind(th_context *ctx, th_step_mark mark);
 
 /* The context's tape, made when first needed; NULL with TH_ERROR_MEMORY. */
 th_tape *th_tape_of(th_context *ctx, const char *operation);

@@ -23,6 +23,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "private_api.h"
+
 enum { TH_MAX_PATH = 4096 };
 
 typedef struct th_atomic_file {
@@ -39,11 +41,11 @@ typedef struct th_atomic_file {
 
 /* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. Links among
  * them are the system's own, and may lead anywhere. */
-bool th_is_system_path(const char *path);
+TH_PRIVATE_API bool th_is_system_path(const char *path);
 /* Opens f->file for writing. false, with errno, when that cannot be; then there is nothing to end. */
-bool th_atomic_begin(th_atomic_file *f, const char *path);
+TH_PRIVATE_API bool th_atomic_begin(th_atomic_file *f, const char *path);
 /* Closes it. What was written takes its place if `written` and nothing fails; else it is thrown away: false, with errno
  * (which is what it was where the caller found that writing had failed; EIO if it was 0). */
-bool th_atomic_end(th_atomic_file *f, bool written);
+TH_PRIVATE_API bool th_atomic_end(th_atomic_file *f, bool written);
 
 #endif

@@ -1,7 +1,7 @@
 /* Writing the numbers of arrays: see elements.h. */
 #include "io/elements.h"
 
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 

@@ -3,6 +3,7 @@
 #define TH_NN_CACHE_H
 
 #include "nn/module.h"
+#include "private_api.h"
 #include "tapehead/cache.h"
 #include "tensor/tensor.h"
 
@@ -42,7 +43,8 @@ th_status th_cache_store_memory(th_cache_impl *cache, const th_module *attention
 /* Finds the keys and values of the memory. Returns false if none were stored since the last reset. */
 bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v);
 /* In self-attention, sequence b gets the keys and values of sequence source[b] at positions first[b] .. past[b] - 1. */
-th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first, const int64_t *past);
+TH_PRIVATE_API th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first,
+                                         const int64_t *past);
 /* Called before an attention layer is freed, so that no cache takes a new layer at the same address for it. */
 void th_caches_forget(th_context *ctx, const th_module *attention);
 

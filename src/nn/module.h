@@ -2,6 +2,7 @@
 #ifndef TH_NN_MODULE_H
 #define TH_NN_MODULE_H
 
+#include "private_api.h"
 #include "tapehead/module.h"
 
 /* Lies behind the module's own struct. */
@@ -39,10 +40,10 @@ bool th_module_not_replaced(const th_module *m, const char *operation, const cha
  * kind: the expected kind of module, for the message. */
 bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind);
 /* False with an error pending, or when m is NULL or has been freed (then that is the error). */
-bool th_module_usable(const th_module *m, const char *operation);
+TH_PRIVATE_API bool th_module_usable(const th_module *m, const char *operation);
 /* The dotted name of m from below `above` (NULL: from the root) on, into name (of TH_FULL_NAME_SIZE bytes). */
 const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
 /* Of the dotted names of parameters: th_name_ends_with("layers.0.norm1.bias", "bias"). */
-bool th_name_ends_with(const char *name, const char *end);
+TH_PRIVATE_API bool th_name_ends_with(const char *name, const char *end);
 
 #endif

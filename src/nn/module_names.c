@@ -1,7 +1,7 @@
 /* Walking a tree of modules by its dotted names: every parameter once, and any member by its name. */
 #include <string.h>
 
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "nn/module.h"
 #include "tapehead/tape.h"
 #include "tensor/context.h"

@@ -3,6 +3,7 @@
 #define TH_NN_OPTIMIZER_SAVED_H
 
 #include "nn/optimizer_state.h"
+#include "private_api.h"
 
 enum { TH_MAX_SAVED_OPTIONS = 8 };
 
@@ -13,18 +14,18 @@ typedef struct th_saved_option {
 } th_saved_option;
 
 /* The rule with what decides on its moments: "sgd", "adam", "adam_w", "adam_w amsgrad", ... */
-const char *th_optimizer_rule_name(const th_optimizer *o);
+TH_PRIVATE_API const char *th_optimizer_rule_name(const th_optimizer *o);
 /* Those of the rule and max_norm, without weight decay, which is the groups'; returns how many. */
-int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_MAX_SAVED_OPTIONS]);
+TH_PRIVATE_API int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_MAX_SAVED_OPTIONS]);
 /* As PyTorch calls it: "exp_avg", ... */
-const char *th_optimizer_moment_name(const th_optimizer *o, int i);
+TH_PRIVATE_API const char *th_optimizer_moment_name(const th_optimizer *o, int i);
 
 /* The index of a parameter's, beginning the search at *hint, which moves behind it; -1: it has none. (Whoever asks in
  * the module's order finds each at once.) */
-int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint);
+TH_PRIVATE_API int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint);
 /* Moment i of parameter p, as an array of its shape; without data before the first step. */
-th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
+TH_PRIVATE_API th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
 /* The parameter has taken so many steps; after none its moments are zeros. */
-void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps);
+TH_PRIVATE_API void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps);
 
 #endif

@@ -4,6 +4,7 @@
 #define TH_NN_OPTIMIZER_STATE_H
 
 #include "nn/optimizer.h"
+#include "private_api.h"
 #include "tensor/context.h"
 
 enum { TH_MAX_MOMENTS = 3 };
@@ -57,13 +58,13 @@ struct th_optimizer {
 /* False, with an error pending, for a module whose parameters are out of reach. */
 bool th_optimizer_takes(const th_module *m);
 /* False for an optimizer that must not be used: the error is stored. */
-bool th_optimizer_usable(const th_optimizer *o, const char *operation);
+TH_PRIVATE_API bool th_optimizer_usable(const th_optimizer *o, const char *operation);
 /* The first optimizer from *at on, which moves behind it; NULL at the end. Start with the context's attachments. */
 th_optimizer *th_optimizer_next(th_attachment **at);
 
 /* -- moments -- */
 /* For every parameter, or for none more than there were. */
-th_status th_moments_ensure(th_optimizer *o);
+TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
 /* Room for moments of all that lies in the block now, unless they have it: zeros, to be adopted or discarded. */
 th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block);
 /* What was reserved replaces shorter moments of the same blocks. */
@@ -73,7 +74,7 @@ void th_moments_discard_reserved(th_optimizer *o);
 void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
 /* Limits the values of moment i of a parameter (contiguous) to the largest that a step can produce. For moments from a
  * file or from another type. NaN stays. */
-void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
+TH_PRIVATE_API void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
 /* The parameter's place in the moments holds zeros again, as every gap does. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Frees those of blocks that no parameter uses any more: the blocks may be gone soon. */

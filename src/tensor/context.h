@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/machine/machine.h"
+#include "private_api.h"
 #include "tapehead/context.h"
 #include "tapehead/op.h"
 #include "tensor/block_allocator.h"
@@ -118,7 +119,7 @@ struct th_context {
 
 /* -- errors (tensor/error.c) -- */
 /* Stores the first error: "<operation>: <sentence>; at file:line". operation may be NULL. Returns code. */
-th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...)
+TH_PRIVATE_API th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
                             va_list arguments);
@@ -128,19 +129,19 @@ static inline bool th_failed(const th_context *ctx)
     return ctx->error != TH_OK;
 }
 /* This thread uses ctx. */
-void th_use_context(th_context *ctx);
+TH_PRIVATE_API void th_use_context(th_context *ctx);
 /* The context this thread used last, for calls that were given no other; NULL if this thread used none, it has been freed,
  * or another thread has used it since. Under TH_LOCK_CONTEXTS, because another thread may free it. */
 th_context *th_last_context(void);
 /* The code of the error pending in that context; TH_OK without a context. */
 th_status th_last_error(void);
 /* th_fail in that context, if there is one. It may be freed by another thread at the same time. */
-th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
+TH_PRIVATE_API th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The innermost location pushed by TH_AT; file NULL when there is none. */
 void th_location(const char **file, int *line);
 /* Checks the context of a function that was given one: not NULL (an error in the one used last), no error pending. */
-bool th_usable_context(th_context *ctx, const char *operation);
+TH_PRIVATE_API bool th_usable_context(th_context *ctx, const char *operation);
 
 /* For what cannot be done while the gradient checker has changed a function's parameters under it: TH_ERROR_STATE then.
  */
@@ -165,8 +166,8 @@ th_context *th_contexts_find(uint32_t number);
 th_chunk_source th_context_chunks(th_context *ctx);
 /* Memory outside the allocators, counted and limited; NULL without setting an error when there is none. bytes is
  * rounded up to cache lines. */
-void *th_allocate(th_context *ctx, size_t bytes);
-void th_release(th_context *ctx, void *memory, size_t bytes);
+TH_PRIVATE_API void *th_allocate(th_context *ctx, size_t bytes);
+TH_PRIVATE_API void th_release(th_context *ctx, void *memory, size_t bytes);
 /* To 64 bytes, as all memory of an allocator must be. */
 static inline bool th_is_aligned(const void *memory)
 {
@@ -174,20 +175,20 @@ static inline bool th_is_aligned(const void *memory)
 }
 /* In place of th_release, for an object that says of itself that it has been freed: its memory is given back when so
  * many others have followed that it is no longer kept. */
-void th_quarantine(th_context *ctx, void *memory, size_t bytes);
+TH_PRIVATE_API void th_quarantine(th_context *ctx, void *memory, size_t bytes);
 void th_quarantine_end(th_context *ctx); /* gives all of it back */
 /* Memory for numbers outside the allocators: counted and limited alike, but *memory is NULL in a shapes-only context. */
-th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
-void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
+TH_PRIVATE_API th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
+TH_PRIVATE_API void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
 /* Counts memory that the C library or another library allocates for the context, within the context's memory_limit. */
-th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation);
-void th_uncount_memory(th_context *ctx, size_t bytes);
+TH_PRIVATE_API th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation);
+TH_PRIVATE_API void th_uncount_memory(th_context *ctx, size_t bytes);
 /* A block of the step's or the owned memory; NULL with TH_ERROR_MEMORY set. */
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
-th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);
+TH_PRIVATE_API th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);
 /* Registers an object that th_context_free releases; false when memory is out. */
-bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object));
-void th_detach_object(th_context *ctx, void *object); /* forgets it again */
+TH_PRIVATE_API bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object));
+TH_PRIVATE_API void th_detach_object(th_context *ctx, void *object); /* forgets it again */
 /* The handle of an attached object: a number in the form of a pointer, like a tensor's, which no other object gets. */
 void *th_object_handle(th_context *ctx, const void *object);
 /* The object of a handle that was attached with this release; NULL once it was detached, or its context freed. */
@@ -197,7 +198,7 @@ th_context *th_object_context(const void *handle);
 
 /* -- randomness (tensor/random.c) -- */
 /* The Philox key of a stream. */
-uint64_t th_stream_key(uint64_t seed, th_stream stream);
+TH_PRIVATE_API uint64_t th_stream_key(uint64_t seed, th_stream stream);
 /* The next call of a stream. Evaluation moves none: what is drawn in evaluation does not come through here. */
 th_random_call th_random_next(th_context *ctx, th_stream stream);
 /* An optimizer step succeeded: the step count moves and calls start again. */

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "private_api.h"
+
 enum { TH_DECIMAL_PART = 64, TH_MAX_PRECISION = 24 };
 
 /* -1.25e-07 is negative, whole "1", fraction "25", exponent "07" and negative; no trailing zeros in the fraction. */
@@ -16,8 +18,8 @@ typedef struct th_decimal {
 
 /* value is finite; single: it is a float32. precision <= TH_MAX_PRECISION counts digits of the fraction; negative: as
  * many as it takes. Positional notation is for magnitudes below 1e17. */
-th_decimal th_decimal_positional(double value, bool single, int precision);
-th_decimal th_decimal_scientific(double value, bool single, int precision);
+TH_PRIVATE_API th_decimal th_decimal_positional(double value, bool single, int precision);
+TH_PRIVATE_API th_decimal th_decimal_scientific(double value, bool single, int precision);
 /* Scientific notation with exactly `digits` digits in the fraction, of the number itself: 0.1 as float32
  * is 1.00000001e-01. */
 th_decimal th_decimal_exact(double value, int digits);

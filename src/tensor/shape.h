@@ -3,6 +3,7 @@
 #ifndef TH_TENSOR_SHAPE_H
 #define TH_TENSOR_SHAPE_H
 
+#include "private_api.h"
 #include "tapehead/op.h"
 
 /* *axis made non-negative; false, and *axis left alone, when it is outside [-ndim, ndim). */
@@ -18,7 +19,7 @@ bool th_broadcasts_to(int source_ndim, const int64_t *source, int ndim, const in
 
 /* "(B=2, T=4, 3)" into text (of TH_SHAPE_TEXT bytes), which is returned; cut short where it does not fit. axes:
  * letters, ' ' for none; "" or NULL. */
-const char *th_sizes_text(int ndim, const int64_t *size, const char *axes, char *text);
+TH_PRIVATE_API const char *th_sizes_text(int ndim, const int64_t *size, const char *axes, char *text);
 #define TH_SIZES_TEXT(ndim, size) th_sizes_text((ndim), (size), NULL, (char[TH_SHAPE_TEXT]){0})
 
 /* Checks what a caller asks to create: an element type, up to TH_MAX_DIMS sizes, none negative, no overflow. Otherwise

@@ -17,6 +17,7 @@
 #ifndef TH_TENSOR_STRIDED_ITERATOR_H
 #define TH_TENSOR_STRIDED_ITERATOR_H
 
+#include "private_api.h"
 #include "tapehead/op.h"
 #include "tensor/elementwise.h"
 
@@ -41,8 +42,8 @@ typedef struct th_iterator {
  * memory. false: there is nothing to walk (no elements, no data). */
 bool th_iterator_build(th_iterator *iterator, const th_array *first, int n_others, const th_array *const *other);
 /* The same in row-major order, as the axes stand. */
-bool th_iterator_build_row_major(th_iterator *iterator, const th_array *first, int n_others,
-                                 const th_array *const *other);
+TH_PRIVATE_API bool th_iterator_build_row_major(th_iterator *iterator, const th_array *first, int n_others,
+                                                const th_array *const *other);
 
 /* A place in a nest: the index along each dimension and the address in each array. */
 typedef struct th_iterator_position {
@@ -51,9 +52,9 @@ typedef struct th_iterator_position {
 } th_iterator_position;
 
 /* To an element, counted in the nest's order. */
-void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *place);
+TH_PRIVATE_API void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *place);
 /* Moves on by `count` elements, which must not pass the end of the innermost dimension. */
-void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *place);
+TH_PRIVATE_API void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *place);
 /* Elements left in the innermost dimension. */
 static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iterator_position *place)
 {
@@ -64,7 +65,8 @@ static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iter
 void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at);
 
 /* Moves n elements of `element` bytes (1, 2, 4 or 8) from every source_stride to every stride bytes. */
-void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride);
+TH_PRIVATE_API void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from,
+                                int64_t from_stride);
 
 /* Runs task(shared, begin, end) over [0, count) elements: in pieces of TH_PIECE on the context's team, or at once when
  * there are few. */

@@ -8,6 +8,7 @@
 #ifndef TH_TENSOR_TENSOR_H
 #define TH_TENSOR_TENSOR_H
 
+#include "private_api.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
@@ -83,7 +84,7 @@ typedef struct th_tensor_impl {
 /* -- handles and storage (tensor/handle.c) -- */
 /* The body that a handle stands for; NULL for NULL and for a handle whose tensor is gone. One that its scope has given
  * up is still there. */
-th_tensor_impl *th_tensor_impl_of(const th_tensor *t);
+TH_PRIVATE_API th_tensor_impl *th_tensor_impl_of(const th_tensor *t);
 static inline th_tensor *th_handle_of(const th_tensor_impl *impl) /* NULL for NULL */
 {
     return impl ? impl->handle : NULL;
@@ -94,12 +95,12 @@ th_context *th_handle_context(const th_tensor *t);
  * TH_ERROR_MEMORY. */
 th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation);
 /* Whether the user will own a tensor created now: true outside every scope and every step of th_step_begin. */
-bool th_creates_owned(const th_context *ctx);
+TH_PRIVATE_API bool th_creates_owned(const th_context *ctx);
 /* Gives t a storage of its own of `bytes` from the step's or the owned memory. */
 th_status th_storage_new(th_tensor_impl *t, size_t bytes, const char *operation);
 void th_storage_hold(th_storage *storage);
-void th_storage_drop(th_context *ctx, th_storage *storage); /* one hold less; at 0 the bytes go back */
-void th_storage_changed(th_storage *storage);               /* bumps the version, notes the caller's line */
+void th_storage_drop(th_context *ctx, th_storage *storage);  /* one hold less; at 0 the bytes go back */
+TH_PRIVATE_API void th_storage_changed(th_storage *storage); /* bumps the version, notes the caller's line */
 /* The handle's own claim ends (scope end, clear, free). */
 void th_handle_give_up(th_tensor_impl *t, th_life life);
 void th_handle_free_owned(th_tensor_impl *t);
@@ -107,14 +108,15 @@ void th_handle_free_owned(th_tensor_impl *t);
 bool th_tensor_in_use(const th_tensor_impl *t);
 void th_free_waiting(th_context *ctx); /* at a clear: the owned tensors whose freeing waited for it */
 /* Memory for a tensor of this shape, contiguous: the usual way to create one. */
-th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
-                              const char *operation);
+TH_PRIVATE_API th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                                             const char *operation);
 /* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
  * NULL), no error pending. Returns its body; NULL after storing the error (if none is pending). position: "a",
  * "weight", ... */
-th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position);
+TH_PRIVATE_API th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation,
+                                         const char *position);
 /* What a function returns after th_usable has refused t: the code of the pending error. */
-th_status th_refused(const th_tensor *t);
+TH_PRIVATE_API th_status th_refused(const th_tensor *t);
 /* The body of a tensor that is only looked at: NULL is legal and gives NULL, a pending error is no obstacle. */
 th_tensor_impl *th_looked_at(const th_tensor *t, const char *operation);
 
@@ -122,17 +124,17 @@ static inline void *th_tensor_data(const th_tensor_impl *t)
 {
     return t->storage->data ? (char *)t->storage->data + (size_t)t->offset * th_dtype_size(t->dtype) : NULL;
 }
-int64_t th_tensor_numel(const th_tensor_impl *t);
-bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
+TH_PRIVATE_API int64_t th_tensor_numel(const th_tensor_impl *t);
+TH_PRIVATE_API bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
 /* No two elements lie on one another. (Of some layouts that nobody makes, interleaved ones, false is said as well.) */
 bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
 /* Checks that the elements of t can be written: in an expanded view, say, many are one. operation: for the error. */
-th_status th_check_writable(const th_tensor_impl *t, const char *operation);
+TH_PRIVATE_API th_status th_check_writable(const th_tensor_impl *t, const char *operation);
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 bool th_same_sizes(const th_array *a, const th_array *b);
 /* The tensor as an operation sees it. */
-th_array th_tensor_array(const th_tensor_impl *t);
-bool th_is_floating(th_dtype dtype);
-bool th_is_index(th_dtype dtype);
+TH_PRIVATE_API th_array th_tensor_array(const th_tensor_impl *t);
+TH_PRIVATE_API bool th_is_floating(th_dtype dtype);
+TH_PRIVATE_API bool th_is_index(th_dtype dtype);
 
 #endif

@@ -8,15 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "private_api.h"
+
 /* False for control characters (C0, DEL, C1), line and paragraph separators, controls of the text's direction, and
  * characters without a visible form (Unicode's Default_Ignorable_Code_Point). */
 bool th_is_visible(uint32_t code);
 
 /* Appends text, escaped, to the string in memory of size bytes. Stops before the first character that does not fit. */
-void th_append_visible(char *string, size_t size, const char *text);
+TH_PRIVATE_API void th_append_visible(char *string, size_t size, const char *text);
 
 /* Writes text, escaped, into quoted: at most 60 bytes, then "..." if the text continues. Returns quoted. */
 enum { TH_QUOTED = 68 };
-const char *th_quote(const char *text, char quoted[TH_QUOTED]);
+TH_PRIVATE_API const char *th_quote(const char *text, char quoted[TH_QUOTED]);
 
 #endif

@@ -4,8 +4,10 @@
 #ifndef TH_KERNELS_ELEMENTWISE_SCALAR_H
 #define TH_KERNELS_ELEMENTWISE_SCALAR_H
 
+#include "private_api.h"
+
 double th_scalar_sin(double x);
 double th_scalar_cos(double x);
-double th_scalar_pow(double x, double y);
+TH_PRIVATE_API double th_scalar_pow(double x, double y);
 
 #endif

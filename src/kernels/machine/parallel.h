@@ -5,11 +5,13 @@
 
 #include <stdint.h>
 
+#include "private_api.h"
+
 /* One task: index in [0, count), worker in [0, threads) for scratch memory. */
 typedef void th_task(void *shared, int64_t index, int worker);
 
 /* Runs task 0 .. count-1 on a team of `threads` (team.h), each once; in order on this thread when threads < 2 or
  * count < 2. */
-void th_parallel(int threads, int64_t count, th_task *task, void *shared);
+TH_PRIVATE_API void th_parallel(int threads, int64_t count, th_task *task, void *shared);
 
 #endif

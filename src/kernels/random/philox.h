@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "private_api.h"
+
 /* In each round two words of the counter are multiplied, and the key goes on by a step. */
 enum { TH_PHILOX_ROUNDS = 10 };
 #define TH_PHILOX_MULTIPLIER_0 UINT32_C(0xd2511f53)
@@ -20,7 +22,7 @@ typedef struct th_philox {
 } th_philox;
 
 /* The four words of one counter. */
-void th_philox_block(const th_philox *random, uint32_t c0, uint32_t c1, uint32_t words[4]);
+TH_PRIVATE_API void th_philox_block(const th_philox *random, uint32_t c0, uint32_t c1, uint32_t words[4]);
 
 /* Dropout: element (row, column) is kept if word column % 4 of the counter (column / 4, row) is not below the
  * threshold, and then multiplied by scale = 1 / (1 - p). Rows count modulo 2^32. */

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "models/files/regular_file.h"
 
 static const char operation[] = "token_file";

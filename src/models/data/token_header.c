@@ -1,8 +1,8 @@
 /* The header of a token file: tapehead/token_file.h has its layout. */
 #include <string.h>
 
+#include "kernels/machine/crc32c.h"
 #include "models/data/token_file.h"
-#include "models/files/crc32c.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "io/atomic_file.h"
+#include "kernels/machine/crc32c.h"
 #include "models/data/token_file.h"
-#include "models/files/crc32c.h"
 
 enum { BUFFER = 1 << 16, FIRST_BLOCKS = 64 };
 

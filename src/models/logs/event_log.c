@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "io/utf8.h"
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "models/files/record_file.h"
 
 struct th_event_log {

@@ -2,7 +2,7 @@
  * all, together the last tensor of the file. */
 #include <string.h>
 
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "models/store/checkpoint.h"
 
 static th_status fail(const th_stored_file *file, th_context *ctx, const char *operation, const char *trouble)

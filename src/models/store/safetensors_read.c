@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
 #include "tensor/elementwise.h"

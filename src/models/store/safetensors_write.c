@@ -7,7 +7,7 @@
 
 #include "io/atomic_file.h"
 #include "io/elements.h"
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
 #include "tensor/checked.h"

@@ -1,6 +1,6 @@
 /* CRC-32C: see crc32c.h. By the instruction of SSE 4.2 where the processor has it, about 8 GB/s; half a byte at a time
  * elsewhere. */
-#include "models/files/crc32c.h"
+#include "kernels/machine/crc32c.h"
 
 #include <string.h>
 
