@@ -283,7 +283,7 @@ static void open_tokens(trainer *t, const char *name)
 {
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
     if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
-        give_up(PROGRAM, "text.tokens is not of the run's tokenizer");
+        give_up(PROGRAM, "text.tokens was made by another tokenizer than the run's");
     th_windows_options options = {
         .end = chosen.training_tokens, .length = chosen.length, .shuffle = true, .seed = (uint64_t)chosen.seed};
     t->training = th_windows_new(file, &options);
@@ -479,7 +479,7 @@ static int train(int argc, char **argv)
         {0}};
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
-        give_up(PROGRAM, "memory is out");
+        give_up(PROGRAM, "out of memory");
     const int count = parse_options_and_words(
         argc, argv, PROGRAM,
         "language_model train TEXT... [RUN] [OPTION...]\n"
@@ -515,17 +515,17 @@ static void check_steps(const trainer *t, int64_t asked)
 static int resume(int argc, char **argv)
 {
     int64_t steps = 0, threads = 0;
-    const program_option options[] = {
-        {"steps", "in all, with the learning rates of that many from here on; 0: as the run was begun with",
-         .whole = &steps, .low = 0, .high = 1e9},
-        {"threads", "0: as the run was begun with", .whole = &threads, .low = 0, .high = 1024},
-        {"quiet", "no progress", .flag = &quiet},
-        {0}};
+    const program_option options[] = {{"steps",
+                                       "in all; the learning rates change to those of this total; 0: as the run began",
+                                       .whole = &steps, .low = 0, .high = 1e9},
+                                      {"threads", "0: as the run began", .whole = &threads, .low = 0, .high = 1024},
+                                      {"quiet", "no progress", .flag = &quiet},
+                                      {0}};
     const char *run = NULL;
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model resume RUN [OPTION...]\n"
-                                "Goes on with a run that was stopped, as if it had not been.",
-                                options, &run, 1) < 1)
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "language_model resume RUN [OPTION...]\nContinues a stopped run, with the same result as without the stop.",
+            options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (is_model_folder(run))
         refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);

@@ -141,7 +141,7 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
     for (int i = optind; i < argc && i - optind < max; i++)
         words[i - optind] = argv[i];
     if (argc - optind > max)
-        refuse(program, "this is no option: ", argv[optind + max]);
+        refuse(program, "unknown option: ", argv[optind + max]);
     return argc - optind;
 }
 

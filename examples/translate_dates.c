@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     if (width % heads)
         refuse("translate_dates", "the heads must divide the width", "");
     if (sample[0] == 0 || strlen(sample) > S || !is_ascii(sample))
-        refuse("translate_dates", "this is no date of 1 to 39 ASCII characters: ", sample);
+        refuse("translate_dates", "this is not a date of 1 to 39 ASCII characters: ", sample);
     signal(SIGINT, interrupt);
     const double begin = seconds();
     const th_context_options settings = {

@@ -71,7 +71,7 @@ cp -R llama_model ending && sed -i "s/\"eos_token_id\": null/\"eos_token_id\": $
 expect 0 'loss=' train text ended --from ending --steps 2
 "$program" sample llama_tuned --prompt 12 --tokens 400 >unended
 "$program" sample ended --prompt 12 --tokens 400 >ended_text
-[ "$(wc -l <unended)" -gt 1 ] && [ "$(wc -l <ended_text)" -eq 1 ] || fail "a text that goes on behind its end"
+[ "$(wc -l <unended)" -gt 1 ] && [ "$(wc -l <ended_text)" -eq 1 ] || fail "a text that continues after its end"
 expect 0 '' "$program" export ended ended_model
 grep -q "\"eos_token_id\": $end" ended_model/config.json || fail "the end token was not exported"
 # Windows are as long as is usual, or as the model sees; more is refused.
@@ -194,7 +194,7 @@ expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # --min-lr is low
 # A run that is replaced by another stays until there is one, and no other goes in its place, whatever it is called.
 cp -R run 'run[1]' && cp -R run run1
 printf 'no UTF-8 \377' >binary
-expect 1 'is no UTF-8' train binary 'run[1]' --force
+expect 1 'is not UTF-8' train binary 'run[1]' --force
 diff -r run 'run[1]' || fail "a run was removed for none"
 expect 0 'steps=2 ' train text 'run[1]' --force --steps 2
 diff -r run run1 || fail "run1 was changed by a run called run[1]"
@@ -208,7 +208,7 @@ grep -qv '^{.*}$' closed/log.jsonl && fail "closed standard error: $(cat closed/
 
 # -- what is refused --
 expect 2 'there is a run already' train text run
-expect 2 'holds something else than a run' train text model --force
+expect 2 'contains something other than a run' train text model --force
 expect 2 'this is a run' train text other --from run
 expect 2 'there is a model already' "$program" export run model
 expect 2 'takes a whole number' train text other --steps many
@@ -230,7 +230,7 @@ expect 1 'of its 6 tokens, 5 are for training, which needs 17 .* Give more text,
 head -c 40 text >brief
 expect 1 'Give more text, or --length 12' "$program" train brief other --length 50 --validation 0.65
 [ ! -e other ] || fail "a folder for no run: $(ls -A other)"
-expect 1 'is no UTF-8' train binary other
+expect 1 'is not UTF-8' train binary other
 expect 1 'bytes or bpe takes any file' train binary other
 expect 2 'the prompt must not be empty' train text other --prompt ''
 expect 2 'not the folder of a run' "$program" resume nowhere
@@ -240,7 +240,7 @@ expect 0 'loss=' train text begun
 expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'
 ! grep -q '; at ' said || fail "a place in the source of the program: $(cat said)"
 cp -R run mixed && cp llama/tokenizer.json mixed
-expect 1 'tokenizer.json is not what the run was begun with' "$program" sample mixed
+expect 1 'tokenizer.json has changed since the run began' "$program" sample mixed
 cp run/tokenizer.json mixed && cp llama/text.tokens mixed
 expect 1 'text.tokens is not of' "$program" resume mixed
 printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null

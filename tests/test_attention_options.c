@@ -319,7 +319,7 @@ START_TEST(masks_tell_of_positions)
         int64_t b, t, s;
         const char *words;
     } pairs[] = {
-        {0, 0, 3, "query 0 sees key 3: no rule hides it"},
+        {0, 0, 3, "query 0 sees key 3: no rule masks it"},
         {0, 0, 4, "key 4 is after query 0, which stands at 3 (causal, by positions)"},
         {0, 1, 2, "key 2 is after query 1, which stands at 0 (causal, by positions)"},
         {1, 0, 4, "key 4 is more than 2 before query 0, which stands at 7 (window)"},
@@ -389,13 +389,13 @@ START_TEST(rotary_errors)
         th_status code;
         const char *words;
     } bad[] = {
-        {{.width = 6}, TH_ERROR_ARGUMENT, "width = 6 is no even number in [0, 5], x being (2, 3, 5)"},
-        {{.width = 3}, TH_ERROR_ARGUMENT, "width = 3 is no even number"},
+        {{.width = 6}, TH_ERROR_ARGUMENT, "width = 6 must be an even number in [0, 5]; x is (2, 3, 5)"},
+        {{.width = 3}, TH_ERROR_ARGUMENT, "width = 3 must be an even number"},
         {{.width = -2}, TH_ERROR_ARGUMENT, "width = -2"},
         {{.width = 0}, TH_ERROR_SHAPE, "pairs need an even number of elements, x is (2, 3, 5)"},
         {{.width = 4, .base = -1}, TH_ERROR_ARGUMENT, "base = -1 must be a positive number"},
         {{.width = 4, .base = INFINITY}, TH_ERROR_ARGUMENT, "base = inf"},
-        {{.width = 4, .pairing = 7}, TH_ERROR_ARGUMENT, "pairing is 7, which is no th_rotary_pairing"},
+        {{.width = 4, .pairing = 7}, TH_ERROR_ARGUMENT, "pairing is 7, which is not a th_rotary_pairing"},
         {{.width = 4, .scaling = {.kind = 3}}, TH_ERROR_ARGUMENT, "scaling: kind is 3, which is no"},
         {{.width = 4, .scaling = {.kind = TH_ROTARY_LINEAR}},
          TH_ERROR_ARGUMENT,
@@ -420,7 +420,8 @@ START_TEST(rotary_errors)
     o.positions = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3));
     assert_error(th_rotary(x, &o), TH_ERROR_TYPE, "float32");
     assert_error(th_rotary(th_zeros(ctx, TH_INT64, TH_SHAPE(3, 4)), NULL), TH_ERROR_TYPE, "int64");
-    assert_error(th_rotary(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4)), NULL), TH_ERROR_SHAPE, "(T, D) at least");
+    assert_error(th_rotary(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4)), NULL), TH_ERROR_SHAPE,
+                 "at least two dimensions, (T, D)");
     assert_error(th_rotary(NULL, NULL), TH_ERROR_ARGUMENT, "input 0 is NULL");
     /* nothing to turn */
     assert_shape(th_rotary(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 0, 4)), NULL), TH_SHAPE(2, 0, 4));

@@ -384,7 +384,7 @@ static void read_after_give(void)
     sink = data[0];
 }
 
-/* Through the public interface: a pointer to a value that its scope has given up. */
+/* Through the public interface: a pointer to a value that its scope has was released. */
 static void read_a_value_given_up(void)
 {
     th_context *ctx = th_context_new(NULL);

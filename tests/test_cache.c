@@ -204,13 +204,13 @@ START_TEST(misuse_of_a_cache_is_an_error)
     assert_error(th_language_model_logits(model, tokens_new(2, 3), &options), TH_ERROR_STATE, "while recording");
     th_tape_clear(ctx);
     th_no_grad_begin(ctx);
-    assert_error(th_language_model_logits(model, tokens_new(3, 3), &options), TH_ERROR_SHAPE, "of 2 sequences");
+    assert_error(th_language_model_logits(model, tokens_new(3, 3), &options), TH_ERROR_SHAPE, "holds 2 sequences");
     assert_error(th_language_model_logits(model, tokens_new(2, 4 + 1), &options), TH_ERROR_INDEX,
                  "5 tokens do not fit a cache of 4 positions");
     assert_error(th_language_model_logits(other, tokens_new(2, 3), &options), TH_ERROR_ARGUMENT, "another model");
     options.positions = th_full(ctx, TH_INT64, TH_SHAPE(2, 1), 4);
     assert_error(th_language_model_logits(model, tokens_new(2, 1), &options), TH_ERROR_INDEX,
-                 "stands at position 4, the cache has 4");
+                 "has position 4, but the cache has 4");
     options.positions = NULL;
     options.rows = th_zeros(ctx, TH_INT64, TH_SHAPE(3));
     assert_error(th_language_model_logits(model, tokens_new(2, 1), &options), TH_ERROR_SHAPE, "rows must be");
@@ -288,7 +288,7 @@ START_TEST(a_stale_cache_is_an_error)
     ck_assert_int_eq(th_cache_reset(freed), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "the cache has been freed");
     th_cache_free(freed);
-    expect_error(TH_ERROR_STATE, "has been freed before");
+    expect_error(TH_ERROR_STATE, "has already been freed");
     /* a cache of a freed model */
     th_module_free(model);
     model = th_language_model_new(ctx, &models[0]);

@@ -246,10 +246,10 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{", "its tapehead.state: byte 1: the text ends"},
         {"[]", "\"version\" is missing"},
         {"{\"version\":2}", "\"version\" is 2, outside 1 to 1"},
-        {"{\"version\":1.0}", "\"version\" is something else, it should be an integer"},
+        {"{\"version\":1.0}", "\"version\" has another type, it should be an integer"},
         {"{\"version\":1}", "\"step\" is missing"},
-        {"{\"version\":1,\"precision\":\"float16\"}", "there is no precision \"float16\""},
-        {"{\"version\":1,\"precision\":2}", "\"precision\" is something else, it should be a string"},
+        {"{\"version\":1,\"precision\":\"float16\"}", "unknown precision \"float16\""},
+        {"{\"version\":1,\"precision\":2}", "\"precision\" has another type, it should be a string"},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":-1,\"calls\":[],\"calls_at_clear\":0}}", "outside 0"},
         {"{\"version\":1,\"random\":{\"seed\":\"1\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}",
          "\"seed\" is \"1\", it must be 0x and 1 to 16"},
@@ -265,17 +265,17 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":null}}",
          "the optimizer needs \"options\", an object"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1e3}}}",
-         "\"steps\" is something else"},
-        {"{\"version\":1," RANDOM ",\"optimizer\":null}", "other optimizer: none in the file, adam_w here; missing: "
-                                                          "the number \"position\"; missing: the number \"best\" "
-                                                          "(in all: 2 missing, 1 other options)"},
+         "\"steps\" has another type"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":null}",
+         "different optimizer: none in the file, adam_w here; missing: the number \"position\"; missing: the number "
+         "\"best\" (in all: 2 missing, 1 different options)"},
         {"{\"version\":1," RANDOM
          ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{},\"groups\":[]},"
          "\"parameters\":{\"first.weight\":{\"steps\":3,\"group\":0,\"frozen\":false}}}",
          "missing: max_norm of the optimizer; missing: beta1 of the optimizer; "},
         {"{\"version\":1," RANDOM
          ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":{\"max_norm\":[0]},\"groups\":[]}}",
-         "other type: max_norm of the optimizer is no number in the file; missing: beta1 of the optimizer; "},
+         "different type: max_norm of the optimizer is not a number in the file; missing: beta1 of the optimizer; "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_state(cases[i][0]);
@@ -365,7 +365,8 @@ START_TEST(what_does_not_fit_is_not_read_to_its_end)
     ck_assert_int_eq(pwrite(file, header, 8 + (size_t)length, 0), (ssize_t)(8 + length));
     ck_assert_int_eq(pwrite(file, sums, sizeof sums, (off_t)(8 + length + 274877906944)), sizeof sums);
     close(file);
-    expect_status(load(), TH_ERROR_FILE, "other shape: first.weight is (68719476736) in the file and (3, 3) in the");
+    expect_status(load(), TH_ERROR_FILE,
+                  "different shape: first.weight is (68719476736) in the file and (3, 3) in the");
     expect_status(th_weights_load(model, path, NULL), TH_ERROR_FILE, "missing: first.bias (3)");
 }
 END_TEST
@@ -387,14 +388,14 @@ START_TEST(every_difference_is_named)
     c.optimizer = sgd;
     c.numbers = asked_for;
     lines[0] = 0;
-    expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE,
-                  "model (in all: 2 missing, 2 of another shape, 1 of another type, 1 other options); at test_");
-    ck_assert_str_eq(lines, "other optimizer: adam_w in the file, sgd here\n"
-                            "missing: the number \"epoch\"\n"
-                            "other type: the number \"best\" is no integer in the file\n"
-                            "missing: more (7)\n"
-                            "other shape: first.weight is (3, 3) in the file and (4, 4) in the model\n"
-                            "other shape: first.bias is (3) in the file and (4) in the model\n");
+    expect_status(
+        th_checkpoint_load(path, &c), TH_ERROR_FILE,
+        "model (in all: 2 missing, 2 of a different shape, 1 of a different type, 1 different options); at test_");
+    ck_assert_str_eq(
+        lines,
+        "different optimizer: adam_w in the file, sgd here\nmissing: the number \"epoch\"\ndifferent type: the number "
+        "\"best\" is not of type integer in the file\nmissing: more (7)\ndifferent shape: first.weight is (3, 3) in "
+        "the file and (4, 4) in the model\ndifferent shape: first.bias is (3) in the file and (4) in the model\n");
     ck_assert_double_eq(best, was);
     th_module_free(th_module_find(model, "second"));
     expect_status(load(), TH_ERROR_FILE, "unexpected: second.scale (2) (in all: 1 unexpected)");
@@ -410,7 +411,7 @@ START_TEST(other_options_are_an_error_unless_they_are_meant)
     adam =
         th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.3, .beta2 = 0.99, .groups = &rate, .n_groups = 1});
     expect_status(load(), TH_ERROR_FILE, "beta2 of the optimizer is 0.999");
-    ck_assert_int_eq(count(lines, "other option: "), 3);
+    ck_assert_int_eq(count(lines, "different option: "), 3);
     ck_assert_int_eq(count(lines, "has 1 groups in the file and 2 here"), 1);
     ck_assert_int_eq(count(lines, "second.scale is in group 0 of the optimizer in the file and 1 here"), 1);
     th_checkpoint c = run();
@@ -427,7 +428,7 @@ START_TEST(other_options_are_an_error_unless_they_are_meant)
     c.optimizer = th_adam_w_new(dense, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
     c.other_options = false;
     expect_status(th_checkpoint_load(path, &c), TH_ERROR_FILE,
-                  "second.scale is one of the optimizer's in the file, here it is not");
+                  "second.scale is one of the optimizer's parameters in the file, but here it is not");
 }
 END_TEST
 
@@ -443,21 +444,21 @@ START_TEST(what_cannot_be_saved_is_refused)
     const th_checkpoint_number twice[] = {{.name = "a", .real = &best}, {.name = "a", .real = &best}},
                                both = {"a", &position, &best}, neither = {.name = "a"};
     c.numbers = twice;
-    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 1 needs a name of its own");
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 1 needs a unique name");
     c.n_numbers = 1;
     c.numbers = &both;
     expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 0 needs");
     c.numbers = &neither;
     expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "number 0 needs");
     c.numbers = NULL;
-    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "there are 1 numbers, at NULL");
+    expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "there are 1 numbers, but their list is NULL");
     c.n_numbers = 0;
     c.configuration = "\xff";
     expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT, "is NULL, not UTF-8");
     c.configuration = NULL;
     c.model = th_module_find(model, "second");
     expect_status(th_checkpoint_save(path, &c), TH_ERROR_ARGUMENT,
-                  "1 of the 3 parameters of the optimizer (adam_w) are not");
+                  "1 of the 3 parameters of the optimizer (adam_w) do not belong");
     c.model = model;
     th_tensor *scale = th_module_find_parameter(model, "second.scale");
     ck_assert_int_eq(th_backward(th_sum(scale, TH_ALL_AXES, NULL), NULL), TH_OK);
@@ -571,7 +572,8 @@ START_TEST(weights_of_others_are_renamed_left_or_missed)
     ck_assert_int_eq(th_weights_load(model, path, &options), TH_OK);
     const th_named_tensor integers = {"second.scale", th_zeros(ctx, TH_INT64, TH_SHAPE(2))};
     ck_assert_int_eq(th_safetensors_write(ctx, path, &integers, 1, NULL, 0), TH_OK);
-    expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE, "other type: second.scale is I64 in the file");
+    expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE,
+                  "different type: second.scale is I64 in the file");
 }
 END_TEST
 
@@ -797,7 +799,7 @@ START_TEST(there_is_nothing_to_save_in_a_forecast)
     th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
     th_module *dense = th_dense_new(forecast, 2, 2, NULL);
     ck_assert_int_eq(th_weights_save(dense, path), TH_ERROR_STATE);
-    ck_assert_ptr_nonnull(strstr(th_error_message(forecast), "no values in a shapes-only context"));
+    ck_assert_ptr_nonnull(strstr(th_error_message(forecast), "shapes-only context has no values"));
     th_context_free(forecast);
 }
 END_TEST

@@ -395,38 +395,38 @@ START_TEST(errors)
 {
     th_transformer_options o = tiny;
     o.decoder_layers = 0;
-    refused(o, "decoder_layers must be given and positive, it is 0");
+    refused(o, "decoder_layers must be positive; it is 0");
     o = tiny;
     o.shared_embeddings = true;
-    refused(o, "shared embeddings are of one vocabulary; the source's has 11 tokens, the target's 9");
+    refused(o, "shared embeddings need one vocabulary, but the source has 11 tokens and the target 9");
     o = tiny;
     o.block.cross_attention = true;
     refused(o, ".block.cross_attention must be false");
     o = tiny;
     o.dropout = 1;
-    refused(o, "dropout must be in [0, 1), it is 1");
+    refused(o, "dropout must be in [0, 1); it is 1");
     o = tiny;
     o.embedding_dropout = -1;
     refused(o, "embedding_dropout must be in [0, 1)");
     o = tiny;
     o.positions = (th_position_kind)7;
-    refused(o, "7 is no kind of positions");
+    refused(o, "unknown kind of positions: 7");
     o = tiny;
     o.final_norm = (th_final_norm)3;
-    refused(o, "3 is no choice of a final norm");
+    refused(o, "unknown choice of a final norm: 3");
     o = tiny;
     o.encoder_layers = 1 << 20;
     refused(o, "1 to 65536 layers, not 1048576");
     o = tiny;
     o.block.no_mlp = o.block.gated = true;
-    refused(o, "has none to be gated");
+    refused(o, "cannot be gated");
     o = tiny;
     o.block.norm = (th_norm)2;
-    refused(o, "2 is no norm");
+    refused(o, "unknown norm: 2");
     o = tiny;
     o.heads = 3;
     assert_error(th_transformer_new(ctx, &o), TH_ERROR_SHAPE, "3 heads must divide");
-    assert_error(th_transformer_new(ctx, NULL), TH_ERROR_ARGUMENT, "source_vocabulary must be given");
+    assert_error(th_transformer_new(ctx, NULL), TH_ERROR_ARGUMENT, "source_vocabulary must be positive");
     assert_error(th_transformer_encoder_new(ctx, 0, E, H, NULL), TH_ERROR_ARGUMENT, "1 to 65536 layers, not 0");
     assert_error(
         th_transformer_encoder_new(ctx, 1, E, H, &(th_transformer_stack_options){.block = {.cross_attention = true}}),

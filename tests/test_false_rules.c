@@ -249,7 +249,7 @@ START_TEST(an_early_gradient_equals_the_usual_one)
     ck_assert_op(ctx, &energy);
     th_op op = energy;
     op.forward = hasty_forward;
-    expect_refused(&op, "is wrong if forward computes its gradients (.early): the gradient of x[");
+    expect_refused(&op, "is wrong if forward computes its gradients (.precomputed): the gradient of x[");
 }
 END_TEST
 

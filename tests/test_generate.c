@@ -409,7 +409,7 @@ START_TEST(what_makes_no_sense_is_an_error)
         ck_assert_ptr_null(result.lengths);                                                                            \
     } while (0)
     EXPECT(TH_ERROR_ARGUMENT, "prompts is NULL", options.prompts = NULL);
-    EXPECT(TH_ERROR_ARGUMENT, "max_new_tokens must be given", options.max_new_tokens = 0);
+    EXPECT(TH_ERROR_ARGUMENT, "max_new_tokens must be positive", options.max_new_tokens = 0);
     EXPECT(TH_ERROR_SHAPE, "a prompt of 5 tokens and 13 more", options.max_new_tokens = 13);
     EXPECT(TH_ERROR_SHAPE, "do not fit", options.max_new_tokens = INT64_MAX);
     EXPECT(TH_ERROR_SHAPE, "overflows", options.max_new_tokens = INT64_MAX, options.slide = true);
@@ -417,9 +417,9 @@ START_TEST(what_makes_no_sense_is_an_error)
     EXPECT(TH_ERROR_ARGUMENT, "top_p 1.5", options.top_p = 1.5);
     EXPECT(TH_ERROR_ARGUMENT, "top_p nan", options.top_p = (double)NAN);
     EXPECT(TH_ERROR_ARGUMENT, "repetition_penalty -1", options.repetition_penalty = -1);
-    EXPECT(TH_ERROR_ARGUMENT, "draws nothing", options.beams = 2, options.temperature = 1);
-    EXPECT(TH_ERROR_ARGUMENT, "do not slide", options.beams = 2, options.slide = true);
-    EXPECT(TH_ERROR_ARGUMENT, "-1 beams", options.beams = -1);
+    EXPECT(TH_ERROR_ARGUMENT, "does not sample", options.beams = 2, options.temperature = 1);
+    EXPECT(TH_ERROR_ARGUMENT, "cannot slide", options.beams = 2, options.slide = true);
+    EXPECT(TH_ERROR_ARGUMENT, "they are -1 and", options.beams = -1);
     EXPECT(TH_ERROR_INDEX, "end token 11 is outside", options.end_tokens = &end, options.n_end_tokens = 1);
     EXPECT(TH_ERROR_INDEX, "lens[1] is 6, outside [1, 5]",
            options.lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));

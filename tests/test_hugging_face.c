@@ -212,7 +212,8 @@ START_TEST(test_end_token)
         int64_t token = 42;
         snprintf(config, sizeof config, "{\"model_type\": \"llama\", \"eos_token_id\": %s}", refused[i]);
         write_config(config);
-        expect_status(th_pretrained_end_token(ctx, directory, &token), TH_ERROR_FILE, "\"eos_token_id\" is no integer");
+        expect_status(th_pretrained_end_token(ctx, directory, &token), TH_ERROR_FILE,
+                      "\"eos_token_id\" is neither an integer");
         ck_assert_int_eq(token, 42);
     }
     expect_status(th_pretrained_end_token(ctx, directory, NULL), TH_ERROR_ARGUMENT, "token is NULL");
@@ -293,7 +294,7 @@ START_TEST(test_config_that_is_refused)
         {"\"rope_scaling\": {" BY_FREQUENCY ", \"original_max_position_embeddings\": 8.5}", "original_max_position"},
         {"\"rope_scaling\": {" BY_FREQUENCY ", \"original_max_position_embeddings\": 8},"
          " \"original_max_position_embeddings\": 9",
-         "in two places with two values"},
+         "twice with different values"},
         {"\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "partial_rotary_factor"},
         {"\"rope_parameters\": [1]", "rope_parameters"},
         {"\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 2}}", "full_attention"},
@@ -402,11 +403,11 @@ START_TEST(test_weights_that_do_not_fit)
     write_weights(tensors, TENSORS - 2);
     static const char *const troubles[] = {"missing: transformer.wte.weight",
                                            "missing: transformer.ln_f.bias",
-                                           "other shape: wpe.weight is (4, 3) in the file and (4, 4) in the model",
-                                           "other shape: h.0.ln_2.bias is (4, 1) in the file and (4) in the model",
-                                           "other type: h.0.attn.c_attn.bias is I64 in the file",
+                                           "different shape: wpe.weight is (4, 3) in the file and (4, 4) in the model",
+                                           "different shape: h.0.ln_2.bias is (4, 1) in the file and (4) in the model",
+                                           "different type: h.0.attn.c_attn.bias is I64 in the file",
                                            "unexpected: odd.weight",
-                                           "2 missing, 1 unexpected, 2 of another shape, 1 of another type"};
+                                           "2 missing, 1 unexpected, 2 of a different shape, 1 of a different type"};
     for (int i = 0; i < 7; i++) {
         expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, troubles[i]);
         heard[0] = 0;
@@ -593,7 +594,7 @@ START_TEST(test_options_that_cannot_be_expressed)
     } blocks[] = {
         {{.post_norm = true}, ".block.post_norm"},
         {{.no_mlp = true}, ".block.no_mlp"},
-        {{.gated = true, .no_bias = true}, "GPT-2 of transformers, which cannot have: .block.gated, .block.no_bias"},
+        {{.gated = true, .no_bias = true}, "GPT-2, which does not support: .block.gated, .block.no_bias"},
         {{.no_attention_bias = true}, ".block.no_attention_bias"},
         {{.no_mlp_bias = true}, ".block.no_mlp_bias"},
         {{.norm = TH_RMS_NORM}, "RMS norms"},
@@ -615,7 +616,7 @@ START_TEST(test_options_that_cannot_be_expressed)
     o.positions = TH_POSITIONS_SINUSOIDAL;
     expect_objection(o, "sinusoidal");
     o.positions = TH_POSITIONS_NONE;
-    expect_objection(o, "Llama of transformers, which cannot have: layer norms (.block.norm), an MLP without a gate");
+    expect_objection(o, "Llama, which does not support: layer norms (.block.norm), an MLP without a gate");
     o = llama;
     o.block.scores.rotary_width = 2;
     expect_objection(o, "rotary_width");

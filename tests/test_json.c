@@ -311,7 +311,7 @@ START_TEST(values_are_what_they_should_be)
     ck_assert(th_json_number(&from, object, "n", &r) && r == 3);
     ck_assert(th_json_boolean(&from, object, "t", &t) && t);
     ck_assert(th_json_string(&from, object, "s", &s) && strcmp(s, "x") == 0);
-    expect_failure(!th_json_integer(&from, object, "r", 0, 3, &n), TH_ERROR_FILE, "\"r\" is something else");
+    expect_failure(!th_json_integer(&from, object, "r", 0, 3, &n), TH_ERROR_FILE, "\"r\" has another type");
     expect_failure(!th_json_integer(&from, object, "e", 0, 9999, &n), TH_ERROR_FILE, "it should be an integer");
     expect_failure(!th_json_integer(&from, object, "n", 0, 2, &n), TH_ERROR_FILE, "\"n\" is 3, outside 0 to 2");
     expect_failure(!th_json_integer(&from, object, "m", 0, 2, &n), TH_ERROR_FILE, "\"m\" is missing");

@@ -323,10 +323,10 @@ START_TEST(errors)
 {
     th_language_model_options o = llama;
     o.positions = (th_position_kind)3;
-    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "3 is no kind of positions");
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "unknown kind of positions: 3");
     o = llama;
     o.embedding_dropout = 1;
-    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "embedding_dropout must be in [0, 1), it is 1");
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "embedding_dropout must be in [0, 1); it is 1");
     o = llama;
     o.block.head_width = -1;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "-1");

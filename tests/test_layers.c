@@ -65,7 +65,7 @@ START_TEST(dense)
     ck_assert_ptr_null(th_module_find_parameter(plain, "bias"));
     ck_assert_int_eq(th_module_count(plain), 8000);
     ck_assert_ptr_null(th_dense_new(ctx, 0, 3, NULL));
-    expect_error(TH_ERROR_ARGUMENT, "dense: the input width must be positive, it is 0");
+    expect_error(TH_ERROR_ARGUMENT, "dense: the input width must be positive; it is 0");
     ck_assert_ptr_null(th_dense_new(ctx, 3, -1, NULL));
     expect_error(TH_ERROR_ARGUMENT, "output width");
     ck_assert_ptr_null(th_dense_new(ctx, INT64_MAX, 3, NULL));
@@ -153,7 +153,7 @@ START_TEST(dropout)
     th_tensor *same = th_module_forward(l, x);
     ck_assert(th_get(same, TH_INDEX(3, 3)) == 1 && th_get(same, TH_INDEX(99, 99)) == 1);
     ck_assert_ptr_null(th_dropout_new(ctx, 1));
-    expect_error(TH_ERROR_ARGUMENT, "[0, 1), it is 1");
+    expect_error(TH_ERROR_ARGUMENT, "[0, 1); it is 1");
     ck_assert_ptr_null(th_dropout_new(ctx, NAN));
     expect_error(TH_ERROR_ARGUMENT, "[0, 1)");
 }

@@ -204,8 +204,8 @@ START_TEST(test_hostile_headers)
     static const struct {
         const char *header, *sentence;
     } files[] = {
-        {"", "no '{' where one belongs"},
-        {"[]", "no '{' where one belongs"},
+        {"", "its header lacks a '{'"},
+        {"[]", "its header lacks a '{'"},
         {"{}", "lacks the key 'descr'"},
         {"{'descr': '<f4', 'shape': (6,)}", "lacks the key 'fortran_order'"},
         {"{'descr': '<f4', 'fortran_order': False}", "lacks the key 'shape'"},
@@ -214,36 +214,36 @@ START_TEST(test_hostile_headers)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'more': 1}", "unknown key 'more'"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)", "no comma between two entries"},
         {"{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}", "no comma between two entries"},
-        {"{'descr' '<f4', 'fortran_order': False, 'shape': (6,)}", "no ':' where one belongs"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} x", "goes on behind its end"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}{}", "goes on behind its end"},
+        {"{'descr' '<f4', 'fortran_order': False, 'shape': (6,)}", "its header lacks a ':'"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} x", "continues after its end"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}{}", "continues after its end"},
         {"{'descr': '<f4", "a string in its header does not end"},
         {"{'desc\\x72': '<f4', 'fortran_order': False, 'shape': (6,)}", "a string in its header does not end"},
         {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}",
          "a string in its header does not end"},
-        {"{descr: '<f4'}", "no string where one belongs"},
+        {"{descr: '<f4'}", "its header lacks a string"},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}", "element type '>f4' is none of"},
         {"{'descr': '<f2', 'fortran_order': False, 'shape': (6,)}", "element type '<f2' is none of"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", "element type '|O' is none of"},
         {"{'descr': '%n%s%n%s', 'fortran_order': False, 'shape': (6,)}", "element type '%n%s%n%s' is none of"},
         {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (6,)}", "its elements are records"},
-        {"{'descr': 4, 'fortran_order': False, 'shape': (6,)}", "no string where one belongs"},
+        {"{'descr': 4, 'fortran_order': False, 'shape': (6,)}", "its header lacks a string"},
         {"{'descr': '<f4', 'fortran_order': Perhaps, 'shape': (6,)}", "neither True nor False"},
         {"{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}", "neither True nor False"},
         {"{'descr': '<f4', 'fortran_order': Falsehood, 'shape': (6,)}", "no comma between two entries"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", "its shape is not a tuple"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "no '(' where one belongs"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': [6]}", "no '(' where one belongs"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "its header lacks a '('"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': [6]}", "its header lacks a '('"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", "no comma between two sizes"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", "not a number from 0 on"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,)}", "not a number from 0 on"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}", "not a number from 0 on"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (nan,)}", "not a number from 0 on"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", "not a non-negative integer"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,)}", "not a non-negative integer"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}", "not a non-negative integer"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (nan,)}", "not a non-negative integer"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6.0,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1e9,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "a size in its shape overflows"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
-         "(4294967296, 4294967296) overflows"},
+         "(4294967296, 4294967296) in bytes overflows"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,)}", "overflows"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}",
          "takes 4000000000000 bytes, but 24 follow"},
@@ -253,7 +253,7 @@ START_TEST(test_hostile_headers)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", "float32 (5) takes 20 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1152921504606846975)}", "takes 0 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 6)}", "more than 8 dimensions"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (((((((((((((((((((((((((((", "not a number from 0 on"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (((((((((((((((((((((((((((", "not a non-negative integer"},
         {"{'descr': '|b1', 'fortran_order': False, 'shape': (24,)}", "a bool that is neither 0 nor 1"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -291,11 +291,11 @@ START_TEST(test_damaged_files)
     memcpy(bytes, numpy_file, size);
     bytes[6] = 2;
     write_bytes(bytes, size);
-    assert_refused("it has .npy format 2.0, only 1.0 is read");
+    assert_refused("it has .npy format 2.0; only 1.0 is supported");
     bytes[6] = 1;
     bytes[8] = bytes[9] = (char)0xff;
     write_bytes(bytes, size);
-    assert_refused("its header claims 65535 bytes, of 142 that follow");
+    assert_refused("its header claims 65535 bytes, but 142 follow");
     bytes[0] = 'N';
     write_bytes(bytes, size);
     assert_refused("it is not a .npy file");

@@ -439,9 +439,9 @@ START_TEST(errors)
     ck_assert_int_eq(th_picture_heatmaps(w, "/dev/full", NULL), TH_ERROR_FILE);
     expect_error(TH_ERROR_FILE, "written in full");
     ck_assert_int_eq(th_picture_curves(ctx, NULL, &curve, 1, NULL), TH_ERROR_ARGUMENT);
-    expect_error(TH_ERROR_ARGUMENT, "must be given");
+    expect_error(TH_ERROR_ARGUMENT, "needs a path");
     ck_assert_int_eq(th_picture_curves(ctx, path, &wrong, 1, NULL), TH_ERROR_ARGUMENT);
-    expect_error(TH_ERROR_ARGUMENT, "must be given");
+    expect_error(TH_ERROR_ARGUMENT, "needs a path");
     ck_assert_int_eq(th_picture_curves(NULL, path, &curve, 1, NULL), TH_ERROR_ARGUMENT);
     ck_assert_int_ne(th_picture_heatmaps(NULL, path, NULL), TH_OK);
     expect_error(TH_ERROR_ARGUMENT, "values is NULL");

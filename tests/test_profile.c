@@ -314,7 +314,7 @@ START_TEST(events_beyond_the_limit_are_counted_and_allocate_nothing)
     ck_assert_int_eq(total.events, 3);
     ck_assert_int_eq(total.dropped, 102 * calls - 3);
     char *text = table(), *events = trace();
-    ck_assert_int_eq(count(text, "found no room in the trace"), 1);
+    ck_assert_int_eq(count(text, "the trace was full"), 1);
     ck_assert_int_eq(count(events, "\"ph\":\"X\""), 3);
     free(text);
     free(events);
@@ -355,7 +355,7 @@ START_TEST(without_memory_training_goes_on)
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
     run_out(&memory);
     step(&t);
-    expect_status(th_profile_end(ctx), TH_ERROR_MEMORY, "the profile's table is not complete");
+    expect_status(th_profile_end(ctx), TH_ERROR_MEMORY, "the profile's table is incomplete");
     memory.fail_at = 0;
     ck_assert_int_gt(th_profile_sum(ctx).dropped, 0);
     ck_assert_int_eq(th_profile_count(ctx), 0);

@@ -137,7 +137,7 @@ START_TEST(blocks_and_attention_without_a_mask)
             ck_assert_ptr_nonnull(th_transform(encoder, x, &(th_transform_options){.mask = &nothing}));
             ck_assert_int_eq(calls, 2);
             assert_error(th_transform(encoder, x, &(th_transform_options){.mask = &causal}), TH_ERROR_ARGUMENT,
-                         "was replaced and cannot run here: it takes x alone and would not get the mask");
+                         "was replaced and cannot run here: it takes only x and would not get the mask");
             th_tape_clear(ctx);
             m->forward = original;
         }

@@ -351,8 +351,8 @@ START_TEST(test_nothing)
     th_tensor *targets = th_zeros(ctx, TH_INT64, TH_SHAPE(0));
     assert_values(th_cross_entropy(none, targets, NULL), &(values){1, {0}}, 0, "cross entropy of nothing");
     ASSERT_ERROR(ctx, th_max(rows, TH_AXES(1), NULL), TH_ERROR_SHAPE,
-                 "max: nothing has no largest element: x is (2, 0)");
-    ASSERT_ERROR(ctx, th_argmax(rows, 1), TH_ERROR_SHAPE, "argmax: nothing has no largest element");
+                 "max: an empty axis has no largest element: x is (2, 0)");
+    ASSERT_ERROR(ctx, th_argmax(rows, 1), TH_ERROR_SHAPE, "argmax: an empty axis has no largest element");
     ASSERT_ERROR(ctx, th_cross_entropy(rows, th_zeros(ctx, TH_INT32, TH_SHAPE(2)), NULL), TH_ERROR_SHAPE,
                  "have no classes");
     /* gradients of nothing */
@@ -761,7 +761,7 @@ START_TEST(test_masked_softmax)
             ck_assert(!keep || th_get(keep, index) == !e.hidden[i]);
             char text[256];
             ck_assert_int_eq(th_mask_explain(ctx, &e.mask, TH_SHAPE(B, H, T, S), index, text, sizeof text), TH_OK);
-            ck_assert_msg((strstr(text, "no rule hides it") == NULL) == e.hidden[i], "%s", text);
+            ck_assert_msg((strstr(text, "no rule masks it") == NULL) == e.hidden[i], "%s", text);
         }
         ck_assert((keep != NULL) == any);
     }
@@ -883,7 +883,7 @@ START_TEST(test_mask_explain)
     th_context *ctx = open_context();
     th_tensor *lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2), (int32_t[]){6, 3});
     assert_explained(ctx, &(th_mask){.valid_lengths = lengths}, 1, 0, 5, "key 5 is past valid_lengths[1] = 3");
-    assert_explained(ctx, &(th_mask){.valid_lengths = lengths}, 0, 2, 5, "query 2 sees key 5: no rule hides it");
+    assert_explained(ctx, &(th_mask){.valid_lengths = lengths}, 0, 2, 5, "query 2 sees key 5: no rule masks it");
     th_tensor *each = th_from_data(ctx, TH_INT64, TH_SHAPE(2, 3), (int64_t[]){6, 6, 6, 0, 1, 2});
     assert_explained(ctx, &(th_mask){.valid_lengths = each}, 1, 2, 2, "key 2 is past valid_lengths[1, 2] = 2");
     assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}, 0, 1, 2,

@@ -192,8 +192,8 @@ START_TEST(test_transpose)
     assert_shape(th_swap_axes(numbered(TH_FLOAT32, TH_SHAPE(0, 3)), 0, 1), TH_SHAPE(3, 0));
 
     assert_error(th_transpose(x, TH_AXES(0, 1)), TH_ERROR_SHAPE,
-                 "transpose: an order of 2 axes for x, (B=2, T=3, E=2)");
-    assert_error(th_transpose(x, TH_AXES(0, 1, 1)), TH_ERROR_SHAPE, "axis 1 stands twice in the order (0, 1, 1)");
+                 "transpose: the order has 2 axes, but x is (B=2, T=3, E=2)");
+    assert_error(th_transpose(x, TH_AXES(0, 1, 1)), TH_ERROR_SHAPE, "axis 1 appears twice in the order (0, 1, 1)");
     assert_error(th_transpose(x, TH_AXES(0, 1, 3)), TH_ERROR_SHAPE, "axis 3 in the order is outside [-3, 3)");
     assert_error(th_swap_axes(x, 0, 3), TH_ERROR_SHAPE, "axis 3");
     assert_error(th_swap_axes(NULL, 0, 1), TH_ERROR_ARGUMENT, "transpose");
@@ -253,7 +253,7 @@ START_TEST(test_slice)
     assert_error(th_slice(x, 1, 0, 6, 1), TH_ERROR_INDEX, "stop 6 is outside axis 1");
     assert_error(th_slice(x, 1, -6, 2, 1), TH_ERROR_INDEX, "start -6 is outside");
     assert_error(th_slice(x, 1, INT64_MIN, 2, 1), TH_ERROR_INDEX, "is outside");
-    assert_error(th_slice(x, 1, 3, 2, 1), TH_ERROR_INDEX, "start 3 lies behind stop 2");
+    assert_error(th_slice(x, 1, 3, 2, 1), TH_ERROR_INDEX, "start 3 is after stop 2");
     assert_error(th_slice(x, 1, 0, 2, 0), TH_ERROR_ARGUMENT, "the step must be at least 1, not 0");
     assert_error(th_slice(NULL, 1, 0, 2, 1), TH_ERROR_ARGUMENT, "slice");
 }
@@ -750,7 +750,7 @@ START_TEST(test_one_hot)
     EXPECT(th_one_hot(integers(TH_SCALAR, (const int64_t[]){1}), 2), TH_SHAPE(2), 0, 1);
     assert_shape(th_one_hot(numbered(TH_INT32, TH_SHAPE(0)), 0), TH_SHAPE(0, 0));
     assert_error(th_one_hot(indices, 1), TH_ERROR_INDEX, "one_hot: indices[0, 0] = 1 is outside [0, 1)");
-    assert_error(th_one_hot(indices, -1), TH_ERROR_ARGUMENT, "the number of classes is -1");
+    assert_error(th_one_hot(indices, -1), TH_ERROR_ARGUMENT, "the number of classes must not be negative; it is -1");
     assert_error(th_one_hot(indices, INT64_MAX), TH_ERROR_SHAPE, "overflow");
     assert_error(th_one_hot(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), 2), TH_ERROR_TYPE, "int32 or int64");
 }

@@ -121,7 +121,9 @@ START_TEST(every_damage_is_found)
     for (size_t bit = 0; bit < 8 * size; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
         write_bytes(path, bytes, size);
-        refused(bit < 64 ? "not a token file" : bit < 8 * 64 ? "its header is damaged" : "tokens 0 to 19 do not have");
+        refused(bit < 64       ? "not a token file"
+                : bit < 8 * 64 ? "its header is damaged"
+                               : "the checksum of tokens 0 to 19 is wrong");
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     write_bytes(path, bytes, size);
@@ -138,7 +140,7 @@ START_TEST(damage_is_found_when_used)
     unsigned char *bytes = (unsigned char *)read_bytes(path, &size);
     bytes[64 + (1 << 20) + 10] ^= 4; /* in the second block */
     write_bytes(path, bytes, size);
-    refused("is damaged: tokens 524288 to 1048575 do not have their checksum");
+    refused("is damaged: the checksum of tokens 524288 to 1048575 is wrong");
     th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
     no_error();
     check_tokens(file, 0, 524288);
@@ -157,18 +159,18 @@ START_TEST(hostile_headers)
         int64_t at, value;
         const char *sentence;
     } files[] = {
-        {8, 2, "another version"},
-        {12, 4, "do not belong together"},
-        {24, 0, "do not belong together"},
-        {24, -1, "do not belong together"},
-        {24, 70000, "do not belong together"},
-        {24, (int64_t)1 << 32, "do not belong together"},
-        {16, -1, "number of tokens that cannot be"},
-        {16, INT64_MAX, "number of tokens that cannot be"},
+        {8, 2, "its format version is not 1"},
+        {12, 4, "do not match"},
+        {24, 0, "do not match"},
+        {24, -1, "do not match"},
+        {24, 70000, "do not match"},
+        {24, (int64_t)1 << 32, "do not match"},
+        {16, -1, "number of tokens in its header is impossible"},
+        {16, INT64_MAX, "number of tokens in its header is impossible"},
         {16, INT64_MAX / 8, "cut short"},
         {16, 101, "cut short"},
         {16, 99, "longer than it should be"},
-        {40, 1, "more in it than this version"},
+        {40, 1, "has fields that version 1"},
         {24, 10, "token 1 is outside its vocabulary of 10"},
     };
     write_tokens(100, 65, 100);
@@ -198,7 +200,7 @@ END_TEST
 
 START_TEST(wrong_arguments)
 {
-    assert_error(th_token_writer_open(ctx, NULL, 5), TH_ERROR_ARGUMENT, "a path and a vocabulary");
+    assert_error(th_token_writer_open(ctx, NULL, 5), TH_ERROR_ARGUMENT, "needs a path and a vocabulary");
     assert_error(th_token_writer_open(ctx, path, 0), TH_ERROR_ARGUMENT, "not 0");
     assert_error(th_token_writer_open(ctx, path, ((int64_t)1 << 31) + 1), TH_ERROR_ARGUMENT, "not 2147483649");
     char longest[5000];
@@ -215,19 +217,19 @@ START_TEST(wrong_arguments)
         ck_assert_int_eq(th_token_writer_append(writer, strangers, 1), TH_OK);
         expect_status(th_token_writer_append(writer, strangers + i, 1), TH_ERROR_INDEX,
                       i == 1 ? "text.tokens is 5, outside a vocabulary of 5" : "is -1");
-        expect_status(th_token_writer_append(writer, strangers, 1), TH_ERROR_ARGUMENT, "none after an error");
-        expect_status(th_token_writer_close(writer), TH_ERROR_STATE, "not complete");
+        expect_status(th_token_writer_append(writer, strangers, 1), TH_ERROR_ARGUMENT, "an earlier call failed");
+        expect_status(th_token_writer_close(writer), TH_ERROR_STATE, "is incomplete");
         ck_assert_int_ne(access(path, F_OK), 0);
     }
     th_token_writer *writer = th_token_writer_open(ctx, path, 5);
-    expect_status(th_token_writer_append(writer, NULL, 1), TH_ERROR_ARGUMENT, "that are there");
-    expect_status(th_token_writer_append(writer, strangers, -1), TH_ERROR_ARGUMENT, "that are there");
+    expect_status(th_token_writer_append(writer, NULL, 1), TH_ERROR_ARGUMENT, "the tokens are NULL");
+    expect_status(th_token_writer_append(writer, strangers, -1), TH_ERROR_ARGUMENT, "the tokens are NULL");
     th_token_writer_free(writer);
     th_token_writer_free(NULL);
     write_tokens(100, 65, 100);
     th_token_file *file = th_token_file_open(ctx, path, NULL);
     int32_t tokens[2];
-    expect_status(th_token_file_read(file, 99, 2, tokens), TH_ERROR_INDEX, "2 tokens from 99 on are outside");
+    expect_status(th_token_file_read(file, 99, 2, tokens), TH_ERROR_INDEX, "2 tokens starting at token 99 are outside");
     expect_status(th_token_file_read(file, -1, 2, tokens), TH_ERROR_INDEX, "from -1 on");
     expect_status(th_token_file_read(file, 1, INT64_MAX, tokens), TH_ERROR_INDEX, "outside");
     expect_status(th_token_file_read(file, 0, 1, NULL), TH_ERROR_ARGUMENT, "room");

@@ -690,16 +690,16 @@ START_TEST(errors_of_blocks)
     ck_assert_ptr_null(th_transformer_block_new(ctx, 8, 3, NULL));
     expect_error(TH_ERROR_SHAPE, "3 heads must divide");
     ck_assert_ptr_null(th_transformer_block_new(ctx, 8, 2, &(th_transformer_block_options){.dropout = 1}));
-    expect_error(TH_ERROR_ARGUMENT, "dropout must be in [0, 1), it is 1");
+    expect_error(TH_ERROR_ARGUMENT, "dropout must be in [0, 1); it is 1");
     ck_assert_ptr_null(th_transformer_block_new(ctx, 8, 2, &(th_transformer_block_options){.attention_dropout = NAN}));
     expect_error(TH_ERROR_ARGUMENT, "attention_dropout");
     ck_assert_ptr_null(
         th_transformer_block_new(ctx, 8, 2, &(th_transformer_block_options){.activation = (th_activation)9}));
-    expect_error(TH_ERROR_ARGUMENT, "9 is no activation");
+    expect_error(TH_ERROR_ARGUMENT, "9");
     ck_assert_ptr_null(th_transformer_block_new(ctx, 8, 2, &(th_transformer_block_options){.eps = -1}));
     expect_error(TH_ERROR_ARGUMENT, "eps");
     ck_assert_ptr_null(th_transformer_block_new(ctx, 8, 2, &(th_transformer_block_options){.mlp_width = INT64_MAX}));
-    expect_error(TH_ERROR_ARGUMENT, "absurd");
+    expect_error(TH_ERROR_ARGUMENT, "too large");
 
     th_module *encoder = th_transformer_block_new(ctx, E, H, NULL);
     th_module *decoder = th_transformer_block_new(ctx, E, H, &(th_transformer_block_options){.cross_attention = true});
@@ -724,11 +724,11 @@ END_TEST
 START_TEST(errors_of_the_language_model)
 {
     ck_assert_ptr_null(th_language_model_new(ctx, NULL));
-    expect_error(TH_ERROR_ARGUMENT, "vocabulary must be given");
+    expect_error(TH_ERROR_ARGUMENT, "vocabulary must be positive");
     th_language_model_options options = tiny;
     options.layers = -2;
     ck_assert_ptr_null(th_language_model_new(ctx, &options));
-    expect_error(TH_ERROR_ARGUMENT, "layers must be given and positive, it is -2");
+    expect_error(TH_ERROR_ARGUMENT, "layers must be positive; it is -2");
     options.layers = INT64_MAX;
     ck_assert_ptr_null(th_language_model_new(ctx, &options));
     expect_error(TH_ERROR_ARGUMENT, "at most 65536 layers, not 9223372036854775807");
@@ -748,9 +748,9 @@ START_TEST(errors_of_the_language_model)
     th_module *model = th_language_model_new(ctx, &tiny);
     th_tensor *tokens = counted_tokens(3, 0);
     ck_assert_ptr_null(th_module_forward(model, th_zeros(ctx, TH_INT32, TH_SHAPE(1, 7))));
-    expect_error(TH_ERROR_SHAPE, "at most 6 tokens, as many as there are positions; these have 7");
+    expect_error(TH_ERROR_SHAPE, "at most 6 tokens, one for each position; these have 7");
     ck_assert_ptr_null(th_module_forward(model, th_zeros(ctx, TH_FLOAT64, TH_SHAPE(1, 3))));
-    expect_error(TH_ERROR_TYPE, "tokens must be int32 or int64, they are float64");
+    expect_error(TH_ERROR_TYPE, "tokens must be int32 or int64; they are float64");
     ck_assert_ptr_null(th_module_forward(model, th_zeros(ctx, TH_INT32, TH_SHAPE(3))));
     expect_error(TH_ERROR_SHAPE, "tokens must be (B, T)");
     ck_assert_ptr_null(th_module_forward(model, th_full(ctx, TH_INT32, TH_SHAPE(1, 3), V)));

@@ -164,30 +164,30 @@ static const struct {
     DESCRIPTOR(nothing_at_all, "no name"),
     DESCRIPTOR(no_shape, "no shape rule"),
     DESCRIPTOR(no_forward, "no forward"),
-    DESCRIPTOR(saves_a_second_input, "names an input or output that is not there"),
-    DESCRIPTOR(saves_a_ninth_input, "names an input or output that is not there"),
-    DESCRIPTOR(saves_a_second_output, "names an input or output that is not there"),
-    DESCRIPTOR(saves_for_a_second_input, "more entries than the 1 that count"),
-    DESCRIPTOR(saves_for_with_a_missing_one, "names an input or output that is not there"),
-    DESCRIPTOR(optional_beyond, "optional names an input that is not there"),
-    DESCRIPTOR(passes_beyond, "identity_gradients names an input that is not there"),
-    DESCRIPTOR(precomputed_beyond, "early names an input that is not there"),
-    DESCRIPTOR(precomputed_and_passing, "either early or passed on"),
-    DESCRIPTOR(precomputed_without_backward, "early gradients need a backward"),
-    DESCRIPTOR(precomputed_of_two_outputs, "the one differentiable output"),
-    DESCRIPTOR(precomputed_and_broadcasts, "those of TH_OP_BROADCASTS are summed first"),
+    DESCRIPTOR(saves_a_second_input, "names an input or output that does not exist"),
+    DESCRIPTOR(saves_a_ninth_input, "names an input or output that does not exist"),
+    DESCRIPTOR(saves_a_second_output, "names an input or output that does not exist"),
+    DESCRIPTOR(saves_for_a_second_input, "at most 1 entries"),
+    DESCRIPTOR(saves_for_with_a_missing_one, "names an input or output that does not exist"),
+    DESCRIPTOR(optional_beyond, "optional names an input that does not exist"),
+    DESCRIPTOR(passes_beyond, "identity_gradients names an input that does not exist"),
+    DESCRIPTOR(precomputed_beyond, "precomputed names an input that does not exist"),
+    DESCRIPTOR(precomputed_and_passing, "both precomputed and an identity gradient"),
+    DESCRIPTOR(precomputed_without_backward, "precomputed gradients need a backward"),
+    DESCRIPTOR(precomputed_of_two_outputs, "only output 0 may be differentiable"),
+    DESCRIPTOR(precomputed_and_broadcasts, "gradients of TH_OP_BROADCASTS are summed first"),
     DESCRIPTOR(differentiable_beyond, "differentiable_outputs names an output"),
-    DESCRIPTOR(unknown_flags, "none of TH_OP_*"),
-    DESCRIPTOR(over_input_and_broadcasts, "TH_OP_OVER_INPUT cannot be had with TH_OP_BROADCASTS"),
-    DESCRIPTOR(contiguous_and_any_layout, "TH_OP_CONTIGUOUS wants plain memory"),
-    DESCRIPTOR(a_reason_and_a_backward, "a reason for having none"),
+    DESCRIPTOR(unknown_flags, "not a TH_OP_* flag"),
+    DESCRIPTOR(over_input_and_broadcasts, "TH_OP_OVER_INPUT excludes TH_OP_BROADCASTS"),
+    DESCRIPTOR(contiguous_and_any_layout, "TH_OP_CONTIGUOUS needs contiguous memory"),
+    DESCRIPTOR(a_reason_and_a_backward, "a reason for not having one"),
     DESCRIPTOR(a_view_with_forward, "forward must be NULL"),
     DESCRIPTOR(a_view_of_two, "one input and one output"),
     DESCRIPTOR(a_view_of_any, "one input and one output"),
     DESCRIPTOR(a_view_of_nothing, "one input and one output"),
     DESCRIPTOR(a_view_with_two_outputs, "one input and one output"),
-    DESCRIPTOR(an_optional_view, "no optional input"),
-    DESCRIPTOR(a_cheap_view, "say how a kernel runs"),
+    DESCRIPTOR(an_optional_view, "must not have optional inputs"),
+    DESCRIPTOR(a_cheap_view, "describe a kernel"),
 };
 
 START_TEST(a_descriptor_that_makes_no_sense_is_refused)
@@ -227,7 +227,7 @@ START_TEST(a_call_that_makes_no_sense_is_refused)
     ck_assert_ptr_null(th_apply_n(&product, NULL, 2, NULL, NULL));
     expect_error(TH_ERROR_ARGUMENT, "product: 2 inputs at NULL");
     ck_assert_ptr_null(th_apply(&windows, NULL, x));
-    expect_error(TH_ERROR_ARGUMENT, "attributes of 8 bytes must be given");
+    expect_error(TH_ERROR_ARGUMENT, "attributes is NULL; it must point to 8 bytes");
     ck_assert_ptr_null(th_apply(&square, &(one_number){1}, x));
     expect_error(TH_ERROR_ARGUMENT, "attributes_size is 0");
     th_op huge = windows;
@@ -349,24 +349,24 @@ static const struct {
     th_status code;
     const char *words;
 } shape_rules[] = {
-    {declares_nothing, TH_ERROR_STATE, "declares no output 0"},
+    {declares_nothing, TH_ERROR_STATE, "does not declare output 0"},
     {declares_output_one, TH_ERROR_SHAPE, "output 1"},
     {declares_output_minus_one, TH_ERROR_SHAPE, "output -1"},
     {declares_nine_dimensions, TH_ERROR_SHAPE, "9 dimensions"},
     {declares_minus_one_dimension, TH_ERROR_SHAPE, "-1 dimensions"},
     {declares_without_sizes, TH_ERROR_SHAPE, "no sizes"},
     {declares_a_negative_size, TH_ERROR_SHAPE, "negative size"},
-    {declares_no_type, TH_ERROR_SHAPE, "no element type"},
+    {declares_no_type, TH_ERROR_SHAPE, "an unknown element type"},
     {declares_too_much, TH_ERROR_SHAPE, "overflows"},
     {writes_strides, TH_ERROR_SHAPE, "outside its own memory"},
     {writes_sizes, TH_ERROR_SHAPE, "dimensions outside 0 to 8"},
-    {orders_an_axis_twice, TH_ERROR_SHAPE, "each of them once"},
-    {orders_axes_beyond, TH_ERROR_SHAPE, "each of them once"},
+    {orders_an_axis_twice, TH_ERROR_SHAPE, "not a permutation"},
+    {orders_axes_beyond, TH_ERROR_SHAPE, "not a permutation"},
     {orders_what_it_has_not_declared, TH_ERROR_SHAPE, "has not declared"},
-    {declares_a_view, TH_ERROR_ARGUMENT, "without TH_OP_VIEW"},
+    {declares_a_view, TH_ERROR_ARGUMENT, "without the flag TH_OP_VIEW"},
     {fails_with_ok, TH_ERROR_ARGUMENT, "all the same"},
-    {says_nothing, TH_ERROR_SHAPE, "refused its inputs"},
-    {runs_an_operation, TH_ERROR_STATE, "may run no operation"},
+    {says_nothing, TH_ERROR_SHAPE, "rejected the inputs"},
+    {runs_an_operation, TH_ERROR_STATE, "must not run operations"},
 };
 
 START_TEST(a_shape_rule_that_misbehaves_is_refused)
@@ -413,13 +413,13 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     th_op op = flip;
     op.shape = of_another_type;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_TYPE, "a view has its input's element type, float32, not float64");
+    expect_error(TH_ERROR_TYPE, "a view must have its input's element type, float32, not float64");
     op.shape = a_view_without_strides;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_ARGUMENT, "a view without strides");
     op.shape = of_two_minds;
     ck_assert_ptr_null(th_apply(&op, NULL, th_expand(x, TH_SHAPE(4, 2, 3))));
-    expect_error(TH_ERROR_STATE, "another shape for other strides");
+    expect_error(TH_ERROR_STATE, "different shapes for different strides");
     op = line;
     op.shape = a_shape_of_its_own;
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
@@ -433,15 +433,15 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op.shape = of_another_type;
     op.identity_gradients = TH_INPUT(0);
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_TYPE, "the types differ");
+    expect_error(TH_ERROR_TYPE, "their types differ");
     op = energy;
     op.shape = same_shape;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_SHAPE, "early gradients are those of one number, but output 0 is (2, 3)");
+    expect_error(TH_ERROR_SHAPE, "precomputed gradients need an output 0 of one element, but it is (2, 3)");
     op = line; /* without a backward only what passes can require a gradient */
     op.backward = NULL;
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
-    expect_error(TH_ERROR_ARGUMENT, "input 0 requires a gradient, which does not pass to it");
+    expect_error(TH_ERROR_ARGUMENT, "input 0 requires a gradient, but the operation has no backward");
     th_tensor *a = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3));
     ck_assert_int_eq(th_backward(th_sum(th_apply(&op, NULL, a, a, x), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1, 2)), 1);
@@ -449,10 +449,10 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op.n_outputs = 3;
     th_tensor *third = NULL;
     ck_assert_ptr_null(th_apply_n(&op, NULL, 1, &x, (th_tensor * *[]){NULL, &third}));
-    expect_error(TH_ERROR_STATE, "output 2 is asked for or saved");
+    expect_error(TH_ERROR_STATE, "output 2 is requested or saved");
     op.saves |= TH_OUTPUT(1);
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_STATE, "output 1 is asked for or saved");
+    expect_error(TH_ERROR_STATE, "output 1 is requested or saved");
 }
 END_TEST
 
@@ -529,14 +529,14 @@ START_TEST(functions_of_an_operation_run_no_operation)
     op.flags = 0;
     op.forward = adding;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_STATE, "add: is run within square");
+    expect_error(TH_ERROR_STATE, "add: is called inside square");
     secret = th_sum(x, TH_ALL_AXES, NULL);
     op.forward = going_back;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_STATE, "backward: is called within square");
+    expect_error(TH_ERROR_STATE, "backward: is called inside square");
     op.forward = clearing;
     ck_assert_ptr_null(th_apply(&op, NULL, th_scale(x, 1)));
-    expect_error(TH_ERROR_STATE, "tape_clear: is called within square");
+    expect_error(TH_ERROR_STATE, "tape_clear: is called inside square");
     op.forward = freeing_context;
     ck_assert_ptr_null(th_apply(&op, NULL, th_scale(x, 1)));
     expect_error(TH_ERROR_STATE, "context_free: the context cannot be freed while an operation runs");
@@ -546,7 +546,7 @@ START_TEST(functions_of_an_operation_run_no_operation)
     op.flags = 0;
     op.backward = adding_backward;
     ck_assert_int_ne(th_backward(th_sum(th_apply(&op, NULL, x), TH_ALL_AXES, NULL), NULL), TH_OK);
-    expect_error(TH_ERROR_STATE, "add: is run within square");
+    expect_error(TH_ERROR_STATE, "add: is called inside square");
     /* A tensor freed meanwhile goes when that does no harm. */
     secret = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3000));
     op = square;

@@ -182,8 +182,8 @@ START_TEST(goes_on_from_anywhere)
     ck_assert_int_lt(same, 20);
     const th_windows_position nowhere[] = {{-1, 0}, {0, -1}, {0, 84}, {INT64_MAX, 0}, {INT64_MAX / 2 + 1, 0}};
     static const char *const sentences[] = {
-        "the epoch must be 0 to 4611686018427387903, it is -1", "the next window of epoch 0 must be 0 to 82, it is -1",
-        "the next window of epoch 0 must be 0 to 82, it is 84", "it is 9223372036854775807", "the epoch must be"};
+        "the epoch must be 0 to 4611686018427387903; it is -1", "the next window of epoch 0 must be 0 to 82; it is -1",
+        "the next window of epoch 0 must be 0 to 82; it is 84", "it is 9223372036854775807", "the epoch must be"};
     for (int i = 0; i < 5; i++) {
         const th_windows_position before = th_windows_where(windows);
         expect_status(th_windows_go_to(windows, nowhere[i]), TH_ERROR_ARGUMENT, sentences[i]);
@@ -247,17 +247,17 @@ START_TEST(wrong_arguments)
 {
     th_token_file *file = counting_file(100);
     assert_error(th_windows_new(NULL, NULL), TH_ERROR_ARGUMENT, "the file is NULL");
-    assert_error(th_windows_new(file, NULL), TH_ERROR_ARGUMENT, "length of a window must be given");
+    assert_error(th_windows_new(file, NULL), TH_ERROR_ARGUMENT, "length of a window must be positive");
     const struct {
         th_windows_options options;
         const char *sentence;
     } wrong[] = {
-        {{.length = -1}, "positive, it is -1"},
-        {{.length = 4, .begin = -1}, "tokens -1 to 100 are no part"},
-        {{.length = 4, .end = 101}, "tokens 0 to 101 are no part"},
-        {{.length = 4, .begin = 60, .end = 50}, "tokens 60 to 50 are no part"},
+        {{.length = -1}, "positive; it is -1"},
+        {{.length = 4, .begin = -1}, "tokens -1 to 100 are outside"},
+        {{.length = 4, .end = 101}, "tokens 0 to 101 are outside"},
+        {{.length = 4, .begin = 60, .end = 50}, "tokens 60 to 50 are outside"},
         {{.length = 100, .shuffle = true},
-         "has 100 tokens here, but windows of 100 take 101 with the last one's target"},
+         "has 100 tokens here, but windows of 100 take 101, the last target included"},
         {{.length = 4, .begin = 99}, "has 1 tokens here, but even windows of 1 take 2"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -267,7 +267,7 @@ START_TEST(wrong_arguments)
     expect_status(th_windows_next(NULL, good, good), TH_ERROR_ARGUMENT, "the windows are NULL");
     expect_status(th_windows_next(windows, NULL, good), TH_ERROR_ARGUMENT, "tokens is NULL");
     expect_status(th_windows_next(windows, good, th_empty(ctx, TH_INT64, TH_SHAPE(2, 4))), TH_ERROR_TYPE,
-                  "targets must be int32, they are int64");
+                  "targets must be int32; they are int64");
     expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(2, 5)), good), TH_ERROR_SHAPE, "(B, T=4)");
     expect_status(th_windows_next(windows, good, th_empty(ctx, TH_INT32, TH_SHAPE(3, 4))), TH_ERROR_SHAPE, "targets");
     expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(8)), good), TH_ERROR_SHAPE, "tokens");
@@ -290,7 +290,7 @@ START_TEST(damage_while_training)
     th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
     th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 4});
     th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
-    expect_status(th_windows_next(windows, tokens, targets), TH_ERROR_FILE, "do not have their checksum");
+    expect_status(th_windows_next(windows, tokens, targets), TH_ERROR_FILE, "is wrong");
     ck_assert_int_eq(th_windows_where(windows).index, 0);
 }
 END_TEST

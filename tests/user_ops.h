@@ -57,7 +57,7 @@ static th_status flip_shape(th_call *c)
 {
     const th_array *x = &c->input[0];
     if (x->ndim == 0)
-        return th_call_fail(c, TH_ERROR_SHAPE, "x needs an axis, it is %s", TH_TEXT(x));
+        return th_call_fail(c, TH_ERROR_SHAPE, "x needs an axis; it is %s", TH_TEXT(x));
     int64_t stride[TH_MAX_DIMS];
     memcpy(stride, x->stride, sizeof stride);
     const int last = x->ndim - 1;

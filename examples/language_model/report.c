@@ -127,7 +127,7 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
-        give_up(PROGRAM, "memory is out");
+        give_up(PROGRAM, "out of memory");
     th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory);
     fclose(memory);
     if (status == TH_OK) {

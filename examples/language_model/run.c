@@ -104,7 +104,7 @@ void make_folder(const char *run, bool force)
     }
     lock_run(run); /* before the checks: the process that had the lock may have written a run */
     if (access(in_run(run, "config.json"), F_OK) == 0 && access(in_run(run, "text.tokens"), F_OK) != 0)
-        refuse(PROGRAM, "this folder holds something else than a run: ", run);
+        refuse(PROGRAM, "this folder contains something other than a run: ", run);
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
     begun = (struct beginning){run, made};
@@ -293,7 +293,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     expect(t, th_set_precision(t->ctx, precision_called(PROGRAM, chosen.precision)));
     t->tokenizer = th_tokenizer_load(t->ctx, run);
     if (t->tokenizer && hash_of_tokenizer(run) != chosen.tokenizer_hash) {
-        fprintf(stderr, PROGRAM ": %s is not what the run was begun with\n", in_run(run, "tokenizer.json"));
+        fprintf(stderr, PROGRAM ": %s has changed since the run began\n", in_run(run, "tokenizer.json"));
         exit(EXIT_FAILURE);
     }
     expect_no_error(t);

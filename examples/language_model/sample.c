@@ -45,12 +45,12 @@ static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
     size_t size = 0;
     FILE *file = w->escaped ? open_memstream(&text, &size) : w->file;
     if (file == NULL)
-        give_up(PROGRAM, "memory is out");
+        give_up(PROGRAM, "out of memory");
     const th_status status = count > 0 ? th_tokenizer_write(w->tokenizer, tokens, count, &w->stream, file)
                                        : th_tokenizer_write_end(w->tokenizer, &w->stream, file);
     if (w->escaped) {
         if (fclose(file) != 0)
-            give_up(PROGRAM, "memory is out");
+            give_up(PROGRAM, "out of memory");
         write_escaped(text, size, w->file);
         free(text);
     }

@@ -57,15 +57,14 @@ static const program_option options_of_a_run[] = {
     {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .whole = &chosen.mlp_width, .low = 0,
      .high = 1e6},
     {"length",
-     "tokens that the model sees at once; 0: 64, or with --from the model's own length, at most 4096, and at most the "
-     "training text; halved while training would take over half of the machine's memory",
+     "tokens that the model sees at once; 0: 64, or with --from the model's length, at most 4096 and the training "
+     "text; halved while training needs over half of the memory",
      .whole = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
     {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
-    {"from", "start with the model in this transformers folder, which is as it is: layers and widths, too",
-     .text = &chosen.from},
-    {"freeze", "parameters that stay: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
+    {"from", "start with the model in this transformers folder, with its layers and widths", .text = &chosen.from},
+    {"freeze", "parameters that are not trained: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
     {"steps", "of the optimizer", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
     {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12", .whole = &chosen.batch,
      .low = 1, .high = 1e6, .given = &was_given.batch},
@@ -78,9 +77,9 @@ static const program_option options_of_a_run[] = {
     {"weight-decay", "of matrices (AdamW)", .real = &chosen.weight_decay, .low = 0, .high = 10},
     {"beta1", "of AdamW", .real = &chosen.beta1, .low = 0, .high = 0.99999},
     {"beta2", "of AdamW", .real = &chosen.beta2, .low = 0, .high = 0.99999},
-    {"clip", "largest norm of the gradient; 0: any", .real = &chosen.clip, .low = 0, .high = 1e9},
-    {"patience", "stop after so many evaluations without a better one; 0: never", .whole = &chosen.patience, .low = 0,
-     .high = MOST},
+    {"clip", "largest norm of the gradient; 0: no limit", .real = &chosen.clip, .low = 0, .high = 1e9},
+    {"patience", "stop after this many evaluations without an improvement; 0: never", .whole = &chosen.patience,
+     .low = 0, .high = MOST},
     {"seed", "of all random numbers", .whole = &chosen.seed, .low = 0, .high = 1e15},
     {"threads", "0: one for each processor; the results are the same", .whole = &chosen.threads, .low = 0,
      .high = 1024},
@@ -89,8 +88,9 @@ static const program_option options_of_a_run[] = {
      .group = "Reports"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
      .low = 1, .high = MOST},
-    {"keep", "checkpoints that stay, the newest included", .whole = &chosen.keep, .low = 1, .high = MAX_CHECKPOINTS},
-    {"eval-batches", "to evaluate on; 0: all that was held out", .whole = &chosen.eval_batches, .low = 0, .high = MOST},
+    {"keep", "checkpoints to keep, the newest included", .whole = &chosen.keep, .low = 1, .high = MAX_CHECKPOINTS},
+    {"eval-batches", "to evaluate on; 0: all of the validation text", .whole = &chosen.eval_batches, .low = 0,
+     .high = MOST},
     {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1e6},
     {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
     {"prompt", "beginning of samples (default: a new line)", .text = &chosen.prompt},
@@ -153,11 +153,10 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, problem, "");
     }
     if (chosen.from && shapes_a_model())
-        refuse(
-            PROGRAM,
-            "--llama, --layers, --heads, --kv-heads, --width and --mlp-width are for new models: what comes --from a "
-            "folder is what it is",
-            "");
+        refuse(PROGRAM,
+               "--llama, --layers, --heads, --kv-heads, --width and --mlp-width are for new models: --from a folder "
+               "takes the model as it is",
+               "");
     if (chosen.prompt && chosen.prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
 }
@@ -291,7 +290,7 @@ char *settings_to_json(void)
     char *text = whole ? json_dumps(all, JSON_INDENT(2)) : NULL; /* (17 digits: every double comes back) */
     json_decref(all);
     if (text == NULL)
-        give_up(PROGRAM, "the settings cannot be written as JSON: an option is no UTF-8, or memory is out");
+        give_up(PROGRAM, "the settings cannot be written as JSON: an option is not UTF-8, or memory ran out");
     return text;
 }
 

@@ -110,7 +110,7 @@ static void add_document(copy *c, size_t bytes)
         c->capacity = 2 * c->capacity + 16;
         all->end = realloc(all->end, c->capacity * sizeof *all->end);
         if (all->end == NULL)
-            give_up(PROGRAM, "memory is out");
+            give_up(PROGRAM, "out of memory");
     }
     all->count += bytes;
     all->end[all->documents++] = all->count;

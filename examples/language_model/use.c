@@ -106,9 +106,9 @@ int sample(int argc, char **argv)
         {"temperature", "0: always the most probable token; -1: 0.8, or 0 with --beams", .real = &temperature,
          .low = -1, .high = 100},
         {"top-k", "draw from the k most probable tokens; 0: from all", .whole = &top_k, .low = 0, .high = 1e9},
-        {"top-p", "draw from the most probable with this share of the probability; 0: from all", .real = &top_p,
+        {"top-p", "draw from the most probable tokens with this share of the probability; 0: from all", .real = &top_p,
          .low = 0, .high = 1},
-        {"repetition-penalty", "above 1: tokens that were there come less often; 0: none", .real = &penalty, .low = 0,
+        {"repetition-penalty", "above 1: earlier tokens become less likely; 0: no penalty", .real = &penalty, .low = 0,
          .high = 100},
         {"beams", "more than 1: beam search, up to the length that the model sees at once", .whole = &beams, .low = 0,
          .high = 1000},
@@ -145,13 +145,12 @@ int eval(int argc, char **argv)
 {
     const char *text_path = NULL, *run = NULL;
     bool last = false;
-    const program_option options[] = {
-        {"text",
-         "measure on this file, folder or pipe (-), instead of what the run has held out; a model of transformers "
-         "needs it",
-         .text = &text_path},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
-        {0}};
+    const program_option options[] = {{"text",
+                                       "measure on this file, folder or pipe (-), instead of the run's validation "
+                                       "text; required for a transformers model",
+                                       .text = &text_path},
+                                      {"last", "the newest checkpoint, instead of the best", .flag = &last},
+                                      {0}};
     if (parse_options_and_words(
             argc, argv, PROGRAM,
             "language_model eval RUN [OPTION...]\n"

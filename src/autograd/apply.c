@@ -13,8 +13,8 @@ static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3"
 static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
 {
     if (ctx->running)
-        th_fail(ctx, TH_ERROR_STATE, op->name, "is run within %s, whose own functions may run no operation",
-                ctx->running->name);
+        th_fail(ctx, TH_ERROR_STATE, op->name,
+                "is called inside %s; an operation's own functions must not run operations", ctx->running->name);
     else if (n < 0 || (n > 0 && inputs == NULL))
         th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "%d inputs at %s", n, inputs ? "an address" : "NULL");
     else if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n)
@@ -88,7 +88,7 @@ static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor_impl 
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
             th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
-                    "input %d requires a gradient, which does not pass to it, and there is no backward", i);
+                    "input %d requires a gradient, but the operation has no backward for it", i);
             return false;
         }
     return true;
@@ -153,7 +153,7 @@ static th_tensor_impl *output_new(th_context *ctx, const th_op *op, const th_arr
     size_t bytes;
     if (!th_checked_numel(array->ndim, array->size, &numel) ||
         !th_checked_bytes(numel, th_dtype_size(array->dtype), &bytes)) {
-        th_fail(ctx, TH_ERROR_SHAPE, op->name, "the result's number of bytes overflows");
+        th_fail(ctx, TH_ERROR_SHAPE, op->name, "the size of the result in bytes overflows");
         return NULL;
     }
     th_tensor_impl *t = th_handle_new(ctx, false, op->name);
@@ -203,7 +203,7 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
             continue;
         if (!(frame->declared & (1u << i)))
             return th_call_fail(&frame->call, TH_ERROR_STATE,
-                                "output %d is asked for or saved, but the shape rule does not declare it", i);
+                                "output %d is requested or saved, but the shape rule does not declare it", i);
         outputs[i] = output_new(ctx, op, &frame->output[i]);
         if (outputs[i] == NULL)
             return ctx->error;

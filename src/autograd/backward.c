@@ -338,11 +338,11 @@ static th_status check_start(th_context *ctx, th_tensor_impl *t, const th_backwa
 {
     if (!t->requires_gradient)
         return th_fail(ctx, TH_ERROR_STATE, "backward",
-                       "nothing to go back through: no input requires a gradient, or recording was off "
+                       "there is nothing to differentiate: no input requires a gradient, or recording was off "
                        "(th_set_requires_gradient, th_no_grad_end)");
     if (options->cotangent == NULL && th_tensor_numel(t) != 1)
         return th_fail(ctx, TH_ERROR_SHAPE, "backward",
-                       "a tensor of one element is needed without a cotangent; this one has %lld elements",
+                       "without a cotangent the tensor must have one element; this one has %lld elements",
                        (long long)th_tensor_numel(t));
     if (options->cotangent) {
         const th_tensor_impl *c = th_usable(options->cotangent, ctx, "backward", "the cotangent");
@@ -368,8 +368,8 @@ th_status th_backward(th_tensor *handle, const th_backward_options *options)
     const th_backward_options defaults = {0};
     options = options ? options : &defaults;
     if (ctx->running)
-        return th_fail(ctx, TH_ERROR_STATE, "backward", "is called within %s, whose own functions may run no operation",
-                       ctx->running->name);
+        return th_fail(ctx, TH_ERROR_STATE, "backward",
+                       "is called inside %s; an operation's own functions must not call it", ctx->running->name);
     if (options->n_wrt < 0 || (options->n_wrt > 0 && options->wrt == NULL))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "n_wrt is %d, and wrt is %s", options->n_wrt,
                        options->wrt ? "given" : "NULL");

@@ -86,7 +86,7 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
     size_t bytes;
     if (!th_checked_numel(like->ndim, like->size, &numel) ||
         !th_checked_bytes(numel, th_dtype_size(like->dtype), &bytes)) {
-        th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "the size in bytes overflows");
         return NULL;
     }
     th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, operation);

@@ -23,11 +23,11 @@ static th_status check_view_descriptor(th_context *ctx, const th_op *op)
     if (op->n_inputs != 1 || op->n_outputs > 1)
         return REFUSE("a view (TH_OP_VIEW) has one input and one output, not %d and %d", op->n_inputs, op->n_outputs);
     if (op->forward || op->backward)
-        return REFUSE("no kernel of a view runs: %s must be NULL", op->forward ? "forward" : "backward");
+        return REFUSE("a view runs no kernel: %s must be NULL", op->forward ? "forward" : "backward");
     if (op->optional || op->precomputed || op->saves || op->saves_for[0])
-        return REFUSE("a view has no optional input, no early gradient and saves nothing");
+        return REFUSE("a view must not have optional inputs, precomputed gradients or saved values");
     if (op->flags & ~(uint32_t)(TH_OP_VIEW | TH_OP_BROADCASTS))
-        return REFUSE("flags 0x%x say how a kernel runs, and no kernel of a view does",
+        return REFUSE("flags 0x%x describe a kernel, but a view runs no kernel",
                       op->flags & ~(uint32_t)(TH_OP_VIEW | TH_OP_BROADCASTS));
     return TH_OK;
 }
@@ -35,24 +35,25 @@ static th_status check_view_descriptor(th_context *ctx, const th_op *op)
 static th_status check_flags(th_context *ctx, const th_op *op)
 {
     if (op->flags & ~(uint32_t)FLAGS)
-        return REFUSE("flags hold 0x%x, which is none of TH_OP_*", op->flags & ~(uint32_t)FLAGS);
+        return REFUSE("flags contain 0x%x, which is not a TH_OP_* flag", op->flags & ~(uint32_t)FLAGS);
     if ((op->flags & TH_OP_CONTIGUOUS) && (op->flags & TH_OP_ANY_LAYOUT))
-        return REFUSE("TH_OP_CONTIGUOUS wants plain memory, with TH_OP_ANY_LAYOUT the output would not be plain");
+        return REFUSE(
+            "TH_OP_CONTIGUOUS needs contiguous memory, but TH_OP_ANY_LAYOUT allows an output that is not contiguous");
     if ((op->flags & TH_OP_OVER_INPUT) && (op->flags & TH_OP_BROADCASTS))
-        return REFUSE("TH_OP_OVER_INPUT cannot be had with TH_OP_BROADCASTS, whose gradients have the output's shape");
+        return REFUSE("TH_OP_OVER_INPUT excludes TH_OP_BROADCASTS, whose gradients have the output's shape");
     return TH_OK;
 }
 
 static th_status check_precomputed(th_context *ctx, const th_op *op)
 {
     if (op->backward == NULL)
-        return REFUSE("early gradients need a backward, for when forward cannot be offered their memory");
+        return REFUSE("precomputed gradients need a backward too, because forward does not always get memory for them");
     if (op->differentiable_outputs > 1)
-        return REFUSE("with early gradients output 0 is the one differentiable output");
+        return REFUSE("with precomputed gradients only output 0 may be differentiable");
     if (op->precomputed & op->identity_gradients)
-        return REFUSE("an input's gradient is either early or passed on");
+        return REFUSE("an input's gradient must not be both precomputed and an identity gradient");
     if (op->flags & TH_OP_BROADCASTS)
-        return REFUSE("early gradients are written where they belong, but those of TH_OP_BROADCASTS are summed first");
+        return REFUSE("precomputed gradients are written in place, but gradients of TH_OP_BROADCASTS are summed first");
     return TH_OK;
 }
 
@@ -80,27 +81,27 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
         beyond |= op->saves_for[i];
     saves |= beyond;
     if (saves & ~(inputs | outputs << TH_MAX_INPUTS))
-        return REFUSE("saves or saves_for names an input or output that is not there (bits 0x%x)",
+        return REFUSE("saves or saves_for names an input or output that does not exist (bits 0x%x)",
                       saves & ~(inputs | outputs << TH_MAX_INPUTS));
     if (beyond)
-        return REFUSE("saves_for has more entries than the %d that count", entries);
+        return REFUSE("saves_for must have at most %d entries", entries);
     if ((op->optional | op->precomputed | op->identity_gradients) & ~inputs)
-        return REFUSE("%s names an input that is not there (bits 0x%x)",
+        return REFUSE("%s names an input that does not exist (bits 0x%x)",
                       op->optional & ~inputs      ? "optional"
-                      : op->precomputed & ~inputs ? "early"
+                      : op->precomputed & ~inputs ? "precomputed"
                                                   : "identity_gradients",
                       (op->optional | op->precomputed | op->identity_gradients) & ~inputs);
     if (op->differentiable_outputs & ~outputs)
-        return REFUSE("differentiable_outputs names an output that is not there (bits 0x%x)",
+        return REFUSE("differentiable_outputs names an output that does not exist (bits 0x%x)",
                       op->differentiable_outputs & ~outputs);
     if (op->not_differentiable && (op->backward || op->identity_gradients))
-        return REFUSE("there is both a gradient and a reason for having none");
+        return REFUSE("the operation has both a gradient and a reason for not having one");
     if (op->flags & TH_OP_VIEW)
         return check_view_descriptor(ctx, op);
     if (op->forward == NULL)
         return REFUSE("the operation has no forward");
     if (op->plan_size > TH_MAX_PLAN)
-        return REFUSE("a plan has at most %d bytes, plan_size is %zu", TH_MAX_PLAN, op->plan_size);
+        return REFUSE("plan_size must be at most %d; it is %zu", TH_MAX_PLAN, op->plan_size);
     if (op->plan_size && op->plan == NULL)
         return REFUSE("plan_size is %zu, but there is no plan", op->plan_size);
     if (op->precomputed && check_precomputed(ctx, op) != TH_OK)
@@ -111,7 +112,7 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
 th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes)
 {
     if (op->attributes_size && attributes == NULL)
-        return REFUSE("attributes of %zu bytes must be given", op->attributes_size);
+        return REFUSE("attributes is NULL; it must point to %zu bytes", op->attributes_size);
     if (op->attributes_size == 0 && attributes)
         return REFUSE("attributes are given, but attributes_size is 0");
     return TH_OK;
@@ -174,7 +175,7 @@ static th_status check_own(th_call *call, int i, const extent *e)
     if (e->dense || e->numel == 0)
         return TH_OK;
     if (!e->fits || e->low < 0 || e->high >= e->numel)
-        return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule lays output %d, %s, outside its own memory", i,
+        return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule places output %d, %s, outside its own memory", i,
                             TH_TEXT(&call->output[i]));
     return TH_OK;
 }
@@ -189,10 +190,10 @@ static th_status check_view_in(th_frame *frame, const extent *e, const extent *b
                             TH_TEXT(&call->input[0]));
     if (!e->fits || !th_checked_add(e->low, frame->view_offset, &low) ||
         !th_checked_add(e->high, frame->view_offset, &high) || low < base->low || high > base->high)
-        return th_call_fail(call, TH_ERROR_SHAPE,
-                            "a view %s from offset %lld leaves the memory of its input %s, elements %lld to %lld",
-                            TH_TEXT(view), (long long)frame->view_offset, TH_TEXT(&call->input[0]),
-                            (long long)base->low, (long long)base->high);
+        return th_call_fail(
+            call, TH_ERROR_SHAPE,
+            "a view %s at offset %lld reaches outside the memory of its input %s, elements %lld to %lld", TH_TEXT(view),
+            (long long)frame->view_offset, TH_TEXT(&call->input[0]), (long long)base->low, (long long)base->high);
     const int64_t span = base->high - base->low;
     for (int d = 0; d < view->ndim; d++)
         if (view->size[d] == 1 && (view->stride[d] < -span || view->stride[d] > span))
@@ -206,11 +207,11 @@ static th_status check_view(th_frame *frame, const extent *e)
     th_call *call = &frame->call;
     th_array *view = &call->output[0];
     if (view->dtype != call->input[0].dtype)
-        return th_call_fail(call, TH_ERROR_TYPE, "a view has its input's element type, %s, not %s",
+        return th_call_fail(call, TH_ERROR_TYPE, "a view must have its input's element type, %s, not %s",
                             th_dtype_name(call->input[0].dtype), th_dtype_name(view->dtype));
     if (e->numel > MAX_ELEMENTS ||
         ((!e->fits || e->numel == 0) && !th_checked_numel(view->ndim, view->size, &(int64_t){0})))
-        return th_call_fail(call, TH_ERROR_SHAPE, "the number of bytes of %s overflows", TH_TEXT(view));
+        return th_call_fail(call, TH_ERROR_SHAPE, "the size of %s in bytes overflows", TH_TEXT(view));
     if (e->numel == 0) {
         th_contiguous_strides(view->ndim, view->size, view->stride);
         frame->view_offset = 0;
@@ -227,7 +228,7 @@ static th_status check_output(th_frame *frame, int i)
     const bool shaped = output->ndim >= 0 && output->ndim <= TH_MAX_DIMS;
     if (!shaped || th_dtype_size(output->dtype) == 0)
         return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with %s", i,
-                            shaped ? "no element type" : "a number of dimensions outside 0 to 8");
+                            shaped ? "an unknown element type" : "a number of dimensions outside 0 to 8");
     const extent e = extent_of(output);
     if (e.negative)
         return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with a negative size", i);
@@ -251,8 +252,8 @@ static th_status check_broadcast(th_call *call)
                                 "input %d, %s, does not broadcast to the output that the shape rule declares, %s", i,
                                 TH_TEXT(input), TH_TEXT(output));
         if (identity && input->dtype != output->dtype)
-            return th_call_fail(call, TH_ERROR_TYPE, "the output's gradient passes to input %d, but the types differ",
-                                i);
+            return th_call_fail(call, TH_ERROR_TYPE,
+                                "input %d receives the output's gradient unchanged, but their types differ", i);
     }
     return TH_OK;
 }
@@ -266,11 +267,11 @@ th_status th_frame_shape(th_frame *frame)
     const th_status status = op->shape(call);
     ctx->running = NULL;
     if (status != TH_OK && !ctx->error)
-        th_fail(ctx, status, op->name, "the shape rule refused its inputs");
+        th_fail(ctx, status, op->name, "the shape rule rejected the inputs");
     if (ctx->error)
         return ctx->error;
     if (!(frame->declared & 1))
-        return th_call_fail(call, TH_ERROR_STATE, "the shape rule declares no output 0");
+        return th_call_fail(call, TH_ERROR_STATE, "the shape rule does not declare output 0");
     for (int i = 0; i < call->n_outputs; i++)
         if ((frame->declared & 1u << i) && check_output(frame, i) != TH_OK)
             return ctx->error;

@@ -389,13 +389,14 @@ th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
     if (t == NULL)
         return NULL;
     if (!th_is_floating(t->dtype)) {
-        th_fail(t->ctx, TH_ERROR_TYPE, "set_requires_gradient", "only float32 and float64 have gradients, this is %s",
-                th_dtype_name(t->dtype));
+        th_fail(t->ctx, TH_ERROR_TYPE, "set_requires_gradient",
+                "only float32 and float64 tensors can have gradients; this one is %s", th_dtype_name(t->dtype));
         return NULL;
     }
     if (!t->owned || t->storage != &t->own_storage) {
-        th_fail(t->ctx, TH_ERROR_ARGUMENT, "set_requires_gradient",
-                "the tensor belongs to the tape, a leaf is yours (th_keep makes a copy that is)");
+        th_fail(
+            t->ctx, TH_ERROR_ARGUMENT, "set_requires_gradient",
+            "the tensor belongs to the tape; only a tensor that you own can be a leaf (th_keep makes an owned copy)");
         return NULL;
     }
     t->requires_gradient = requires_gradient;

@@ -42,7 +42,8 @@ th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *in
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     if (th_array_numel(&frame->output[0]) != 1)
-        return th_call_fail(&frame->call, TH_ERROR_SHAPE, "early gradients are those of one number, but output 0 is %s",
+        return th_call_fail(&frame->call, TH_ERROR_SHAPE,
+                            "precomputed gradients need an output 0 of one element, but it is %s",
                             TH_TEXT(&frame->output[0]));
     if (ctx->keep_values || !all_can_be_offered(op, n, inputs))
         return TH_OK;

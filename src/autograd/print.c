@@ -149,7 +149,7 @@ static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
         th_tensor_impl *output = th_node_output(node, i)->tensor;
         if (output == NULL || output->storage->dropped || ctx->options.shapes_only)
             continue;
-        if (print_matrix(ctx, file, i ? "value of a further output" : "value", output) != TH_OK)
+        if (print_matrix(ctx, file, i ? "value of another output" : "value", output) != TH_OK)
             return ctx->error;
         if (!th_gradient_buffer_kept(th_gradient_buffer_of(output)))
             continue;
@@ -185,7 +185,7 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
     const th_memory_usage memory = th_memory(ctx);
     if (fprintf(file,
                 "%" PRId64 " nodes, %" PRId64
-                " multiply-adds forward, %zu bytes kept for backward, %zu bytes live, %zu at most\n",
+                " multiply-adds forward, %zu bytes saved for backward, %zu bytes live, %zu at peak\n",
                 th_tape_length(ctx), work, kept, memory.live, memory.peak) < 0)
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
     return TH_OK;

@@ -50,7 +50,7 @@ th_status th_profile_begin(th_context *ctx, const th_profile_options *options)
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     const int64_t max_events = options ? options->max_events : 0;
     if (ctx->profiling)
-        return th_fail(ctx, TH_ERROR_STATE, "profile_begin", "a profile is running (th_profile_end)");
+        return th_fail(ctx, TH_ERROR_STATE, "profile_begin", "a profile is already running (th_profile_end ends it)");
     if (max_events < -1)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "profile_begin", "max_events = %" PRId64 " is negative", max_events);
     th_profile *p = profile_of(ctx);
@@ -73,7 +73,7 @@ th_status th_profile_end(th_context *ctx)
     p->end = th_profile_now();
     ctx->profiling = false;
     if (p->table.incomplete && !ctx->error)
-        return th_fail(ctx, TH_ERROR_MEMORY, "profile_end", "memory ran out: the profile's table is not complete");
+        return th_fail(ctx, TH_ERROR_MEMORY, "profile_end", "out of memory: the profile's table is incomplete");
     return ctx->error;
 }
 

@@ -126,7 +126,7 @@ th_status th_profile_print(th_context *ctx, FILE *file)
     th_format_to(file, "%" PRId64 " calls, %" PRId64 " multiply-adds; recording them took %.3f ms more", total.calls,
                  total.multiply_adds, total.overhead);
     if (total.dropped)
-        fprintf(file, "; %" PRId64 " of the calls found no room in the trace", total.dropped);
+        fprintf(file, "; the trace was full for %" PRId64 " of the calls", total.dropped);
     fputc('\n', file);
     if (fflush(file) != 0 || ferror(file))
         return th_fail(ctx, TH_ERROR_FILE, "profile_print", "writing failed");

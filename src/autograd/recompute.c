@@ -87,7 +87,7 @@ static th_status recompute(th_context *ctx, th_node *node)
 static th_node *producer_of(th_context *ctx, th_storage *storage, th_node *waiting, const char *operation)
 {
     if (storage->producer < 0) {
-        th_fail(ctx, TH_ERROR_STATE, operation, "a value that backward needs was given back");
+        th_fail(ctx, TH_ERROR_STATE, operation, "a value that backward needs was released");
         return NULL;
     }
     th_node *node = th_node_at(ctx->tape, storage->producer);

@@ -23,7 +23,8 @@ static th_status set_part(th_frame *frame, th_tensor_impl *view, const th_tensor
         return frame->call.ctx->error;
     if (frame->output[0].ndim != view->ndim ||
         memcmp(frame->output[0].size, view->size, (size_t)view->ndim * sizeof view->size[0]) != 0)
-        return th_call_fail(&frame->call, TH_ERROR_STATE, "the shape rule declares another shape for other strides");
+        return th_call_fail(&frame->call, TH_ERROR_STATE,
+                            "the shape rule declares different shapes for different strides");
     memcpy(view->part.stride, frame->output[0].stride, sizeof view->part.stride);
     view->part.offset = base->part.offset + frame->view_offset;
     return TH_OK;

@@ -49,8 +49,8 @@ void th_call_output_order(th_call *call, int i, const int *order)
     for (int d = 0; declared && order && d < output->ndim; d++)
         seen |= order[d] >= 0 && order[d] < output->ndim ? 1u << order[d] : 0;
     if (!declared || seen != (1u << output->ndim) - 1) {
-        th_call_fail(call, TH_ERROR_SHAPE, "the shape rule orders the axes of output %d, %s", i,
-                     declared ? "but not each of them once" : "which it has not declared");
+        th_call_fail(call, TH_ERROR_SHAPE, "the shape rule permutes the axes of output %d, %s", i,
+                     declared ? "but the order is not a permutation" : "which it has not declared");
         return;
     }
     uint64_t stride = 1; /* sizes are checked when the rule is done: until then the product may wrap around */
@@ -64,7 +64,7 @@ void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *s
 {
     if (!(call->op->flags & TH_OP_VIEW) || (ndim > 0 && stride == NULL)) {
         th_call_fail(call, TH_ERROR_ARGUMENT, "the shape rule declares a view without %s",
-                     call->op->flags & TH_OP_VIEW ? "strides" : "TH_OP_VIEW among the flags");
+                     call->op->flags & TH_OP_VIEW ? "strides" : "the flag TH_OP_VIEW");
         return;
     }
     th_call_output(call, 0, call->input[0].dtype, ndim, size, axes);
@@ -109,7 +109,7 @@ th_status th_call_axis(th_call *call, int *axis, int ndim)
 th_status th_call_floating(th_call *call, int i)
 {
     if (call->input[i].given && !th_is_floating(call->input[i].dtype))
-        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be float32 or float64, it is %s", i,
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be float32 or float64; it is %s", i,
                             th_dtype_name(call->input[i].dtype));
     return TH_OK;
 }
@@ -117,7 +117,7 @@ th_status th_call_floating(th_call *call, int i)
 th_status th_call_index_type(th_call *call, int i)
 {
     if (call->input[i].given && !th_is_index(call->input[i].dtype))
-        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be int32 or int64, it is %s", i,
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be int32 or int64; it is %s", i,
                             th_dtype_name(call->input[i].dtype));
     return TH_OK;
 }
@@ -125,7 +125,7 @@ th_status th_call_index_type(th_call *call, int i)
 th_status th_call_bool(th_call *call, int i)
 {
     if (call->input[i].given && call->input[i].dtype != TH_BOOL)
-        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be bool, it is %s", i,
+        return th_call_fail(call, TH_ERROR_TYPE, "input %d must be bool; it is %s", i,
                             th_dtype_name(call->input[i].dtype));
     return TH_OK;
 }

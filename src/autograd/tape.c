@@ -97,7 +97,7 @@ void th_tape_clear(th_context *ctx)
     if (ctx == NULL)
         return;
     if (ctx->running) { /* what it reads and writes would be gone */
-        th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called within %s, which is still computing", ctx->running->name);
+        th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called inside %s, which is still running", ctx->running->name);
         return;
     }
     th_scopes_close(ctx);

@@ -57,7 +57,7 @@ static bool check_arguments(th_context *ctx, th_gradient_function *function, int
     else if (n_inputs > 0 && inputs == NULL)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "n_inputs is %d, and inputs is NULL", n_inputs);
     else if (ctx->options.shapes_only)
-        th_fail(ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     else
         return check_options(ctx, options);
     return false;

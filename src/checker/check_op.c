@@ -208,7 +208,7 @@ static th_status check_context(th_context *ctx)
     if (ctx->watch)
         return th_fail(ctx, TH_ERROR_STATE, "check_op", "called by a function whose own gradient is being checked");
     if (ctx->options.shapes_only)
-        return th_fail(ctx, TH_ERROR_STATE, "check_op", "there are no values in a shapes-only context");
+        return th_fail(ctx, TH_ERROR_STATE, "check_op", "a shapes-only context has no values");
     return TH_OK;
 }
 

@@ -159,7 +159,7 @@ static void say_conditions(const th_graph *graph, const th_variant *v, sentence 
     if (flags & TH_OP_RECOMPUTE)
         condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
     if (v->precomputed && graph->guard->original->precomputed)
-        condition(s, "forward computes its gradients (.early)");
+        condition(s, "forward computes its gradients (.precomputed)");
     if (v->results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
         condition(s, "its inputs are results of other operations");
     if (v->recomputed)

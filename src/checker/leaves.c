@@ -21,7 +21,7 @@ static bool take_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtyp
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
-        th_fail(ctx, TH_ERROR_SHAPE, operation, "a parameter's number of bytes overflows");
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "the size of a parameter in bytes overflows");
         return false;
     }
     th_block *block = th_take_block(ctx, &ctx->owned_memory, bytes, operation);

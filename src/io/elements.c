@@ -5,7 +5,7 @@
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers in this memory format");
 
 enum { CHUNK = 64 * 1024 };
 

@@ -15,8 +15,8 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
-_Static_assert(sizeof(bool) == 1, "bool as in the file");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers in this memory format");
+_Static_assert(sizeof(bool) == 1, "a bool takes one byte, as in the file");
 
 static const char *const read_text = "npy_read", *const write_text = "npy_write";
 
@@ -51,19 +51,19 @@ static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *
     unsigned char preamble[TH_NPY_PREAMBLE];
     char text[TH_NPY_MAX_HEADER + 1], trouble[TH_NPY_TROUBLE];
     if (!bytes_left(f->file, left))
-        return fail(f, read_text, "it is not a regular file, so that its size cannot be checked");
+        return fail(f, read_text, "it is not a regular file, so its size cannot be checked");
     if (*left < TH_NPY_PREAMBLE || fread(preamble, 1, sizeof preamble, f->file) != sizeof preamble)
         return fail(f, read_text, "it is too short for a .npy file");
     if (memcmp(preamble, "\x93NUMPY", 6) != 0)
         return fail(f, read_text, "it is not a .npy file");
     if (preamble[6] != 1 || preamble[7] != 0) {
-        snprintf(trouble, sizeof trouble, "it has .npy format %d.%d, only 1.0 is read", preamble[6], preamble[7]);
+        snprintf(trouble, sizeof trouble, "it has .npy format %d.%d; only 1.0 is supported", preamble[6], preamble[7]);
         return fail(f, read_text, trouble);
     }
     const size_t length = preamble[8] | (size_t)preamble[9] << 8;
     *left -= TH_NPY_PREAMBLE;
     if ((int64_t)length > *left || length > TH_NPY_MAX_HEADER) {
-        snprintf(trouble, sizeof trouble, "its header claims %zu bytes, of %lld that follow", length, (long long)*left);
+        snprintf(trouble, sizeof trouble, "its header claims %zu bytes, but %lld follow", length, (long long)*left);
         return fail(f, read_text, trouble);
     }
     if (fread(text, 1, length, f->file) != length)
@@ -93,7 +93,7 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
     if (fread(data, 1, bytes, f->file) != bytes)
         return fail(f, read_text, "its numbers cannot be read to the end");
     if (dtype == TH_BOOL && !bools_are_sound(data, (int64_t)bytes))
-        return fail(f, read_text, "it is damaged: there is a bool that is neither 0 nor 1");
+        return fail(f, read_text, "it is damaged: a bool is neither 0 nor 1");
     return TH_OK;
 }
 
@@ -130,7 +130,7 @@ static th_tensor *read_array(const npy_file *f, bool whole)
     char trouble[TH_NPY_TROUBLE + TH_SHAPE_TEXT];
     const char *const shape = TH_SIZES_TEXT(ndim, header.shape.size);
     if (!th_checked_numel(ndim, header.shape.size, &numel) || !th_checked_multiply(numel, (int64_t)element, &bytes)) {
-        snprintf(trouble, sizeof trouble, "the number of bytes of its shape %s overflows", shape);
+        snprintf(trouble, sizeof trouble, "the size of its shape %s in bytes overflows", shape);
         fail(f, read_text, trouble);
         return NULL;
     }
@@ -212,7 +212,7 @@ static const th_tensor_impl *check_operand(const th_tensor *handle, const void *
     if (target == NULL)
         th_fail(t->ctx, TH_ERROR_ARGUMENT, write_text, "the %s is NULL", what);
     else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
-        th_fail(t->ctx, TH_ERROR_STATE, write_text, "there are no values in a shapes-only context");
+        th_fail(t->ctx, TH_ERROR_STATE, write_text, "a shapes-only context has no values");
     else
         return t;
     return NULL;

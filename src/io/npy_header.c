@@ -51,7 +51,7 @@ static bool accept(parser *p, char c)
 static void expect(parser *p, char c)
 {
     if (!accept(p, c))
-        complain(p, "its header has no '%s' where one belongs", (char[]){c, 0});
+        complain(p, "its header lacks a '%s'", (char[]){c, 0});
 }
 
 /* A quoted string without escapes. */
@@ -62,7 +62,7 @@ static void parse_string(parser *p, char *text, size_t size)
     size_t n = 0;
     text[0] = 0;
     if (quote != '\'' && quote != '"') {
-        complain(p, "its header has no %s where one belongs", "string");
+        complain(p, "its header lacks a %s", "string");
         return;
     }
     for (p->at++; *p->at != quote; p->at++) {
@@ -90,7 +90,7 @@ static void parse_dtype(parser *p, th_dtype *dtype)
             *dtype = (th_dtype)i;
             return;
         }
-    complain(p, "its element type '%s' is none of <f4, <f8, <i4, <i8, |b1", text);
+    complain(p, "its element type '%s' is not one of <f4, <f8, <i4, <i8, |b1", text);
 }
 
 static void parse_bool(parser *p, bool *value)
@@ -107,7 +107,7 @@ static void parse_size(parser *p, int64_t *size)
 {
     skip_spaces(p);
     if (*p->at < '0' || *p->at > '9')
-        complain(p, "a size in its shape is not a %s", "number from 0 on");
+        complain(p, "a size in its shape is not a %s", "non-negative integer");
     *size = 0;
     for (; well(p) && *p->at >= '0' && *p->at <= '9'; p->at++)
         if (!th_checked_multiply(*size, 10, size) || !th_checked_add(*size, *p->at - '0', size))
@@ -169,7 +169,7 @@ bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble)
     }
     skip_spaces(&p);
     if (well(&p) && *p.at != 0)
-        complain(&p, "its header goes on behind its %s", "end");
+        complain(&p, "its header continues after its %s", "end");
     for (int i = 0; i < KEYS; i++)
         if (!found[i])
             complain(&p, "its header lacks the key '%s'", keys[i]);

@@ -263,8 +263,7 @@ static th_status check_curves(th_context *ctx, const char *path, const th_curve 
     for (int c = 0; legal && c < count; c++)
         legal = curves[c].count >= 0 && (curves[c].y || curves[c].count == 0);
     return legal ? TH_OK
-                 : th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and %d curves with their points must be given",
-                           count);
+                 : th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and %d curves with their points", count);
 }
 
 th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,

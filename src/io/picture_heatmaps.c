@@ -200,12 +200,12 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
     map m = {.values = th_tensor_array(values), .options = options ? options : &defaults};
     const int64_t numel = th_tensor_numel(values);
     if (path == NULL || !th_is_floating(values->dtype) || ctx->options.shapes_only)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and floating values that exist must be given");
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and floating-point values");
     if (m.values.ndim < 2 || m.values.ndim > 3 || numel == 0 || numel > MAX_ENTRIES ||
         (m.values.ndim == 3 && m.values.size[0] > MAX_PANELS))
         return th_fail(ctx, TH_ERROR_SHAPE, operation,
                        "values must be (panels, rows, columns) or (rows, columns) with 1 to %d entries in at most %d "
-                       "panels, they are %s",
+                       "panels; they are %s",
                        MAX_ENTRIES, MAX_PANELS, TH_TEXT(&m.values));
     if (m.values.ndim == 2) {
         memmove(m.values.size + 1, m.values.size, 2 * sizeof m.values.size[0]);

@@ -86,7 +86,7 @@ static th_status check_operands(const th_attention_layer *l, th_tensor *const *x
             return ctx->error;
         const th_array a = th_tensor_array(operand);
         if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != l->input[i]) {
-            return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, the layer takes (..., length, %lld)",
+            return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, but the layer takes (..., length, %lld)",
                            operand_name[i], TH_TEXT(&a), (long long)l->input[i]);
         }
     }

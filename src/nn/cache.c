@@ -36,13 +36,13 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
         return NULL;
     th_context *ctx = model->ctx;
     if (batch <= 0 || capacity <= 0) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "batch and capacity must be positive, they are %lld and %lld",
+        th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "batch and capacity must be positive; they are %lld and %lld",
                 (long long)batch, (long long)capacity);
         return NULL;
     }
     const int64_t layers = find_layers(model, NULL);
     if (layers == 0) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "%s has no attention, and so no keys and values", model->type);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "%s has no attention, so it has no keys and values", model->type);
         return NULL;
     }
     const size_t bytes = (size_t)layers * sizeof(th_cached_layer);
@@ -70,7 +70,7 @@ void th_cache_free(th_cache *handle)
     if (ctx == NULL)
         return;
     if (cache == NULL) {
-        th_fail(ctx, TH_ERROR_STATE, "cache_free", "the cache has been freed before");
+        th_fail(ctx, TH_ERROR_STATE, "cache_free", "the cache has already been freed");
         return;
     }
     th_detach_object(ctx, cache);

@@ -60,7 +60,7 @@ static th_status check_keys(const th_cache_impl *cache, const th_module *attenti
 {
     th_context *ctx = cache->ctx;
     if (k->ndim != 4 || k->size[0] != cache->batch)
-        return th_fail(ctx, TH_ERROR_SHAPE, attention->type, "the cache is of %lld sequences: x must be (%lld, T, E)",
+        return th_fail(ctx, TH_ERROR_SHAPE, attention->type, "the cache holds %lld sequences: x must be (%lld, T, E)",
                        (long long)cache->batch, (long long)cache->batch);
     return TH_OK;
 }
@@ -85,18 +85,18 @@ static th_status check_positions(const th_cache_impl *cache, const th_module *at
                        (long long)length, (long long)places);
     }
     if (!th_is_index(positions->dtype))
-        return th_fail(ctx, TH_ERROR_TYPE, attention->type, "positions must be int32 or int64, they are %s",
+        return th_fail(ctx, TH_ERROR_TYPE, attention->type, "positions must be int32 or int64; they are %s",
                        th_dtype_name(positions->dtype));
     const int last = positions->ndim - 1;
     if (last < 0 || last > 1 || positions->size[last] != length || (last > 0 && positions->size[0] != cache->batch))
         return th_fail(ctx, TH_ERROR_SHAPE, attention->type,
-                       "positions must be (T) or (B, T), that is (%lld) or (%lld, %lld), they are %s",
+                       "positions must be (T) or (B, T), that is (%lld) or (%lld, %lld); they are %s",
                        (long long)length, (long long)cache->batch, (long long)length, TH_TEXT(positions));
     for (int64_t i = 0; positions->data && i < cache->batch * length; i++) {
         const int64_t position = position_at(positions, i / length, i % length);
         if (position < 0 || position >= places)
             return th_fail(ctx, TH_ERROR_INDEX, attention->type,
-                           "token %lld of sequence %lld stands at position %lld, the cache has %lld",
+                           "token %lld of sequence %lld has position %lld, but the cache has %lld positions",
                            (long long)(i % length), (long long)(i / length), (long long)position, (long long)places);
     }
     return TH_OK;

@@ -172,7 +172,7 @@ th_status th_clip_gradients(th_module *m, double max_norm, double *norm_before)
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = m->ctx;
     if (!(max_norm > 0))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "clip_gradients", "max_norm must be positive, it is %g", max_norm);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "clip_gradients", "max_norm must be positive; it is %g", max_norm);
     if (ctx->options.shapes_only)
         return TH_OK;
     const th_gradient_list list = {.module = m};

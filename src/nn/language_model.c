@@ -26,7 +26,7 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
 {
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
-        !th_module_not_replaced(l->layers, l->base.type, "the model runs each block by itself"))
+        !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
     th_tensor *x = th_module_forward(l->embedding, tokens);
     x = th_positions_added(&l->positions, x, given->positions);
@@ -106,7 +106,7 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a model has at most %d layers, not %lld", (int)TH_MAX_LAYERS,
                        (long long)o->layers);
     if ((unsigned)o->positions > TH_POSITIONS_NONE)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no kind of positions", (int)o->positions);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown kind of positions: %d", (int)o->positions);
     if (o->block.cross_attention)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "a decoder-only model has no memory: .block.cross_attention must be false");

@@ -13,7 +13,7 @@ static bool positive(th_context *ctx, const char *layer, const char *what, int64
         return false;
     if (size > 0)
         return true;
-    th_fail(ctx, TH_ERROR_ARGUMENT, layer, "%s must be positive, it is %lld", what, (long long)size);
+    th_fail(ctx, TH_ERROR_ARGUMENT, layer, "%s must be positive; it is %lld", what, (long long)size);
     return false;
 }
 
@@ -128,7 +128,7 @@ static th_module *norm_new(th_context *ctx, const char *type, th_forward_functio
     if (!positive(ctx, type, "the width", width))
         return NULL;
     if (!(given.eps >= 0)) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, type, "eps must not be negative, it is %g", given.eps);
+        th_fail(ctx, TH_ERROR_ARGUMENT, type, "eps must not be negative; it is %g", given.eps);
         return NULL;
     }
     norm_layer *l = th_module_new(ctx, sizeof *l, type, forward);
@@ -173,7 +173,7 @@ th_module *th_dropout_new(th_context *ctx, double p)
     if (ctx == NULL || th_failed(ctx))
         return NULL;
     if (!(p >= 0 && p < 1)) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "dropout", "p must be in [0, 1), it is %g", p);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "dropout", "p must be in [0, 1); it is %g", p);
         return NULL;
     }
     dropout_layer *l = th_module_new(ctx, sizeof *l, "dropout", dropout_layer_forward);

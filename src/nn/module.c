@@ -26,7 +26,7 @@ void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_
         return NULL;
     if (bytes < sizeof(th_module) || type == NULL || type[0] == 0 || strlen(type) >= TH_NAME_SIZE) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "module_new",
-                "a module needs a type name of 1 to %d bytes and at least %zu bytes, it was given %zu",
+                "a module needs a type name of 1 to %d bytes and a size of at least %zu bytes; its size is %zu",
                 TH_NAME_SIZE - 1, sizeof(th_module), bytes);
         return NULL;
     }
@@ -136,7 +136,7 @@ th_status th_check_widths(th_context *ctx, const char *layer, int count, const i
     for (int i = 0; i < count; i++)
         if (sizes[i] < (i < 2) || sizes[i] > INT64_MAX / 4)
             return th_fail(ctx, TH_ERROR_ARGUMENT, layer,
-                           "width and heads must be positive and no size negative or absurd, one is %lld",
+                           "width and heads must be positive, and no size negative or too large; one is %lld",
                            (long long)sizes[i]);
     return TH_OK;
 }
@@ -272,20 +272,19 @@ void th_module_free(th_module *m)
     if (m == NULL)
         return;
     if (m->state->freed) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s has been freed before", m->type);
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s has already been freed", m->type);
         return;
     }
     if (m->part && m->parent) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s is a part of %s and freed with it", m->name,
-                m->parent->type);
+        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s is part of %s, which frees it", m->name, m->parent->type);
         return;
     }
     if (running(m) && th_failed(m->ctx)) /* it has returned early, or the one that runs is another */
         th_scopes_close(m->ctx);
     if (running(m)) {
         th_fail(m->ctx, TH_ERROR_STATE, "module_free",
-                "%s cannot be freed while its forward runs (one that returned before th_module_end is ended by "
-                "th_tape_clear)",
+                "%s cannot be freed while its forward runs (th_tape_clear ends a forward that returned before "
+                "th_module_end)",
                 m->type);
         return;
     }

@@ -33,11 +33,11 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_base = %g must be a positive number",
                        scores->rotary_base);
     if (scores->rotary_pairing != TH_ROTARY_HALVES && scores->rotary_pairing != TH_ROTARY_NEIGHBORS)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_pairing is %d, which is no th_rotary_pairing",
+        return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_pairing is %d, which is not a th_rotary_pairing",
                        (int)scores->rotary_pairing);
     if (turned < 0 || turned > width || turned % 2)
         return th_fail(ctx, TH_ERROR_SHAPE, layer,
-                       "rotary positions turn pairs: %lld is no even number of the %lld elements of a head",
+                       "rotary positions rotate pairs: %lld must be even and at most the %lld elements of a head",
                        (long long)turned, (long long)width);
     char trouble[TH_ROTARY_TROUBLE];
     if (!th_rotary_scaling_usable(&scores->rotary_scaling, trouble))
@@ -62,7 +62,7 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
         return th_fail(ctx, TH_ERROR_SHAPE, "multi_head_attention", "kv_heads = %lld must divide the %lld heads",
                        (long long)kv_heads, (long long)heads);
     if (!(o->dropout >= 0 && o->dropout < 1))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "dropout must be in [0, 1), it is %g",
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "dropout must be in [0, 1); it is %g",
                        o->dropout);
     return check_scores(ctx, &o->scores, key_width / heads);
 }

@@ -207,7 +207,7 @@ th_status th_optimizer_set_learning_rate(th_optimizer *o, double learning_rate)
         return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     if (!(learning_rate >= 0 && isfinite(learning_rate)))
         return th_fail(o->ctx, TH_ERROR_ARGUMENT, o->operation,
-                       "the learning rate must be finite and not negative, it is %g", learning_rate);
+                       "the learning rate must be finite and not negative; it is %g", learning_rate);
     o->learning_rate = learning_rate;
     return TH_OK;
 }

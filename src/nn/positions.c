@@ -76,12 +76,12 @@ static th_status check_positions(const th_module *m, const th_array *tokens, con
         return ctx->error;
     const th_array a = th_tensor_array(positions);
     if (!th_is_index(a.dtype))
-        return th_fail(ctx, TH_ERROR_TYPE, m->type, "positions must be int32 or int64, they are %s",
+        return th_fail(ctx, TH_ERROR_TYPE, m->type, "positions must be int32 or int64; they are %s",
                        th_dtype_name(a.dtype));
     const bool fits = (a.ndim == 1 || a.ndim == 2) && a.size[a.ndim - 1] == tokens->size[1] &&
                       (a.ndim == 1 || a.size[0] == tokens->size[0]);
     if (!fits)
-        return th_fail(ctx, TH_ERROR_SHAPE, m->type, "positions must be (T) or (B, T) for %s %s, they are %s", what,
+        return th_fail(ctx, TH_ERROR_SHAPE, m->type, "positions must be (T) or (B, T) for %s %s; they are %s", what,
                        TH_TEXT(tokens), TH_TEXT(&a));
     return TH_OK;
 }
@@ -95,13 +95,13 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
         return ctx->error;
     const th_array a = th_tensor_array(impl);
     if (!th_is_index(a.dtype))
-        return th_fail(ctx, TH_ERROR_TYPE, model->type, "%s must be int32 or int64, they are %s", what,
+        return th_fail(ctx, TH_ERROR_TYPE, model->type, "%s must be int32 or int64; they are %s", what,
                        th_dtype_name(a.dtype));
     if (a.ndim != 2)
-        return th_fail(ctx, TH_ERROR_SHAPE, model->type, "%s must be (B, T), they are %s", what, TH_TEXT(&a));
+        return th_fail(ctx, TH_ERROR_SHAPE, model->type, "%s must be (B, T); they are %s", what, TH_TEXT(&a));
     if (a.size[1] > p->length)
         return th_fail(ctx, TH_ERROR_SHAPE, model->type,
-                       "a sequence has at most %lld tokens, as many as there are positions; these have %lld",
+                       "a sequence has at most %lld tokens, one for each position; these have %lld",
                        (long long)p->length, (long long)a.size[1]);
     return positions ? check_positions(model, &a, what, positions) : TH_OK;
 }
@@ -135,7 +135,7 @@ th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
         return NULL;
     const th_array a = th_tensor_array(indices);
     if (!th_is_index(a.dtype) || a.ndim != 1 || a.size[0] != shape.size[0]) {
-        th_fail(ctx, TH_ERROR_SHAPE, "rows", "rows must be int32 or int64 (B), that is (%lld), they are %s %s",
+        th_fail(ctx, TH_ERROR_SHAPE, "rows", "rows must be int32 or int64 (B), that is (%lld); they are %s %s",
                 (long long)shape.size[0], th_dtype_name(a.dtype), TH_TEXT(&a));
         return NULL;
     }

@@ -134,14 +134,15 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
     if (th_check_given(ctx, type, 7, name, size) != TH_OK)
         return ctx->error;
     if ((unsigned)o->positions > TH_POSITIONS_NONE)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no kind of positions", (int)o->positions);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown kind of positions: %d", (int)o->positions);
     if (o->shared_embeddings && o->source_vocabulary != o->target_vocabulary)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
-                       "shared embeddings are of one vocabulary; the source's has %lld tokens, the target's %lld",
+                       "shared embeddings need one vocabulary, but the source has %lld tokens and the target %lld",
                        (long long)o->source_vocabulary, (long long)o->target_vocabulary);
     if (o->block.cross_attention)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
-                       "the decoder has cross attention, the encoder has not: .block.cross_attention must be false");
+        return th_fail(
+            ctx, TH_ERROR_ARGUMENT, type,
+            "the decoder always has cross attention and the encoder never: .block.cross_attention must be false");
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);

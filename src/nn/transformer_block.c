@@ -53,7 +53,7 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
-    if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes x alone and would not get the memory"))
+    if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes only x and would not get the memory"))
         return NULL;
     return th_attend(
         b->multihead_attn, normed(norm, x), given->memory, given->memory,
@@ -149,8 +149,8 @@ static th_status check_operands(const transformer_block *b, th_tensor *handle, c
         return ctx->error;
     const th_array a = th_tensor_array(x);
     if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != b->width)
-        return th_fail(ctx, TH_ERROR_SHAPE, b->base.type, "x is %s, the block takes (..., length, %lld)", TH_TEXT(&a),
-                       (long long)b->width);
+        return th_fail(ctx, TH_ERROR_SHAPE, b->base.type, "x is %s, but the block takes (..., length, %lld)",
+                       TH_TEXT(&a), (long long)b->width);
     if (b->multihead_attn && given->memory == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, b->base.type, "cross attention needs a memory: .memory is NULL");
     if (b->multihead_attn == NULL && (given->memory || given->memory_mask || given->memory_weights))
@@ -194,7 +194,7 @@ th_tensor *th_block_forward(th_module *m, th_tensor *x)
 th_status th_check_rate(th_context *ctx, const char *model, const char *name, double rate)
 {
     return rate >= 0 && rate < 1 ? TH_OK
-                                 : th_fail(ctx, TH_ERROR_ARGUMENT, model, "%s must be in [0, 1), it is %g", name, rate);
+                                 : th_fail(ctx, TH_ERROR_ARGUMENT, model, "%s must be in [0, 1); it is %g", name, rate);
 }
 
 static th_status check_options(th_context *ctx, int64_t width, int64_t heads, const th_transformer_block_options *o)
@@ -207,11 +207,11 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%lld heads of width %lld are too wide", (long long)heads,
                        (long long)o->head_width);
     if ((unsigned)o->activation > TH_SILU)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no activation", (int)o->activation);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown activation: %d", (int)o->activation);
     if ((unsigned)o->norm > TH_RMS_NORM)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no norm", (int)o->norm);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown norm: %d", (int)o->norm);
     if (o->no_mlp && o->gated)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a block without an MLP (no_mlp) has none to be gated");
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a block without an MLP (no_mlp) cannot be gated");
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "attention_dropout", o->attention_dropout);

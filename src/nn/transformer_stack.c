@@ -15,7 +15,7 @@ typedef struct stack {
 static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *given)
 {
     th_transform_options each = *given;
-    if (!th_module_not_replaced(s->layers, s->base.type, "the stack runs each block by itself"))
+    if (!th_module_not_replaced(s->layers, s->base.type, "the stack runs each block separately"))
         return NULL;
     for (th_module *block = s->layers->first; block; block = block->next) {
         x = th_transform(block, x, &each);
@@ -63,11 +63,11 @@ static bool hides_nothing(const th_mask *mask)
 
 th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given)
 {
-    const char *missed = !hides_nothing(given->mask)               ? "it takes x alone and would not get the mask"
-                         : given->memory || given->memory_mask     ? "it takes x alone and would not get the memory"
-                         : given->positions                        ? "it takes x alone and would not get the positions"
-                         : given->cache                            ? "it takes x alone and would not get the cache"
-                         : given->weights || given->memory_weights ? "it returns y alone and no attention weights"
+    const char *missed = !hides_nothing(given->mask)               ? "it takes only x and would not get the mask"
+                         : given->memory || given->memory_mask     ? "it takes only x and would not get the memory"
+                         : given->positions                        ? "it takes only x and would not get the positions"
+                         : given->cache                            ? "it takes only x and would not get the cache"
+                         : given->weights || given->memory_weights ? "it returns only y and no attention weights"
                                                                    : NULL;
     if (missed && !th_module_not_replaced(m, "transform", missed))
         return NULL;
@@ -96,7 +96,7 @@ th_status th_check_given(th_context *ctx, const char *model, int count, const ch
 {
     for (int i = 0; i < count; i++)
         if (size[i] <= 0)
-            return th_fail(ctx, TH_ERROR_ARGUMENT, model, "%s must be given and positive, it is %lld", name[i],
+            return th_fail(ctx, TH_ERROR_ARGUMENT, model, "%s must be positive; it is %lld", name[i],
                            (long long)size[i]);
     return TH_OK;
 }
@@ -107,7 +107,7 @@ static th_status check_options(th_context *ctx, const char *type, int64_t layers
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a stack has 1 to %d layers, not %lld", (int)TH_MAX_LAYERS,
                        (long long)layers);
     if ((unsigned)o->final_norm > TH_FINAL_NORM_NEVER)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%d is no choice of a final norm", (int)o->final_norm);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown choice of a final norm: %d", (int)o->final_norm);
     return TH_OK;
 }
 

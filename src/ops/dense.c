@@ -19,11 +19,11 @@ static th_status dense_shape(th_call *call)
                             TH_TEXT(weight));
     if (x->ndim == 0 || x->size[x->ndim - 1] != weight->size[1])
         return th_call_fail(call, TH_ERROR_SHAPE,
-                            "x must end in the weight's inputs: x is %s, the weight (out, in) is %s", TH_TEXT(x),
-                            TH_TEXT(weight));
+                            "the last axis of x must match the weight's inputs: x is %s, the weight (out, in) is %s",
+                            TH_TEXT(x), TH_TEXT(weight));
     if (bias->given && (bias->ndim != 1 || bias->size[0] != weight->size[0]))
         return th_call_fail(call, TH_ERROR_SHAPE,
-                            "the bias must be as long as the weight's outputs: bias is %s, the weight (out, in) is %s",
+                            "the bias must match the weight's outputs: bias is %s, the weight (out, in) is %s",
                             TH_TEXT(bias), TH_TEXT(weight));
     const th_array *residual = &call->input[RESIDUAL];
     int64_t size[TH_MAX_DIMS];

@@ -34,7 +34,7 @@ static th_status expand_shape(th_call *call)
                             TH_SIZES_TEXT(to->ndim, to->size));
     size_t bytes; /* nothing is that large, but its gradient is */
     if (!th_checked_numel(to->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(x->dtype), &bytes))
-        return th_call_fail(call, TH_ERROR_SHAPE, "the number of bytes of %s overflows", TH_SIZES_TEXT(to->ndim, size));
+        return th_call_fail(call, TH_ERROR_SHAPE, "the size of %s in bytes overflows", TH_SIZES_TEXT(to->ndim, size));
     th_call_view(call, to->ndim, size, stride, 0, th_letters(letters, to->ndim));
     return TH_OK;
 }

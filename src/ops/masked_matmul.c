@@ -41,7 +41,7 @@ static th_status masked_matmul_shape(th_call *call)
     if (th_call_bool(call, KEEP))
         return TH_ERROR_TYPE;
     if (side != TH_MASK_RESULT && side != TH_MASK_LEFT)
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "%d is no side for a mask", (int)side);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "unknown side of a mask: %d", (int)side);
     if (keep->given && side == TH_MASK_LEFT && !th_broadcasts_to(keep->ndim, keep->size, a->ndim, a->size))
         return th_call_fail(call, TH_ERROR_SHAPE, "keep, %s, does not broadcast to a, %s", TH_TEXT(keep), TH_TEXT(a));
     if (keep->given && side == TH_MASK_RESULT && !th_broadcasts_to(keep->ndim, keep->size, ndim, size))
@@ -344,15 +344,15 @@ static const th_sample masked_matmul_samples[] = {
      3,
      {{.shape = {2, {2, 3}}}, {.shape = {3, {2, 3, 2}}}, {.shape = {1, {3}}, .kind = TH_SAMPLE_BOOL}},
      0},
-    {"result, nothing hidden", &on_result, 3, {{.shape = {3, {2, 2, 3}}}, {.shape = {2, {3, 2}}}, TH_ABSENT}, 0},
-    {"left, nothing hidden", &on_left, 3, {{.shape = {2, {2, 3}}}, {.shape = {3, {3, 3, 2}}}, TH_ABSENT}, 0},
+    {"result, nothing masked", &on_result, 3, {{.shape = {3, {2, 2, 3}}}, {.shape = {2, {3, 2}}}, TH_ABSENT}, 0},
+    {"left, nothing masked", &on_left, 3, {{.shape = {2, {2, 3}}}, {.shape = {3, {3, 3, 2}}}, TH_ABSENT}, 0},
     {.name = NULL},
 };
 
 const th_op th_op_masked_matmul = {
     .name = "masked_matmul",
-    .value = "c = a b without the hidden pairs",
-    .gradient = "da = dc bᵀ, db = aᵀ dc, both without the hidden pairs",
+    .value = "c = a b without the masked pairs",
+    .gradient = "da = dc bᵀ, db = aᵀ dc, both without the masked pairs",
     .n_inputs = 3,
     .optional = TH_INPUT(KEEP),
     .attributes_size = sizeof(masked_matmul_attributes),

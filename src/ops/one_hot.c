@@ -16,7 +16,8 @@ static th_status one_hot_shape(th_call *call)
     if (th_call_index_type(call, 0))
         return TH_ERROR_TYPE;
     if (attributes->classes < 0)
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "the number of classes is %lld", (long long)attributes->classes);
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "the number of classes must not be negative; it is %lld",
+                            (long long)attributes->classes);
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
     char letters[TH_MAX_DIMS + 1];
@@ -24,7 +25,7 @@ static th_status one_hot_shape(th_call *call)
     if (ndim == 0)
         return TH_ERROR_SHAPE;
     if (!th_checked_numel(ndim, size, &numel) || !th_checked_bytes(numel, sizeof(double), &bytes))
-        return th_call_fail(call, TH_ERROR_SHAPE, "%lld classes for indices %s overflow",
+        return th_call_fail(call, TH_ERROR_SHAPE, "a one-hot tensor of %lld classes for indices %s overflows",
                             (long long)attributes->classes, TH_TEXT(&call->input[0]));
     th_call_output(call, 0, th_default_dtype(call->ctx), ndim, size, letters);
     return TH_OK;

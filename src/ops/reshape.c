@@ -95,8 +95,7 @@ static th_status reshape_shape(th_call *call)
     const th_shape *shape = &attributes->shape;
     int64_t stride[TH_MAX_DIMS];
     if (!view_strides(x->ndim, x->size, x->stride, shape, stride))
-        return th_call_fail(call, TH_ERROR_SHAPE,
-                            "x, %s, does not lie in memory so that a view %s exists: th_reshape copies it first",
+        return th_call_fail(call, TH_ERROR_SHAPE, "the strides of x, %s, allow no view %s: th_reshape copies it first",
                             TH_TEXT(x), TH_SIZES_TEXT(shape->ndim, shape->size));
 
     /* Axes that survive unchanged, counted from both ends, keep their letters. */

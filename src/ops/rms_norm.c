@@ -6,7 +6,7 @@
 static th_status rms_norm_shape(th_call *call)
 {
     if (call->input[TH_NORM_BIAS].given)
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "there is no bias in this norm, but one was given: %s",
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "this norm has no bias, but one was given: %s",
                             TH_TEXT(&call->input[TH_NORM_BIAS]));
     return th_norm_shape(call, 1);
 }

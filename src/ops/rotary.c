@@ -47,17 +47,18 @@ static th_status rotary_shape(th_call *call)
     if (th_call_floating(call, X) != TH_OK)
         return TH_ERROR_TYPE;
     if (x->ndim < 2)
-        return th_call_fail(call, TH_ERROR_SHAPE, "x is %s, but rows at positions are (T, D) at least", TH_TEXT(x));
+        return th_call_fail(call, TH_ERROR_SHAPE, "x is %s, but it must have at least two dimensions, (T, D)",
+                            TH_TEXT(x));
     const int64_t length = x->size[x->ndim - 1];
     if (attributes->width < 0 || attributes->width > length || attributes->width % 2)
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "width = %lld is no even number in [0, %lld], x being %s",
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "width = %lld must be an even number in [0, %lld]; x is %s",
                             (long long)attributes->width, (long long)length, TH_TEXT(x));
     if (attributes->width == 0 && length % 2)
         return th_call_fail(call, TH_ERROR_SHAPE, "pairs need an even number of elements, x is %s", TH_TEXT(x));
     if (!(attributes->base >= 0) || !isfinite(attributes->base))
         return th_call_fail(call, TH_ERROR_ARGUMENT, "base = %g must be a positive number", attributes->base);
     if (attributes->pairing != TH_ROTARY_HALVES && attributes->pairing != TH_ROTARY_NEIGHBORS)
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "pairing is %d, which is no th_rotary_pairing",
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "pairing is %d, which is not a th_rotary_pairing",
                             (int)attributes->pairing);
     char trouble[TH_ROTARY_TROUBLE];
     if (!th_rotary_scaling_usable(&attributes->scaling, trouble))
@@ -241,7 +242,7 @@ const th_op th_op_rotary = {
     .name = "rotary",
     .value =
         "y = (a cos - b sin, b cos + a sin) of each pair (a, b) of x, angle = position scaled(base^(-2 pair / width))",
-    .gradient = "dx = dy turned back",
+    .gradient = "dx = dy rotated back",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(POSITIONS),
     .attributes_size = sizeof(rotary_attributes),

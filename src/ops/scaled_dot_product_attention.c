@@ -46,7 +46,7 @@ static th_status check_operands(th_call *call)
         return TH_ERROR_TYPE;
     if (q->ndim < 2 || k->ndim != q->ndim || v->ndim != q->ndim)
         return th_call_fail(call, TH_ERROR_SHAPE,
-                            "q, k and v need one number of dimensions, 2 at least: q is %s, k is %s, v is %s",
+                            "q, k and v need the same number of dimensions, at least 2: q is %s, k is %s, v is %s",
                             TH_TEXT(q), TH_TEXT(k), TH_TEXT(v));
     const int last = q->ndim - 1;
     if (q->size[last] != k->size[last])

@@ -26,7 +26,7 @@ static th_status slice_shape(th_call *call)
             call, TH_ERROR_INDEX, "%s %lld is outside axis %d of x, %s", start < 0 || start > length ? "start" : "stop",
             (long long)(start < 0 || start > length ? attributes->start : attributes->stop), axis, TH_TEXT(x));
     if (start > stop)
-        return th_call_fail(call, TH_ERROR_INDEX, "start %lld lies behind stop %lld on axis %d of x, %s",
+        return th_call_fail(call, TH_ERROR_INDEX, "start %lld is after stop %lld on axis %d of x, %s",
                             (long long)attributes->start, (long long)attributes->stop, axis, TH_TEXT(x));
     const int64_t count = (stop - start) / step + ((stop - start) % step != 0);
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];

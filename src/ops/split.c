@@ -13,7 +13,7 @@ th_status th_split(th_tensor *handle, int axis, int count, const int64_t *sizes,
         return th_refused(handle);
     if (sizes == NULL || parts == NULL || count < 1)
         return th_fail(x->ctx, TH_ERROR_ARGUMENT, "split",
-                       "at least one part is needed, with its size and a place to store it");
+                       "needs at least one part, its size, and a place to store it");
     const th_array array = th_tensor_array(x);
     if (!th_normalize_axis(&axis, x->ndim))
         return th_fail(x->ctx, TH_ERROR_SHAPE, "split", "axis %d does not exist in x, %s", axis, TH_TEXT(&array));

@@ -23,7 +23,7 @@ static th_status transpose_shape(th_call *call)
             order[i] = i == a ? b : i == b ? a : i;
     } else {
         if (attributes->order.ndim != x->ndim)
-            return th_call_fail(call, TH_ERROR_SHAPE, "an order of %d axes for x, %s", attributes->order.ndim,
+            return th_call_fail(call, TH_ERROR_SHAPE, "the order has %d axes, but x is %s", attributes->order.ndim,
                                 TH_TEXT(x));
         bool used[TH_MAX_DIMS] = {false};
         for (int i = 0; i < x->ndim; i++) {
@@ -33,7 +33,7 @@ static th_status transpose_shape(th_call *call)
                                     (long long)axis, x->ndim, x->ndim);
             order[i] = (int)(axis < 0 ? axis + x->ndim : axis);
             if (used[order[i]])
-                return th_call_fail(call, TH_ERROR_SHAPE, "axis %d stands twice in the order %s", order[i],
+                return th_call_fail(call, TH_ERROR_SHAPE, "axis %d appears twice in the order %s", order[i],
                                     TH_SIZES_TEXT(attributes->order.ndim, attributes->order.size));
             used[order[i]] = true;
         }

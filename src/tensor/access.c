@@ -126,7 +126,7 @@ static char *existing_data(const th_tensor_impl *t, const char *operation)
 {
     char *data = th_tensor_data(t);
     if (data == NULL)
-        th_fail(t->ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     return data;
 }
 
@@ -188,8 +188,8 @@ th_status th_check_writable(const th_tensor_impl *t, const char *operation)
     if (th_strides_distinct(t->ndim, t->size, t->stride))
         return TH_OK;
     return th_fail(t->ctx, TH_ERROR_STATE, operation,
-                   "elements of %s lie on one another in memory, as in an expanded view, and cannot be written one by "
-                   "one: th_contiguous copies it",
+                   "elements of %s overlap in memory, as in an expanded view, and cannot be written one by one: "
+                   "th_contiguous copies it",
                    TH_SIZES_TEXT(t->ndim, t->size));
 }
 
@@ -199,7 +199,7 @@ static th_tensor_impl *plain(const th_tensor *handle, const char *operation)
     th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t && !th_strides_contiguous(t->ndim, t->size, t->stride)) {
         th_fail(t->ctx, TH_ERROR_STATE, operation,
-                "a tensor %s with gaps or another order of axes in memory has no plain data: th_contiguous copies it",
+                "a tensor %s that is not contiguous has no plain data: th_contiguous copies it",
                 TH_SIZES_TEXT(t->ndim, t->size));
         return NULL;
     }
@@ -281,7 +281,7 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
 {
     size_t bytes;
     if (!th_checked_bytes(th_array_numel(from), th_dtype_size(from->dtype), &bytes))
-        return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the number of bytes overflows");
+        return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the size in bytes overflows");
     th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, "copy_into");
     if (block == NULL)
         return TH_ERROR_MEMORY;

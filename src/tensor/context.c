@@ -40,14 +40,13 @@ static void check_options(th_context *ctx, const th_allocator *given)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
                 "the precision must be float32, bfloat16x3 or bfloat16; it is %d", (int)options->precision);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
-                "threads must be 1 to %d, or 0 for the processors there are; it is %d", (int)TH_MAX_THREADS,
-                options->threads);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for all processors; it is %d",
+                (int)TH_MAX_THREADS, options->threads);
     if (!given->allocate != !given->release)
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "an allocator needs both allocate and release, %s is NULL",
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "an allocator needs both allocate and release; %s is NULL",
                 given->allocate ? "release" : "allocate");
     if (!th_is_floating(options->default_dtype))
-        th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64, it is %s",
+        th_fail(ctx, TH_ERROR_TYPE, "context_new", "the default type must be float32 or float64; it is %s",
                 th_dtype_name(options->default_dtype));
 }
 
@@ -260,7 +259,8 @@ int64_t th_step(const th_context *ctx)
 void th_set_step(th_context *ctx, int64_t step)
 {
     if (ctx && (step < 0 || step > INT64_MAX / 2)) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "set_step", "%lld is no number of steps", (long long)step);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "set_step", "the number of steps must be 0 to 2^62; it is %lld",
+                (long long)step);
     } else if (ctx) {
         ctx->step = step - 1;
         th_random_step_done(ctx);

@@ -149,7 +149,7 @@ static inline th_status th_refuse_in_check(th_context *ctx, const char *operatio
 {
     return ctx->watch == NULL ? TH_OK
                               : th_fail(ctx, TH_ERROR_STATE, operation,
-                                        "not while the gradient of the function that calls it is being checked");
+                                        "must not be called while the gradient of its caller is being checked");
 }
 
 /* -- the contexts that live (tensor/contexts.c) --

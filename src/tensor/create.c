@@ -74,7 +74,7 @@ th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop,
     if (!th_usable_context(ctx, "arange"))
         return NULL;
     if (dtype == TH_BOOL) {
-        th_fail(ctx, TH_ERROR_TYPE, "arange", "bool cannot count");
+        th_fail(ctx, TH_ERROR_TYPE, "arange", "bool is not supported");
         return NULL;
     }
     const double count = ceil((stop - start) / step);

@@ -190,7 +190,7 @@ th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
                   (long long)max.count, th_base_name(max.file), max.line, max.bytes);
     if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
         return th_fail(ctx, TH_ERROR_MEMORY, operation,
-                       "%zu bytes more would pass the context's limit of %zu (%zu are taken)%s", ctx->refused,
+                       "%zu more bytes would exceed the context's limit of %zu (%zu are in use)%s", ctx->refused,
                        ctx->options.memory_limit, ctx->reserved, hint);
     return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes%s", bytes, hint);
 }

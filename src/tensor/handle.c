@@ -101,7 +101,7 @@ static const char *const life_text[] = {
     [TH_LIFE_UNUSED] = "has been freed",
     [TH_LIFE_LIVE] = "is alive",
     [TH_LIFE_FREED] = "has been freed",
-    [TH_LIFE_RELEASED] = "was given up when its scope ended (return it from the scope, or th_keep it)",
+    [TH_LIFE_RELEASED] = "was released when its scope ended (return it from the scope, or th_keep it)",
     [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
 };
 
@@ -116,7 +116,7 @@ static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation
 {
     const th_context *own = th_handle_context(t);
     const th_tensor_impl *impl = own ? body_in(own, t) : NULL;
-    const char *why = own == NULL              ? "is no tensor of a context that lives"
+    const char *why = own == NULL              ? "is not a tensor of a live context"
                       : impl                   ? life_text[impl->life]
                       : bits_of(t) & owned_bit ? life_text[TH_LIFE_UNUSED]
                                                : life_text[TH_LIFE_CLEARED];
@@ -216,7 +216,7 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
     int64_t numel;
     size_t bytes;
     if (!th_checked_numel(ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes)) {
-        th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes overflows");
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "the size in bytes overflows");
         return NULL;
     }
     th_tensor_impl *t = th_handle_new(ctx, owned, operation);

@@ -31,7 +31,7 @@ static bool reserve(th_context *ctx, size_t size, bool without_memory, void **me
     if (!th_is_aligned(*memory)) { /* kernels read and write whole lines */
         ctx->options.allocator.release(ctx->options.allocator.user, *memory, size);
         *memory = NULL;
-        th_fail(ctx, TH_ERROR_ARGUMENT, "allocator", "the memory that it gave is not aligned to 64 bytes");
+        th_fail(ctx, TH_ERROR_ARGUMENT, "allocator", "the memory that it returned is not aligned to 64 bytes");
         return false;
     }
     ctx->reserved += size;

@@ -305,7 +305,7 @@ static bool prepare(printer *p, const th_tensor *handle, const char *operation, 
     o->edge_items = o->edge_items ? o->edge_items : 3;
     o->line_width = o->line_width ? o->line_width : 75;
     if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0) {
-        th_fail(t->ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        th_fail(t->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
         return false;
     }
     return true;

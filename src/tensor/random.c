@@ -107,7 +107,7 @@ static th_status fill(th_tensor_impl *t, th_stream stream, drawing *work)
     if (!contiguous) {
         size_t bytes;
         if (!th_checked_bytes(numel, th_dtype_size(t->dtype), &bytes))
-            return th_fail(ctx, TH_ERROR_SHAPE, work->operation, "the number of bytes overflows");
+            return th_fail(ctx, TH_ERROR_SHAPE, work->operation, "the size in bytes overflows");
         block = th_take_block(ctx, &ctx->step_memory, bytes, work->operation);
         if (block == NULL)
             return TH_ERROR_MEMORY;
@@ -139,7 +139,7 @@ static bool finite_in(th_dtype dtype, double value)
 th_status th_draw_uniform(th_tensor_impl *t, th_stream stream, const char *operation, double low, double high)
 {
     if (!(low <= high) || !finite_in(t->dtype, low) || !finite_in(t->dtype, high) || !finite_in(t->dtype, high - low))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is no range of %s numbers", low, high,
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is not a range of %s numbers", low, high,
                        th_dtype_name(t->dtype));
     return fill(t, stream, &(drawing){operation, draw_uniform, {.a = low, .b = high}});
 }
@@ -157,10 +157,10 @@ th_status th_draw_normal(th_tensor_impl *t, th_stream stream, const char *operat
 th_status th_draw_integers(th_tensor_impl *t, th_stream stream, const char *operation, int64_t low, int64_t high)
 {
     if (low >= high)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer from %lld to below %lld",
-                       (long long)low, (long long)high);
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "there is no integer in [%lld, %lld)", (long long)low,
+                       (long long)high);
     if (t->dtype == TH_INT32 && (low < INT32_MIN || high - 1 > INT32_MAX))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "int32 cannot hold all numbers from %lld to below %lld",
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "int32 cannot hold all integers in [%lld, %lld)",
                        (long long)low, (long long)high);
     return fill(t, stream, &(drawing){operation, draw_integers, {.low = low, .range = (uint64_t)high - (uint64_t)low}});
 }

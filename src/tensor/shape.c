@@ -227,7 +227,7 @@ th_status th_check_creation(th_context *ctx, const char *operation, th_dtype dty
     int64_t numel;
     size_t bytes;
     if (!th_checked_numel(shape->ndim, shape->size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))
-        return th_fail(ctx, TH_ERROR_SHAPE, operation, "the number of bytes of %s %s overflows", th_dtype_name(dtype),
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "the size of %s %s in bytes overflows", th_dtype_name(dtype),
                        TH_SIZES_TEXT(shape->ndim, shape->size));
     return TH_OK;
 }

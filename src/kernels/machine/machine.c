@@ -126,12 +126,12 @@ static const char *detect_gemm(th_machine *machine)
     if (wanted && !native && !openblas && strcmp(wanted, "auto") != 0)
         return "TAPEHEAD_GEMM must be auto, native or openblas";
     if (native && baseline)
-        return "TAPEHEAD_GEMM is native, but without fused multiply-add (isa baseline) only OpenBLAS multiplies "
-               "matrices";
+        return "TAPEHEAD_GEMM is native, but native matrix products need fused multiply-add, which isa baseline lacks: "
+               "use openblas";
     if (openblas && !th_openblas())
         return "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)";
     if (baseline && !th_openblas())
-        return "OpenBLAS was not found (libopenblas.so.0); matrix products need it where there is no fused "
+        return "OpenBLAS was not found (libopenblas.so.0); matrix products need it on processors without fused "
                "multiply-add";
     return NULL;
 }

@@ -57,7 +57,7 @@ static th_status check_block(th_token_file *f, int64_t block)
     const int64_t first = begin / h->width, end = (begin + bytes) / h->width;
     if (crc != th_crc32c(0, tokens + begin, (size_t)bytes))
         return th_fail(f->ctx, TH_ERROR_FILE, operation,
-                       "%.300s is damaged: tokens %lld to %lld do not have their checksum", f->path, (long long)first,
+                       "%.300s is damaged: the checksum of tokens %lld to %lld is wrong", f->path, (long long)first,
                        (long long)end - 1);
     const int64_t stranger = find_stranger(f, first, end);
     if (stranger < end)
@@ -83,12 +83,13 @@ th_status th_token_file_get(th_token_file *f, int64_t begin, int64_t count, int3
 th_status th_token_file_read(th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
 {
     if (f == NULL || tokens == NULL)
-        return th_fail_last(TH_ERROR_ARGUMENT, operation, "a file and room for the tokens must be given");
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "needs a file and a buffer for the tokens");
     if (th_failed(f->ctx))
         return f->ctx->error;
     if (begin < 0 || count < 0 || begin > f->header.count || count > f->header.count - begin)
-        return th_fail(f->ctx, TH_ERROR_INDEX, operation, "%lld tokens from %lld on are outside %.300s, which has %lld",
-                       (long long)count, (long long)begin, f->path, (long long)f->header.count);
+        return th_fail(f->ctx, TH_ERROR_INDEX, operation,
+                       "%lld tokens starting at token %lld are outside %.300s, which has %lld", (long long)count,
+                       (long long)begin, f->path, (long long)f->header.count);
     return th_token_file_get(f, begin, count, tokens);
 }
 

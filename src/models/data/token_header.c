@@ -4,7 +4,7 @@
 #include "kernels/machine/crc32c.h"
 #include "models/data/token_file.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are moved as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers in this memory format");
 
 enum { AT_VERSION = 8, AT_WIDTH = 12, AT_COUNT = 16, AT_VOCABULARY = 24, AT_ZEROS = 32, AT_CHECKSUM = 60, VERSION = 1 };
 static const char magic[] = "TAPETOKS";
@@ -34,22 +34,22 @@ const char *th_token_header_read(const unsigned char bytes[TH_TOKEN_HEADER], th_
         return "it is not a token file";
     memcpy(&crc, bytes + AT_CHECKSUM, sizeof crc);
     if (crc != th_crc32c(0, bytes, AT_CHECKSUM))
-        return "its header is damaged: it does not have its checksum";
+        return "its header is damaged: its checksum is wrong";
     memcpy(&version, bytes + AT_VERSION, sizeof version);
     memcpy(&width, bytes + AT_WIDTH, sizeof width);
     memcpy(&header->count, bytes + AT_COUNT, sizeof header->count);
     memcpy(&header->vocabulary, bytes + AT_VOCABULARY, sizeof header->vocabulary);
     header->width = width;
     if (version != VERSION)
-        return "it has another version of the format than 1";
+        return "its format version is not 1";
     for (int i = AT_ZEROS; i < AT_CHECKSUM; i++)
         if (bytes[i] != 0)
-            return "its header has more in it than this version of the format";
+            return "its header has fields that version 1 of the format lacks";
     if (header->vocabulary < 1 || header->vocabulary > (int64_t)1 << 31 ||
         header->width != th_token_width(header->vocabulary))
-        return "its header gives a vocabulary and a width of tokens that do not belong together";
+        return "the vocabulary and the token width in its header do not match";
     if (header->count < 0 || header->count > INT64_MAX / 8)
-        return "its header gives a number of tokens that cannot be";
+        return "the number of tokens in its header is impossible";
     return NULL;
 }
 

@@ -67,7 +67,7 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (path == NULL || vocabulary < 1 || vocabulary > (int64_t)1 << 31) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a vocabulary of 1 to 2^31 must be given, not %lld",
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a vocabulary of 1 to 2^31, not %lld",
                 (long long)vocabulary);
         return NULL;
     }
@@ -135,7 +135,7 @@ th_status th_token_writer_append(th_token_writer *w, const int32_t *tokens, int6
         return w->ctx->error;
     if (w->failed || count < 0 || (tokens == NULL && count > 0))
         return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
-                       "it takes a number of tokens that are there, and none after an error");
+                       "the tokens are NULL, their number is negative, or an earlier call failed");
     /* A buffer's end is a block's end now and then, and a block's end always a buffer's. */
     for (int64_t done = 0, n; done < count; done += n) {
         const int64_t filled = w->header.count * w->header.width % BUFFER, room = (BUFFER - filled) / w->header.width;
@@ -160,7 +160,7 @@ th_status th_token_writer_close(th_token_writer *w)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the writer is NULL");
     th_context *ctx = w->ctx;
     if (!th_failed(ctx) && w->failed)
-        th_fail(ctx, TH_ERROR_STATE, operation, "%.300s is not complete: an earlier call has failed", w->path);
+        th_fail(ctx, TH_ERROR_STATE, operation, "%.300s is incomplete: an earlier call failed", w->path);
     if (!th_failed(ctx)) {
         errno = 0;
         const bool written = finish(w);

@@ -51,16 +51,15 @@ static void release(th_context *ctx, void *object)
 static th_status check_options(const th_token_file *f, const th_windows_options *o, int64_t end)
 {
     if (o->length < 1 || o->length > INT32_MAX)
-        return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
-                       "the length of a window must be given and positive, it is %lld", (long long)o->length);
+        return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation, "the length of a window must be positive; it is %lld",
+                       (long long)o->length);
     if (o->begin < 0 || end < o->begin || end > f->header.count)
-        return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
-                       "tokens %lld to %lld are no part of %.300s, which has %lld", (long long)o->begin, (long long)end,
-                       f->path, (long long)f->header.count);
+        return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation, "tokens %lld to %lld are outside %.300s, which has %lld",
+                       (long long)o->begin, (long long)end, f->path, (long long)f->header.count);
     const int64_t needed = o->shuffle ? o->length + 1 : 2;
     if (end - o->begin < needed)
         return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
-                       "%.300s has %lld tokens here, but %s%lld take %lld with the last one's target", f->path,
+                       "%.300s has %lld tokens here, but %s%lld need %lld, the last target included", f->path,
                        (long long)(end - o->begin), o->shuffle ? "windows of " : "even windows of ",
                        (long long)(o->shuffle ? o->length : 1), (long long)needed);
     return TH_OK;
@@ -127,7 +126,7 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
     if (th_failed(w->ctx))
         return w->ctx->error;
     if (position.epoch < 0 || position.epoch > most_epochs)
-        return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the epoch must be 0 to %lld, it is %lld",
+        return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the epoch must be 0 to %lld; it is %lld",
                        (long long)most_epochs, (long long)position.epoch);
     const th_windows_position before = w->position;
     begin_epoch(w, position.epoch);
@@ -138,7 +137,7 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
     const int64_t count = w->count;
     begin_epoch(w, before.epoch);
     w->position = before;
-    return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the next window of epoch %lld must be 0 to %lld, it is %lld",
+    return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the next window of epoch %lld must be 0 to %lld; it is %lld",
                    (long long)position.epoch, (long long)count, (long long)position.index);
 }
 
@@ -192,7 +191,7 @@ static th_status check_operand(const th_windows *w, const th_tensor *handle, con
         return w->ctx->error;
     const th_array a = th_tensor_array(t);
     if (t->dtype != TH_INT32)
-        return th_fail(w->ctx, TH_ERROR_TYPE, operation, "%s must be int32, they are %s", name,
+        return th_fail(w->ctx, TH_ERROR_TYPE, operation, "%s must be int32; they are %s", name,
                        th_dtype_name(t->dtype));
     if (t->ndim != 2 || t->size[1] != w->length || (*batch >= 0 && t->size[0] != *batch) ||
         !th_strides_contiguous(t->ndim, t->size, t->stride))

@@ -179,7 +179,7 @@ static bool refuse(const th_json_source *source, const char *key, const json_t *
 {
     char quoted[TH_QUOTED];
     th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: \"%s\" %s, it should be %s", source->name,
-            th_quote(key, quoted), value ? "is something else" : "is missing", wanted);
+            th_quote(key, quoted), value ? "has another type" : "is missing", wanted);
     return false;
 }
 

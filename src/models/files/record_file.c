@@ -134,5 +134,5 @@ th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fiel
         legal = fields[i].name != NULL;
     return legal ? TH_OK
                  : th_fail(f->ctx, TH_ERROR_ARGUMENT, f->operation,
-                           "a step from 0 on and %d fields with names must be given", count);
+                           "needs a step of at least 0 and %d fields with names", count);
 }

@@ -17,21 +17,22 @@ static th_status check_choice(const th_generation *g)
 {
     const th_generate_options *o = &g->options;
     if (o->max_new_tokens <= 0)
-        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "max_new_tokens must be given and positive, it is %lld",
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "max_new_tokens must be positive; it is %lld",
                        (long long)o->max_new_tokens);
     if (!(o->temperature >= 0 && isfinite(o->temperature)) || o->top_k < 0 || !(o->top_p >= 0 && o->top_p <= 1) ||
         !(o->repetition_penalty >= 0 && isfinite(o->repetition_penalty)))
-        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
-                       "temperature %g, top_k %lld and repetition_penalty %g must not be negative, top_p %g must be in "
-                       "[0, 1]",
-                       o->temperature, (long long)o->top_k, o->repetition_penalty, o->top_p);
+        return th_fail(
+            g->ctx, TH_ERROR_ARGUMENT, operation,
+            "temperature %g, top_k %lld and repetition_penalty %g must not be negative, and top_p %g must be in [0, 1]",
+            o->temperature, (long long)o->top_k, o->repetition_penalty, o->top_p);
     if (o->beams < 0 || o->beams > INT32_MAX || !isfinite(o->length_penalty))
-        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%lld beams with a length_penalty of %g are no search",
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
+                       "beams must be 0 to 2147483647 and length_penalty finite; they are %lld and %g",
                        (long long)o->beams, o->length_penalty);
     if (o->beams > 1 && o->temperature > 0)
-        return fail(g, TH_ERROR_ARGUMENT, "beam search draws nothing: with beams the temperature must be 0");
+        return fail(g, TH_ERROR_ARGUMENT, "beam search does not sample: with beams the temperature must be 0");
     if (o->beams > 1 && o->slide)
-        return fail(g, TH_ERROR_ARGUMENT, "beams do not slide: prompt and max_new_tokens must fit the model");
+        return fail(g, TH_ERROR_ARGUMENT, "beam search cannot slide: prompt and max_new_tokens must fit the model");
     if (o->n_end_tokens < 0 || (o->n_end_tokens > 0 && o->end_tokens == NULL))
         return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%d end tokens at %s", o->n_end_tokens,
                        o->end_tokens ? "an address" : "NULL");
@@ -50,11 +51,11 @@ static th_status check_indices(const th_generation *g, th_tensor *t, const char 
         return g->ctx->error;
     const th_array a = th_tensor_array(impl);
     if (!th_is_index(a.dtype))
-        return th_fail(g->ctx, TH_ERROR_TYPE, operation, "%s must be int32 or int64, it is %s", name,
+        return th_fail(g->ctx, TH_ERROR_TYPE, operation, "%s must be int32 or int64; it is %s", name,
                        th_dtype_name(a.dtype));
     const bool fits = length ? a.ndim == 2 && a.size[1] > 0 : a.ndim == 1;
     if (!fits || (*batch >= 0 && a.size[0] != *batch))
-        return th_fail(g->ctx, TH_ERROR_SHAPE, operation, "%s must be %s%s, it is %s", name,
+        return th_fail(g->ctx, TH_ERROR_SHAPE, operation, "%s must be %s%s; it is %s", name,
                        length ? "(B, T) with T > 0" : "(B)", *batch >= 0 ? " for the same B" : "", TH_TEXT(&a));
     *batch = a.size[0];
     if (length)
@@ -93,7 +94,7 @@ static th_status check_beginning(th_generation *g)
             return g->ctx->error;
         g->index_type = th_dtype_of(o->source);
         if (o->prompts == NULL && o->lengths)
-            return fail(g, TH_ERROR_ARGUMENT, "lens are those of prompts, and there are none");
+            return fail(g, TH_ERROR_ARGUMENT, "lengths are given, but prompts are not");
         if (o->prompts == NULL && (o->start < 0 || o->start >= g->vocabulary))
             return th_fail(g->ctx, TH_ERROR_INDEX, operation, "start token %lld is outside the vocabulary of %lld",
                            (long long)o->start, (long long)g->vocabulary);
@@ -120,11 +121,10 @@ th_status th_generation_check(th_generation *g)
     if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
         return g->ctx->error;
     if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))
-        return th_fail(
-            g->ctx, TH_ERROR_SHAPE, operation,
-            "a prompt of %lld tokens and %lld more do not fit the model's length of %lld (.slide goes on from "
-            "the last half)",
-            (long long)g->longest, (long long)o->max_new_tokens, (long long)g->length);
+        return th_fail(g->ctx, TH_ERROR_SHAPE, operation,
+                       "a prompt of %lld tokens and %lld more do not fit the model's length of %lld (.slide continues "
+                       "from the last half)",
+                       (long long)g->longest, (long long)o->max_new_tokens, (long long)g->length);
     if (o->beams == 0)
         o->beams = 1;
     if (o->length_penalty == 0)
@@ -138,6 +138,6 @@ th_status th_generation_check(th_generation *g)
     if (!th_checked_add(g->longest, o->max_new_tokens, &g->stride) ||
         !th_checked_multiply(g->batch, o->beams, &g->rows) || !th_checked_multiply(g->rows, g->stride, &numbers) ||
         numbers > INT64_MAX / 64 || g->vocabulary > INT64_MAX / 256)
-        return fail(g, TH_ERROR_SHAPE, "the number of bytes overflows");
+        return fail(g, TH_ERROR_SHAPE, "the size in bytes overflows");
     return TH_OK;
 }

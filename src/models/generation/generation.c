@@ -19,7 +19,7 @@ th_status th_generation_no_choice(const th_generation *g, int64_t sequence)
 {
     const int64_t row = sequence * g->options.beams;
     return th_fail(g->ctx, TH_ERROR_VALUE, "generate",
-                   "of the logits for token %lld of sequence %lld one is NaN or infinite, or none is above -inf",
+                   "the logits for token %lld of sequence %lld contain NaN or +inf, or all are -inf",
                    (long long)(g->count[row] - g->prompt[row]), (long long)sequence);
 }
 

@@ -227,7 +227,7 @@ th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_lo
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (folder == NULL || given.step < 0 || given.step == INT64_MAX) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a folder and a step from 0 on must be given");
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a folder and a step of at least 0");
         return NULL;
     }
     th_event_log *log = th_allocate(ctx, sizeof *log);

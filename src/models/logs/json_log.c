@@ -94,7 +94,7 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
     if (th_json_check(source, text, bytes, &limits) != TH_OK)
         return false;
     if (text[0] != '{') {
-        th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line is no object", source->name);
+        th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line is not an object", source->name);
         return false;
     }
     for (th_json_walk w = th_json_members(text, bytes); th_json_next(&w);) {
@@ -115,7 +115,7 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
         json_decref(value);
     }
     if (!has_step && !th_failed(source->ctx))
-        th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line has no step that is an integer", source->name);
+        th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line has no integer step", source->name);
     return has_step && !th_failed(source->ctx);
 }
 
@@ -193,8 +193,8 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->path);
     if (!is_log && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation,
-                "%.300s is not a log: its first line is not a record like {\"step\": 1}. It was left as it is; move it "
-                "away to begin a new log",
+                "%.300s is not a log: its first line is not a record like {\"step\": 1}. The file was not changed; "
+                "move it away to begin a new log",
                 f->path);
     free(text);
     fclose(file);
@@ -264,7 +264,7 @@ th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *nam
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (path == NULL || name == NULL) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a name must be given");
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a name");
         return NULL;
     }
     const char *trouble;
@@ -324,7 +324,7 @@ th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_op
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (path == NULL || given.step < 0) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a path and a step from 0 on must be given");
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a step of at least 0");
         return NULL;
     }
     th_json_log *log = th_allocate(ctx, sizeof *log);

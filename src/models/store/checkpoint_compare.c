@@ -16,9 +16,9 @@ static void compare_option(const json_t *options, const char *key, const char *n
     if (option == NULL)
         th_differ(d, TH_MISSING, "missing: %s of the optimizer", name);
     else if (!th_state_real(option, &saved))
-        th_differ(d, TH_OTHER_TYPE, "other type: %s of the optimizer is no number in the file", name);
+        th_differ(d, TH_OTHER_TYPE, "different type: %s of the optimizer is not a number in the file", name);
     else if (!same(saved, own))
-        th_differ(d, TH_OTHER_OPTION, "other option: %s of the optimizer is %.17g in the file and %.17g here", name,
+        th_differ(d, TH_OTHER_OPTION, "different option: %s of the optimizer is %.17g in the file and %.17g here", name,
                   saved, own);
 }
 
@@ -26,8 +26,8 @@ static void compare_groups(const json_t *groups, const th_optimizer *o, th_diffe
 {
     if (json_array_size(groups) != (size_t)o->n_groups) {
         th_differ(d, TH_OTHER_OPTION,
-                  "other option: the optimizer has %zu groups in the file and %d here (the last is all "
-                  "the others)",
+                  "different option: the optimizer has %zu groups in the file and %d here (the last group has all "
+                  "other parameters)",
                   json_array_size(groups), o->n_groups);
         return;
     }
@@ -63,11 +63,12 @@ static void compare_parameters(const json_t *parameters, const th_checkpoint *c,
         if (saved == NULL)
             th_differ(d, TH_MISSING, "missing: the state of %s", p->name);
         else if ((group < 0) != (own < 0))
-            th_differ(d, TH_OTHER_OPTION, "other option: %s is %s the optimizer's in the file, here it is%s", p->name,
+            th_differ(d, TH_OTHER_OPTION,
+                      "different option: %s is %s the optimizer's parameters in the file, but here it is%s", p->name,
                       group < 0 ? "not" : "one of", own < 0 ? " not" : "");
         else if (group != own && !c->other_options)
             th_differ(d, TH_OTHER_OPTION,
-                      "other option: %s is in group %lld of the optimizer in the file and %lld here", p->name,
+                      "different option: %s is in group %lld of the optimizer in the file and %lld here", p->name,
                       (long long)group, (long long)own);
     }
 }
@@ -81,7 +82,7 @@ static void compare_numbers(const json_t *numbers, const th_checkpoint *c, th_di
         if (saved == NULL)
             th_differ(d, TH_MISSING, "missing: the number \"%s\"", n->name);
         else if (n->integer ? !json_is_integer(saved) : !th_state_real(saved, &value))
-            th_differ(d, TH_OTHER_TYPE, "other type: the number \"%s\" is no %s in the file", n->name,
+            th_differ(d, TH_OTHER_TYPE, "different type: the number \"%s\" is not of type %s in the file", n->name,
                       n->integer ? "integer" : "real");
     }
 }
@@ -93,7 +94,7 @@ void th_state_compare(const json_t *state, const th_checkpoint *c, const th_para
     const char *own = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
     char quoted[TH_QUOTED];
     if (strcmp(saved, own) != 0)
-        th_differ(d, TH_OTHER_OPTION, "other optimizer: %s in the file, %s here", th_quote(saved, quoted), own);
+        th_differ(d, TH_OTHER_OPTION, "different optimizer: %s in the file, %s here", th_quote(saved, quoted), own);
     else if (c->optimizer && !c->other_options)
         compare_options(optimizer, c->optimizer, d);
     if (strcmp(saved, own) == 0)

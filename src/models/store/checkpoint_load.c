@@ -35,7 +35,7 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
                      stored->tensor.shape.ndim != p->tensor->ndim ||
                      memcmp(stored->tensor.shape.size, p->tensor->size,
                             (size_t)p->tensor->ndim * sizeof *p->tensor->size) != 0)
-                th_differ(d, TH_OTHER_SHAPE, "other shape: %s of %s is not like the parameter",
+                th_differ(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter",
                           th_optimizer_moment_name(o, m), p->name);
         }
     }

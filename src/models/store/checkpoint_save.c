@@ -15,7 +15,7 @@ static th_status check_gradients(const th_parameter_list *list)
         const th_listed_parameter *p = &list->parameter[i];
         if (p->in_optimizer >= 0 && th_gradient_buffer_started(th_gradient_buffer_of(p->tensor)))
             return th_fail(list->ctx, TH_ERROR_STATE, operation,
-                           "%s has a gradient that no step has used yet: a checkpoint is saved between steps", p->name);
+                           "%s has a gradient that no step has used yet: save a checkpoint between steps", p->name);
     }
     return TH_OK;
 }

@@ -135,7 +135,7 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
     json_decref(state);
     if (text == NULL)
         th_fail(list->ctx, TH_ERROR_ARGUMENT, operation,
-                "a name of a parameter or of a number is not UTF-8, or memory is out");
+                "the name of a parameter or number is not UTF-8, or memory ran out");
     return text;
 }
 
@@ -143,7 +143,7 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
 {
     th_context *ctx = c->model->ctx;
     if (c->n_numbers < 0 || (c->n_numbers > 0 && c->numbers == NULL))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "there are %d numbers, at NULL", c->n_numbers);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "there are %d numbers, but their list is NULL", c->n_numbers);
     for (int i = 0; i < c->n_numbers; i++) {
         const th_checkpoint_number *n = &c->numbers[i];
         bool sound = n->name && !n->integer != !n->real;
@@ -151,7 +151,7 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
             sound = strcmp(n->name, c->numbers[j].name) != 0;
         if (!sound)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                           "number %d needs a name of its own and one pointer, to an integer or to a real", i);
+                           "number %d needs a unique name and one pointer, to an integer or to a real", i);
     }
     return TH_OK;
 }
@@ -180,7 +180,7 @@ static bool read_precision(const th_json_source *s, const json_t *state)
     if (precision_in(state, &precision))
         return true;
     if (th_json_string(s, state, "precision", &name))
-        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: there is no precision \"%s\"", s->name,
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: unknown precision \"%s\"", s->name,
                 th_quote(name, quoted));
     return false;
 }

@@ -98,7 +98,7 @@ static th_activation activation(const config *c, const char *key, const char *mi
     th_activation value = TH_GELU_TANH;
     const char *name = string(c, key, missing);
     if (!th_activation_find(name, &value))
-        refuse(c, "there is no activation \"%s\" here; there are gelu_new, gelu, relu and silu", name);
+        refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu and silu are", name);
     return value;
 }
 
@@ -111,7 +111,7 @@ static int64_t gpt2_size(const config *c, const char *key, const char *other, in
         return integer(c, other, highest, missing);
     const int64_t value = integer(c, key, highest, missing);
     if (integer(c, other, highest, value) != value)
-        refuse(c, "\"%s\" says otherwise than its other name in the same file", other);
+        refuse(c, "\"%s\" contradicts its other name in the same file", other);
     return value;
 }
 
@@ -119,11 +119,11 @@ static th_language_model_options gpt2(const config *c)
 {
     const int64_t width = gpt2_size(c, "n_embd", "hidden_size", max, 768);
     if (!boolean(c, "scale_attn_weights", true))
-        refuse(c, "\"%s\" is false, but scores are always scaled here", "scale_attn_weights");
+        refuse(c, "\"%s\" is false, but Tapehead always scales scores", "scale_attn_weights");
     if (boolean(c, "scale_attn_by_inverse_layer_idx", false))
-        refuse(c, "\"%s\" is true, which is not done here", "scale_attn_by_inverse_layer_idx");
+        refuse(c, "\"%s\" is true, which is not supported", "scale_attn_by_inverse_layer_idx");
     if (boolean(c, "add_cross_attention", false))
-        refuse(c, "\"%s\" is true, but a decoder-only model has none", "add_cross_attention");
+        refuse(c, "\"%s\" is true, but a decoder-only model has no cross attention", "add_cross_attention");
     return (th_language_model_options){
         .vocabulary = integer(c, "vocab_size", max, 50257),
         .length = gpt2_size(c, "n_positions", "max_position_embeddings", max, 1024),
@@ -153,7 +153,7 @@ static int64_t original_length(const config *c, const config *rope)
     const int64_t missing = integer(c, key, max, integer(c, "max_position_embeddings", max, 2048));
     const int64_t length = integer(rope, key, max, missing);
     if (given(c, key) && length != missing)
-        refuse(c, "\"%s\" stands in two places with two values", key);
+        refuse(c, "\"%s\" appears twice with different values", key);
     return length;
 }
 
@@ -162,7 +162,7 @@ static th_rotary_scaling rotary_scaling(const config *c, const config *rope)
     th_rotary_scaling scaling = {0};
     const char *type = string(rope, "rope_type", string(rope, "type", "default"));
     if (!th_rotary_scaling_find(type, &scaling.kind))
-        refuse(c, "rotary positions of rope_type \"%s\" are not known here, only default, linear and llama3", type);
+        refuse(c, "rope_type \"%s\" is not supported; default, linear and llama3 are", type);
     if (scaling.kind != TH_ROTARY_UNSCALED)
         scaling.factor = number(rope, "factor", 0);
     if (scaling.kind == TH_ROTARY_LLAMA3) {
@@ -199,7 +199,7 @@ static th_score_options rotary(const config *c)
     const config rope = {c->source, object};
     for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
         if (json_is_object(json_object_iter_value(i)))
-            refuse(c, "rotary positions of one kind of layer (\"%s\") are not known here", json_object_iter_key(i));
+            refuse(c, "rotary positions for one kind of layer (\"%s\") are not supported", json_object_iter_key(i));
     if (number(&rope, "partial_rotary_factor", 1) != 1)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
     scores.rotary_base = positive(&rope, "rope_theta", scores.rotary_base);
@@ -213,12 +213,12 @@ static void refuse_others(const config *c)
     static const char *const others[] = {"sliding_window", "attention_chunk_size"};
     for (int i = 0; i < 2; i++)
         if (given(c, others[i]))
-            refuse(c, "\"%s\" is given, which no Llama has", others[i]);
+            refuse(c, "\"%s\" is given, but a Llama model does not have it", others[i]);
     const json_t *types = json_object_get(c->object, "layer_types");
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *type = json_string_value(json_array_get(types, i));
         if (type == NULL || strcmp(type, "full_attention") != 0)
-            refuse(c, "\"%s\" has another entry than full_attention", "layer_types");
+            refuse(c, "\"%s\" has an entry that is not full_attention", "layer_types");
     }
 }
 
@@ -263,7 +263,7 @@ static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
     if (json_is_array(value) && json_array_size(value) > 0)
         value = json_array_get(value, 0);
     if (value && !json_is_null(value) && !json_is_integer(value))
-        refuse(c, "\"%s\" is no integer, nor integers", "eos_token_id");
+        refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
     const int64_t token = value ? (json_is_null(value) ? -1 : json_integer_value(value)) : missing;
     return token >= 0 && token < vocabulary ? token : -1;
 }
@@ -271,7 +271,7 @@ static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
 static void read_config(const config *c, th_foreign_config *read)
 {
     if (!json_is_object(c->object)) {
-        refuse(c, "it is no JSON %s", "object");
+        refuse(c, "it is not a JSON %s", "object");
         return;
     }
     if (!given(c, "model_type")) {
@@ -280,7 +280,7 @@ static void read_config(const config *c, th_foreign_config *read)
     }
     const char *type = string(c, "model_type", "");
     if (strcmp(type, "gpt2") != 0 && strcmp(type, "llama") != 0)
-        refuse(c, "models of type \"%s\" are not known here, only gpt2 and llama", type);
+        refuse(c, "model type \"%s\" is not supported; gpt2 and llama are", type);
     if (given(c, "quantization_config"))
         refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
     if (!boolean(c, "is_causal", true))

@@ -34,7 +34,7 @@ static th_status say_objections(th_context *ctx, const char *architecture, const
         }
     return list[0] == 0 ? TH_OK
                         : th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                                  "by its .positions the model would be a %s of transformers, which cannot have: %s",
+                                  "with its .positions the model is exported as a %s, which does not support: %s",
                                   architecture, list);
 }
 
@@ -267,7 +267,7 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the end token is %lld, of a vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
     if (ctx->options.shapes_only)
-        return th_fail(ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     return TH_OK;
 }
 

@@ -68,11 +68,12 @@ static void compare(const th_named_tensor *wanted, const th_stored_tensor *store
     char quoted[TH_QUOTED];
     const th_shape here = th_shape_of(wanted->tensor), *there = &stored->shape;
     if (there->ndim != here.ndim || memcmp(there->size, here.size, (size_t)here.ndim * sizeof here.size[0]) != 0)
-        th_differ(d, TH_OTHER_SHAPE, "other shape: %s is %s in the file and %s in the model",
+        th_differ(d, TH_OTHER_SHAPE, "different shape: %s is %s in the file and %s in the model",
                   th_quote(stored->name, quoted), TH_SIZES_TEXT(there->ndim, there->size),
                   TH_SIZES_TEXT(here.ndim, here.size));
     else if (!stored->readable || !th_is_floating(stored->dtype))
-        th_differ(d, TH_OTHER_TYPE, "other type: %s is %s in the file", th_quote(stored->name, quoted), stored->type);
+        th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file", th_quote(stored->name, quoted),
+                  stored->type);
 }
 
 /* Every tensor wanted must be in the file, and every other one there be known to be of no use. Sorts those wanted. */
@@ -131,7 +132,7 @@ static void check_tied(const source *s, th_tensor *embedding)
     const size_t bytes = (size_t)th_numel(embedding) * th_dtype_size(th_dtype_of(embedding));
     if (!s->ctx->options.shapes_only && memcmp(th_data(embedding), th_data(other), bytes) != 0)
         th_fail(s->ctx, TH_ERROR_FILE, s->operation,
-                "%.300s: %s differs from the embedding, which it is by config.json (tie_word_embeddings)", s->folder,
+                "%.300s: %s differs from the embedding, but config.json ties them (tie_word_embeddings)", s->folder,
                 classifier);
 }
 

@@ -14,7 +14,7 @@ static th_status check(const th_module *m, const char *path, const char *operati
     if (path == NULL)
         return th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
     if (m->ctx->options.shapes_only)
-        return th_fail(m->ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+        return th_fail(m->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     return th_refuse_in_check(m->ctx, operation);
 }
 
@@ -49,8 +49,8 @@ th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, cons
     }
     if (o && found != o->count)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                       "%lld of the %lld parameters of the optimizer (%s) are not %s's", (long long)(o->count - found),
-                       (long long)o->count, o->operation, m->type);
+                       "%lld of the %lld parameters of the optimizer (%s) do not belong to %s",
+                       (long long)(o->count - found), (long long)o->count, o->operation, m->type);
     return TH_OK;
 }
 
@@ -93,14 +93,14 @@ static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exa
     const th_shape *shape = &stored->tensor.shape;
     const bool other_name = strcmp(stored->tensor.name, p->name) != 0;
     if (shape->ndim != t->ndim || memcmp(shape->size, t->size, (size_t)t->ndim * sizeof *t->size) != 0) {
-        th_differ(d, TH_OTHER_SHAPE, "other shape: %s%s%s%s is %s in the file and %s in the model", p->name,
+        th_differ(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model", p->name,
                   other_name ? " (there \"" : "", other_name ? th_quote(stored->tensor.name, quoted) : "",
                   other_name ? "\")" : "", TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
     if (exact ? stored->type != th_stored_type_of(t->dtype) : !th_stored_type_fits(stored->type, t->dtype)) {
-        th_differ(d, TH_OTHER_TYPE, "other type: %s is %s in the file and %s in the model", p->name, stored->type->name,
-                  th_dtype_name(t->dtype));
+        th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file and %s in the model", p->name,
+                  stored->type->name, th_dtype_name(t->dtype));
         return false;
     }
     return true;

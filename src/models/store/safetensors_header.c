@@ -72,14 +72,14 @@ static bool read_shape(const opening *o, th_stored *entry, const json_t *shape)
 {
     th_stored_tensor *t = &entry->tensor;
     if (!json_is_array(shape))
-        return fail_entry(o, entry, "its shape is no list");
+        return fail_entry(o, entry, "its shape is not a list");
     if (json_array_size(shape) > TH_MAX_DIMS)
         return fail_entry(o, entry, "it has %zu dimensions, more than %d", json_array_size(shape), TH_MAX_DIMS);
     t->shape.ndim = (int)json_array_size(shape);
     for (int i = 0; i < t->shape.ndim; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return fail_entry(o, entry, "a size of its shape is no integer from 0 on");
+            return fail_entry(o, entry, "a size in its shape is not a non-negative integer");
         t->shape.size[i] = json_integer_value(size);
     }
     return true;
@@ -105,9 +105,9 @@ static bool check_length(const opening *o, const th_stored *entry)
     int64_t numel, bits;
     if (!th_checked_numel(entry->tensor.shape.ndim, entry->tensor.shape.size, &numel) ||
         !th_checked_multiply(numel, entry->type->bits, &bits))
-        return fail_entry(o, entry, "the number of bytes of its shape overflows");
+        return fail_entry(o, entry, "the size of its shape in bytes overflows");
     if (bits % 8 != 0 || bits / 8 != entry->tensor.bytes)
-        return fail_entry(o, entry, "its shape takes %lld bits of %s, its data_offsets leave %lld bytes",
+        return fail_entry(o, entry, "its shape takes %lld bits of %s, but its data_offsets span %lld bytes",
                           (long long)bits, entry->type->name, (long long)entry->tensor.bytes);
     return true;
 }
@@ -118,7 +118,7 @@ static bool read_entry(opening *o, const th_json_walk *member, th_stored *entry)
     if (entry->tensor.name == NULL)
         return false;
     if (strcmp(entry->tensor.name, "__metadata__") == 0)
-        return fail(o, "its \"__metadata__\" is written with escapes");
+        return fail(o, "its \"__metadata__\" contains escapes");
     if (member->value_bytes > MAX_DESCRIPTION)
         return fail_entry(o, entry, "its description takes %zu bytes, more than %d", member->value_bytes,
                           MAX_DESCRIPTION);
@@ -130,9 +130,9 @@ static bool read_entry(opening *o, const th_json_walk *member, th_stored *entry)
     char quoted[TH_QUOTED];
     bool sound = false;
     if (type == NULL || shape == NULL || offsets == NULL || json_object_size(value) != 3)
-        fail_entry(o, entry, "it should have dtype, shape, data_offsets, and nothing else");
+        fail_entry(o, entry, "it must have dtype, shape, data_offsets, and nothing else");
     else if ((entry->type = th_stored_type_find(type)) == NULL)
-        fail_entry(o, entry, "there is no type \"%s\"", th_quote(type, quoted));
+        fail_entry(o, entry, "unknown type \"%s\"", th_quote(type, quoted));
     else
         sound = read_shape(o, entry, shape) && read_offsets(o, entry, offsets) && check_length(o, entry);
     json_decref(value);
@@ -155,7 +155,7 @@ static bool read_metadata(opening *o, const th_json_walk *member)
     th_json_walk w = th_json_members(member->value, member->value_bytes);
     for (th_named_text *pair = o->file->metadata; th_json_next(&w); pair++) {
         if (*w.value != '"')
-            return fail(o, "a value of its \"__metadata__\" is no string");
+            return fail(o, "a value of its \"__metadata__\" is not a string");
         pair->name = keep_string(o, w.key, w.key_bytes);
         pair->text = pair->name ? keep_string(o, w.value, w.value_bytes) : NULL;
         if (pair->text == NULL)
@@ -173,12 +173,12 @@ static bool count_members(opening *o)
     while (th_json_next(&w)) {
         if (!is_metadata(&w)) {
             if (*w.value != '{')
-                return fail(o, "a tensor of its header is described by something else than an object");
+                return fail(o, "a tensor's description in its header is not an object");
             o->file->count++;
             continue;
         }
         if (*w.value != '{')
-            return fail(o, "its \"__metadata__\" is no object");
+            return fail(o, "its \"__metadata__\" is not an object");
         for (th_json_walk pairs = th_json_members(w.value, w.value_bytes); th_json_next(&pairs);)
             o->file->n_metadata++;
     }
@@ -203,7 +203,7 @@ static bool check_places(opening *o)
     for (int64_t i = 0; i < file->count; i++) {
         th_stored *entry = &file->entry[i];
         if (entry->begin != end)
-            return fail_entry(o, entry, "it begins at byte %lld of the numbers, but the one before it ends at %lld",
+            return fail_entry(o, entry, "it begins at byte %lld of the data, but the previous tensor ends at %lld",
                               (long long)entry->begin, (long long)end);
         end += entry->tensor.bytes;
         entry->begin += file->header_bytes;
@@ -275,7 +275,7 @@ static bool read_file(opening *o, int64_t file_bytes)
     for (int i = 7; i >= 0; i--)
         header = header << 8 | length[i];
     if (header > (uint64_t)file_bytes - 8 || header > TH_SAFETENSORS_MAX_HEADER || header == 0) {
-        snprintf(trouble, sizeof trouble, "its header claims %llu bytes, of %lld that follow; at most %d are read",
+        snprintf(trouble, sizeof trouble, "its header claims %llu bytes, but %lld follow, and at most %d are accepted",
                  (unsigned long long)header, (long long)file_bytes - 8, (int)TH_SAFETENSORS_MAX_HEADER);
         return fail(o, trouble);
     }

@@ -136,7 +136,7 @@ static const th_stored *indexed(th_safetensors *f, const th_json_source *index, 
     const int folder = slash ? (int)(slash - index->name) + 1 : 0;
     if (!is_plain_name(file_name) ||
         snprintf(path, sizeof path, "%.*s%s", folder, index->name, file_name) >= (int)sizeof path) {
-        fail_index(index, file_name, "is no name of a file beside the index");
+        fail_index(index, file_name, "is not the name of a file in the index's folder");
         return NULL;
     }
     const th_stored_file *file = file_at(f, path);
@@ -170,7 +170,7 @@ static bool read_index(th_safetensors *f, const th_json_source *index, const cha
             return fail_index(index, "weight_map", "is missing");
     } while (w.key_bytes != sizeof key - 1 || memcmp(w.key, key, sizeof key - 1) != 0);
     if (*w.value != '{')
-        return fail_index(index, "weight_map", "is no object");
+        return fail_index(index, "weight_map", "is not an object");
     int64_t count = 0;
     for (th_json_walk members = th_json_members(w.value, w.value_bytes); th_json_next(&members);)
         count++;
@@ -218,7 +218,7 @@ static bool choose(th_context *ctx, const char *path, char chosen[TH_MAX_PATH])
         if (!folder || stat(chosen, &status) == 0)
             return true;
     }
-    th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: in this folder is neither %s nor %s", path, names[1] + 1,
+    th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: this folder contains neither %s nor %s", path, names[1] + 1,
             names[2] + 1);
     return false;
 }

@@ -34,7 +34,7 @@ static th_status fail(const th_context *ctx, const th_stored *stored, const char
                    th_quote(stored->tensor.name, quoted), trouble);
 }
 
-static const char unfit[] = "it has a number that the type it is read as does not hold";
+static const char unfit[] = "it has a number that does not fit the requested type";
 
 /* By way of a buffer, in whose other half the numbers are converted. */
 static th_status read_converted(const th_stored *stored, const th_tensor_impl *t, const char *operation)

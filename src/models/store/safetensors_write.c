@@ -101,11 +101,11 @@ static th_status fill_header(const th_storing *s, json_t *header)
         int64_t numel = 0, bytes = 0;
         const int64_t begin = end;
         if (s->tensor[i].name == NULL || strcmp(s->tensor[i].name, "__metadata__") == 0)
-            return fail_name(s, s->tensor[i].name, "has a name that no tensor can have");
+            return fail_name(s, s->tensor[i].name, "has a name that is not allowed");
         if (!th_checked_numel(a->ndim, a->size, &numel) ||
             !th_checked_multiply(numel, (int64_t)th_dtype_size(a->dtype), &bytes) ||
             !th_checked_add(begin, bytes, &end))
-            return fail(s, "the number of bytes overflows");
+            return fail(s, "the size in bytes overflows");
         status = add_tensor(s, header, s->tensor[i].name,
                             describe(th_stored_type_of(a->dtype)->name, a->ndim, a->size, begin, end));
     }
@@ -201,7 +201,7 @@ th_status th_safetensors_write(th_context *ctx, const char *path, const th_named
         if (t == NULL)
             status = th_refused(tensors[i].tensor);
         else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
-            status = th_fail(ctx, TH_ERROR_STATE, operation, "there are no values in a shapes-only context");
+            status = th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
         else
             list[i] = (th_to_store){tensors[i].name, th_tensor_array(t)};
     }

@@ -20,7 +20,7 @@ static th_status check(const th_tokenizer *t, const char *operation, const int32
     if (!th_tokenizer_usable(t, operation))
         return t ? t->ctx->error : TH_ERROR_ARGUMENT;
     if ((tokens == NULL && count > 0) || target == NULL)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "tokens, and where their text goes, must be given");
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs tokens and a place for their text");
     for (size_t i = 0; i < count; i++)
         if (!th_vocabulary_has(&t->vocabulary, tokens[i]))
             return th_fail(t->ctx, TH_ERROR_INDEX, operation, "token %zu is %ld, outside 0 .. %zu", i, (long)tokens[i],

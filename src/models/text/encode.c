@@ -55,7 +55,7 @@ static th_status take_apart(const encoding *e, const char *word, size_t bytes, s
                 snprintf(hexadecimal + 3 * i, sizeof hexadecimal - 3 * i, " %02x", (unsigned char)word[at + i]);
             const bool inside = word >= e->text && word < e->text + e->bytes;
             return th_fail(t->ctx, TH_ERROR_VALUE, e->operation,
-                           "'%.*s' (bytes%s) at byte %zu is not among the tokens, and there is none for unknown ones",
+                           "'%.*s' (bytes%s) at byte %zu is not in the vocabulary, which has no token for unknown text",
                            character && (unsigned char)word[at] >= ' ' ? (int)length : 0, word + at, hexadecimal,
                            inside ? (size_t)(word - e->text) + at : at);
         }
@@ -150,7 +150,7 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
     if (!th_tokenizer_usable(t, operation))
         return t ? t->ctx->error : TH_ERROR_ARGUMENT;
     if ((text == NULL && bytes > 0) || tokens == NULL || bytes > PTRDIFF_MAX / sizeof(int32_t))
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a text and a list must be given");
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs a text and a list");
     uint64_t budget = th_pattern_budget(bytes);
     const encoding e = {t, operation, text, bytes, &budget, tokens};
     const size_t before = tokens->count;

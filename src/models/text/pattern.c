@@ -38,14 +38,14 @@ static bool compile(th_pattern *p, const char *translated, char *trouble)
         if (error != PCRE2_ERROR_HEAP_FAILED) {
             char said[128];
             pcre2_get_error_message(error, (PCRE2_UCHAR *)said, sizeof said);
-            snprintf(trouble, TH_PATTERN_TROUBLE, "PCRE2 says of it: %s", said);
+            snprintf(trouble, TH_PATTERN_TROUBLE, "PCRE2 reports: %s", said);
         }
         return false;
     }
     uint32_t empty = 0;
     pcre2_pattern_info(p->code, PCRE2_INFO_MATCHEMPTY, &empty);
     if (empty) {
-        snprintf(trouble, TH_PATTERN_TROUBLE, "it can match nothing at all, between any two characters");
+        snprintf(trouble, TH_PATTERN_TROUBLE, "it can match the empty string");
         return false;
     }
     /* Without a just-in-time compiler the pattern is interpreted. */

@@ -197,7 +197,7 @@ static void read_escape(reader *r)
     } else if (c > ' ' && c < 127) {
         complain(r, "\\%c is not supported", c);
     } else {
-        complain(r, "a backslash stands before a character that it cannot");
+        complain(r, "a backslash precedes a character that cannot be escaped");
     }
     if (!good || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
         complain(r, "\\%c is not followed by a code point", c);
@@ -317,13 +317,13 @@ static void read_repetition(reader *r)
         return;
     }
     if (next_is(r, "+") && counted)
-        complain(r, "{}+ means two things; put what is repeated in (?:)");
+        complain(r, "{}+ is ambiguous; put the repeated part in (?:)");
     if (next_is(r, "?") && exact)
-        complain(r, "{n}? means two things; put what is repeated in (?:)");
+        complain(r, "{n}? is ambiguous; put the repeated part in (?:)");
     if (next_is(r, "+") || next_is(r, "?"))
         emit(r, r->at++, 1);
     if (next_is(r, "+") || next_is(r, "?") || next_is(r, "*") || next_is(r, "{"))
-        complain(r, "a repetition is repeated; put what is repeated in (?:)");
+        complain(r, "a repetition is repeated; put the repeated part in (?:)");
 }
 
 static void read_next(reader *r)
@@ -339,19 +339,19 @@ static void read_next(reader *r)
         repeatable = false;
     } else if (accept(r, ")")) {
         if (r->groups-- == 0) {
-            complain(r, "a ) closes nothing");
+            complain(r, "a ) has no matching (");
             r->groups = 0;
         }
         emit_text(r, ")");
         if (r->looks_around[r->groups + 1] && r->at < r->end && strchr("*+?{", *r->at))
-            complain(r, "a group that looks around is repeated");
+            complain(r, "a lookaround group is repeated");
     } else if (accept(r, "|")) {
         emit_text(r, "|");
         repeatable = false;
     } else if (next_is(r, "^") || next_is(r, "$")) {
         complain(r, "%c is not supported", *r->at);
     } else if (strchr("*+?{", *r->at)) {
-        complain(r, "a %c repeats nothing", *r->at);
+        complain(r, "there is nothing before %c to repeat", *r->at);
     } else if (next_is(r, "]") || next_is(r, "}")) {
         emit(r, (const char[]){'\\', *r->at++}, 2);
     } else {
@@ -370,7 +370,7 @@ bool th_pattern_translate(const char *expression, size_t count, char *translated
     if (count > TH_MAX_PATTERN)
         complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
     if (memchr(expression, 0, count))
-        complain(&r, "it has a NUL");
+        complain(&r, "it contains a NUL");
     while (well(&r) && r.at < r.end)
         read_next(&r);
     if (r.groups > 0)

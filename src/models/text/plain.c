@@ -62,13 +62,13 @@ th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, siz
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (text == NULL || bytes == 0) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "there is no text");
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
         return NULL;
     }
     const size_t valid = th_valid_bytes(text, bytes);
     if (valid < bytes || memchr(text, 0, bytes)) {
         if (valid < bytes)
-            th_fail(ctx, TH_ERROR_VALUE, operation, "byte %zu of the text (0x%02x) is no UTF-8", valid,
+            th_fail(ctx, TH_ERROR_VALUE, operation, "byte %zu of the text (0x%02x) is not UTF-8", valid,
                     (unsigned)(unsigned char)text[valid]);
         else
             th_fail(ctx, TH_ERROR_VALUE, operation, "byte %zu of the text is NUL, which the files cannot hold",

@@ -32,7 +32,7 @@ static th_status append_special(const part *p, const json_t *specials, const cha
     json_array_foreach(ids, i, id)
     {
         if (!json_is_integer(id) || !th_vocabulary_has(&p->t->vocabulary, json_integer_value(id)))
-            return refuse(p, "has an id that is none of the tokens");
+            return refuse(p, "has an id that is not in the vocabulary");
         grown[(*count)++] = (int32_t)json_integer_value(id);
     }
     return TH_OK;
@@ -58,21 +58,21 @@ static th_status read_template(part *p, const json_t *value)
             return p->t->ctx->error;
         if (special == NULL) {
             if (strcmp(name, "A") != 0 || text)
-                return refuse(p, "has a template for one text in which that does not stand once, as A");
+                return refuse(p, "has a \"single\" template in which the text A does not appear exactly once");
             text = true;
         } else if (append_special(p, specials, name, text ? &template->after : &template->before,
                                   text ? &template->n_after : &template->n_before)) {
             return p->t->ctx->error;
         }
     }
-    return text ? TH_OK : refuse(p, "has a template for one text without the text");
+    return text ? TH_OK : refuse(p, "has a \"single\" template without the text");
 }
 
 static th_status read_part(part *p, const json_t *value, bool within)
 {
     const char *type;
     if (!json_is_object(value))
-        return refuse(p, "is no object");
+        return refuse(p, "is not an object");
     if (!th_json_string(p->source, value, "type", &type))
         return p->t->ctx->error;
     if (strcmp(type, "ByteLevel") == 0) /* it only moves the places in the text that tokens come from */

@@ -48,8 +48,7 @@ static th_status read_byte_level(part *p, const json_t *value)
         !read_flag(p, value, "trim_offsets", true, &trim_offsets))
         return p->t->ctx->error;
     if (prefix_space && p->t->split.stages > 0)
-        return refuse(
-            p, "a ByteLevel with add_prefix_space stands behind another part, whose every piece it would change");
+        return refuse(p, "a ByteLevel with add_prefix_space follows another part, and would change every piece");
     p->t->prefix_space = prefix_space;
     p->t->byte_level = p->byte_level = true;
     return use_regex ? add_stage(p, th_gpt2_pattern, strlen(th_gpt2_pattern), TH_KEEP_ALL) : TH_OK;
@@ -64,7 +63,7 @@ static th_status read_split(part *p, const json_t *value)
         return p->t->ctx->error;
     const bool removed = strcmp(behavior, "Removed") == 0;
     if (!removed && strcmp(behavior, "Isolated") != 0)
-        return refuse(p, "a Split has another behavior than Isolated and Removed");
+        return refuse(p, "a Split has a behavior that is neither Isolated nor Removed");
     const th_keep keep = !removed ? TH_KEEP_ALL : invert ? TH_KEEP_MATCHES : TH_KEEP_GAPS;
     if (json_object_size(pattern) != 1)
         return refuse(p, "the pattern of a Split is neither a Regex nor a String");
@@ -96,11 +95,11 @@ static th_status read_part(part *p, const json_t *value, bool within)
 {
     const char *type;
     if (!json_is_object(value))
-        return refuse(p, "its pre_tokenizer is no object");
+        return refuse(p, "its pre_tokenizer is not an object");
     if (!th_json_string(p->source, value, "type", &type))
         return p->t->ctx->error;
     if (p->byte_level)
-        return refuse(p, "a pre_tokenizer stands behind ByteLevel, in whose characters it would look");
+        return refuse(p, "a pre_tokenizer follows ByteLevel, which must be last");
     if (strcmp(type, "ByteLevel") == 0)
         return read_byte_level(p, value);
     if (strcmp(type, "Split") == 0)
@@ -137,7 +136,7 @@ json_t *th_byte_level_json(bool use_regex)
 
 bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *pre_tokenizer, json_t *decoder)
 {
-    const th_json_source source = {t->ctx, operation, "what is made"};
+    const th_json_source source = {t->ctx, operation, "the new tokenizer"};
     t->decoder = decoder;
     t->post_processor = json_null();
     const bool set = pre_tokenizer && decoder && th_tokenizer_set_pre_tokenizer(t, &source, pre_tokenizer) == TH_OK;

@@ -44,8 +44,8 @@ static bool check_members(const th_json_source *source, const json_t *file)
             i++;
         if (i < sizeof known / sizeof *known)
             continue;
-        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: it has a member \"%s\", which is not known",
-                source->name, th_quote(key, quoted));
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: it has an unknown member \"%s\"", source->name,
+                th_quote(key, quoted));
         return false;
     }
     return true;
@@ -139,7 +139,7 @@ static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, con
     if (list == NULL)
         return true;
     if (!json_is_array(list) || json_array_size(list) > TH_MAX_ADDED_TOKENS)
-        return refuse(source, "its added_tokens are no list, or too many");
+        return refuse(source, "its added_tokens are not a list, or there are too many");
     json_array_foreach(list, i, each) if (!read_added_token(t, source, each, vocab)) return false;
     return true;
 }
@@ -234,7 +234,7 @@ th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
     if (is_there(json))
         return load_json(ctx, json);
     if (!is_there(vocab) || !is_there(merges))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it holds no tokenizer.json, nor vocab.json and merges.txt",
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it has neither tokenizer.json nor vocab.json and merges.txt",
                 path);
     else if (is_there(added))
         th_fail(ctx, TH_ERROR_FILE, operation,

@@ -18,7 +18,7 @@ static bool refuse(const th_json_source *source, const char *sentence)
 bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const json_t *vocab)
 {
     if (!json_is_object(vocab))
-        return refuse(source, "its vocabulary is no object");
+        return refuse(source, "its vocabulary is not an object");
     const size_t size = json_object_size(vocab);
     if (size > TH_MAX_TOKENS)
         return refuse(source, "its vocabulary has more than 4194304 tokens");
@@ -37,7 +37,7 @@ bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const jso
             token[id] = key;
         else
             th_fail(source->ctx, TH_ERROR_FILE, source->operation,
-                    "%.300s: the id of token '%s' is another's, or not one of 0 .. %zu (there are %zu tokens)",
+                    "%.300s: the id of token '%s' is a duplicate, or outside 0 .. %zu (there are %zu tokens)",
                     source->name, th_quote(key, quoted), size - 1, size);
     }
     for (size_t i = 0; good && i < size; i++)
@@ -73,7 +73,7 @@ static bool add_merge(th_tokenizer *t, const th_json_source *source, const json_
     free(joined);
     if (!known) {
         th_fail(source->ctx, TH_ERROR_FILE, source->operation,
-                "%.300s: merge %zu, of '%s' and '%s', is of tokens that are not in the vocabulary, or makes one",
+                "%.300s: merge %zu, of '%s' and '%s', uses or makes a token that is not in the vocabulary",
                 source->name, t->merges.count, th_quote(left, quoted[0]), th_quote(right, quoted[1]));
         return false;
     }
@@ -119,11 +119,11 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
     size_t i;
     const json_t *each;
     if (!json_is_array(merges))
-        return refuse(source, "its merges are no list");
+        return refuse(source, "its merges are not a list");
     json_array_foreach(merges, i, each)
     {
         if (json_typeof(each) != json_typeof(json_array_get(merges, 0)))
-            return refuse(source, "its merges are partly \"left right\", partly [\"left\", \"right\"]");
+            return refuse(source, "its merges mix \"left right\" and [\"left\", \"right\"]");
         if (!read_merge(t, source, vocab, each))
             return false;
     }
@@ -147,7 +147,7 @@ static char *read_text(const th_json_source *source)
         const size_t bytes = fread(text, 1, (size_t)size, file);
         text[bytes] = 0;
         if (bytes != (size_t)size || strlen(text) != bytes) {
-            refuse(source, "it cannot be read whole, or has a NUL");
+            refuse(source, "it cannot be read to the end, or contains a NUL");
             free(text);
             text = NULL;
         }
@@ -200,11 +200,11 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
     const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
     bool byte_fallback;
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
-        return refuse(source, "its model is no BPE");
+        return refuse(source, "its model is not BPE");
     if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
-        return refuse(source, "its model drops merges out, which is not supported");
+        return refuse(source, "its model uses BPE dropout, which is not supported");
     if (unknown && !json_is_null(unknown) && !json_is_string(unknown))
-        return refuse(source, "its unk_token is no string");
+        return refuse(source, "its unk_token is not a string");
     if (!empty(source, model, "continuing_subword_prefix") || !empty(source, model, "end_of_word_suffix") ||
         !flag(source, model, "fuse_unk", &t->fuse_unknown) || !flag(source, model, "byte_fallback", &byte_fallback) ||
         !flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||

@@ -167,7 +167,7 @@ th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder)
     if (!th_tokenizer_usable(t, operation))
         return t ? t->ctx->error : TH_ERROR_ARGUMENT;
     if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a folder must be given, whose path is not too long");
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL, or its path is too long");
     if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)) ||
         save_json(t, folder, "tokenizer_config.json", transformers_json(), JSON_INDENT(2)))
         return t->ctx->error;

@@ -248,14 +248,14 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
     if (id < 0)
         id = (int32_t)t->vocabulary.size;
     if (id >= TH_MAX_TOKENS || t->added.count >= TH_MAX_ADDED_TOKENS) {
-        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "no tokenizer has more than %d tokens, %d of them added",
+        th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a tokenizer has at most %d tokens, %d of them added",
                 TH_MAX_TOKENS, TH_MAX_ADDED_TOKENS);
         return -1;
     }
     const th_token_entry *e = (size_t)id < t->vocabulary.size ? &t->vocabulary.entry[id] : NULL;
     if (e && e->made && (e->bytes != bytes || memcmp(t->vocabulary.pool + e->offset, content, bytes) != 0)) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
-                "'%.100s' cannot be a special token: so files write token %ld, which stands for other bytes", content,
+                "'%.100s' cannot be a special token: files use this text for token %ld, which has other bytes", content,
                 (long)id);
         return -1;
     }

@@ -20,7 +20,7 @@ static bool refuse(th_context *ctx, const char *sentence)
 static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *o)
 {
     if ((text == NULL && bytes > 0) || o == NULL)
-        return refuse(ctx, "a text and options must be given");
+        return refuse(ctx, "needs a text and options");
     if (o->min_frequency < 0 || o->max_bytes < 0 || o->n_specials < 0 || (o->specials == NULL && o->n_specials > 0))
         return refuse(ctx, "no number may be negative, and n_specials needs specials");
     if (o->n_specials > TH_MAX_ADDED_TOKENS)

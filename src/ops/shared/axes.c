@@ -112,7 +112,8 @@ int64_t th_reduction_count(const th_call *call)
 th_status th_reduction_has_largest(th_call *call)
 {
     if (th_reduction_count(call) == 0)
-        return th_call_fail(call, TH_ERROR_SHAPE, "nothing has no largest element: x is %s", TH_TEXT(&call->input[0]));
+        return th_call_fail(call, TH_ERROR_SHAPE, "an empty axis has no largest element: x is %s",
+                            TH_TEXT(&call->input[0]));
     return TH_OK;
 }
 

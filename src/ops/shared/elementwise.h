@@ -82,7 +82,7 @@ void th_elementwise_by_dtype_forward(const th_call *call);
 #define TH_ELEMENTWISE_ATTRIBUTES(map, da, db)                                                            \
     th_##map##_numbers * sizeof(double)                                                           \
     + TH_HOLDS(TH_ELEMENTWISE_NUMBERS da <= th_##map##_numbers && TH_ELEMENTWISE_NUMBERS db <= th_##map##_numbers, \
-               "a gradient's map reads more numbers than the value's")
+               "a gradient's kernel reads more numbers than the value's")
 #define TH_ELEMENTWISE_IS_COPY(name, ...) (uint32_t)(offsetof(th_kernels, name) == offsetof(th_kernels, copy))
 /* The bits of the operands that a map reads: filled up to four with TH_DY, whose bit then goes, as it is not saved. */
 #define TH_ELEMENTWISE_SAVES(name, ...) TH_ELEMENTWISE_SAVES_(__VA_ARGS__, TH_DY, TH_DY, TH_DY, TH_DY)

@@ -44,7 +44,7 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
         return th_fail(ctx, TH_ERROR_SHAPE, operation, "scores are %s, but a mask needs at least (T, S)",
                        TH_SIZES_TEXT(ndim, scores));
     if (rules->causal < TH_CAUSAL_NONE || rules->causal > TH_CAUSAL_BOTTOM_RIGHT)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is no th_causal", (int)rules->causal);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is not a th_causal", (int)rules->causal);
     const th_array *lengths = &tensors[TH_MASK_VALID_LENS];
     if (lengths->given) {
         if (!th_is_index(lengths->dtype))

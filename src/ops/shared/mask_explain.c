@@ -96,9 +96,9 @@ static th_status check_question(const question *q, const char *operation, const 
 {
     const th_shape *index = q->index, *scores = q->scores;
     if (!text || size == 0)
-        return th_fail(q->ctx, TH_ERROR_ARGUMENT, operation, "there is no room for the sentence");
+        return th_fail(q->ctx, TH_ERROR_ARGUMENT, operation, "the buffer for the sentence is NULL or empty");
     if (q->ctx->options.shapes_only)
-        return th_fail(q->ctx, TH_ERROR_STATE, operation, "a context that runs shapes only has no data to explain");
+        return th_fail(q->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     if (index->ndim != scores->ndim)
         return th_fail(q->ctx, TH_ERROR_INDEX, operation, "the index has %d numbers, but the scores have %d dimensions",
                        index->ndim, scores->ndim);
@@ -133,6 +133,6 @@ th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores,
         if (tensors[i].given)
             explain_tensor(&q, tensors, i);
     if (!text[0])
-        th_append(text, size, "query %" PRId64 " sees key %" PRId64 ": no rule hides it", q.query, q.key);
+        th_append(text, size, "query %" PRId64 " sees key %" PRId64 ": no rule masks it", q.query, q.key);
     return TH_OK;
 }

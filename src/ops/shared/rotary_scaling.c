@@ -14,7 +14,7 @@ bool th_rotary_scaling_usable(const th_rotary_scaling *s, char trouble[TH_ROTARY
 {
     const bool by_frequency = s->kind == TH_ROTARY_LLAMA3;
     if ((unsigned)s->kind > TH_ROTARY_LLAMA3)
-        snprintf(trouble, TH_ROTARY_TROUBLE, "kind is %d, which is no th_rotary_scaling_kind", (int)s->kind);
+        snprintf(trouble, TH_ROTARY_TROUBLE, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
     else if (s->kind != TH_ROTARY_UNSCALED && !positive(s->factor))
         snprintf(trouble, TH_ROTARY_TROUBLE, "factor = %g must be a positive number", s->factor);
     else if (by_frequency && !(positive(s->low_freq_factor) && positive(s->high_freq_factor) &&

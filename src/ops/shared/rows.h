@@ -59,7 +59,7 @@ typedef struct th_rows_operation {
 } th_rows_operation;
 
 /* A kernel's entry in the table, which is another one for each element type and instruction set. */
-#define TH_ROWS_KERNEL(name) TH_KERNEL_OFFSET(name, th_rows_kernel, #name " is not a kernel of rows")
+#define TH_ROWS_KERNEL(name) TH_KERNEL_OFFSET(name, th_rows_kernel, #name " is not a row-wise kernel")
 
 /* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
 #define TH_ROWS(...) .backward = th_rows_backward, TH_ROWS_FORWARD(__VA_ARGS__)
